@@ -23,6 +23,7 @@ from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.quant.tensor import files_of
 
 SAMPLE = 4096  # bytes of each tensor
+_OLDER = "variants"  # the folder beside ours in which earlier versions kept them
 _DIGITS = 16  # of the identity, in a folder's name
 
 
@@ -50,7 +51,11 @@ def _digest(source: ModelSource, size: int) -> str:
 
 def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
     """Where a variant of this model and mode is kept."""
-    return folder / f"{_name_of(file.path)}-{identity_of_model(file)[:_DIGITS]}-{mode}"
+    return folder / f"{_stem_of(file)}-{mode}"
+
+
+def _stem_of(file: ModelFile) -> str:
+    return f"{_name_of(file.path)}-{identity_of_model(file)[:_DIGITS]}"
 
 
 def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
@@ -74,12 +79,11 @@ def _plain(name: str) -> str:
 def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mode, Path]:
     """The kept variants of a model by mode; of damaged ones is only warned."""
     found: dict[Mode, Path] = {}
-    if not folder.is_dir():
-        return found
-    for mode in MODES:
-        path = place_of(folder, file, mode)
+    places = [place for place in (folder, folder.with_name(_OLDER)) if place.is_dir()]
+    stem = _stem_of(file) if places else ""
+    for path, mode in ((place / f"{stem}-{mode}", mode) for mode in MODES for place in places):
         tidy(path, listed_files)
-        if not is_variant(path):
+        if mode in found or not is_variant(path):
             continue
         try:
             open_weights(path, file, mode)

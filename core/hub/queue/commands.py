@@ -22,7 +22,7 @@ from llm_lite.core.hub.queue.jobs import (
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Stage, StageState
 
-_BUSY = ("waiting", "running", "paused")
+_BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 
 def new_id() -> str:

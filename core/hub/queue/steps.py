@@ -17,9 +17,9 @@ from llm_lite.core.hub.queue.jobs import Edit, Jobs, QueuedJob, with_current
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
     """The first that is no deletion, or is one that is not to wait; `only`: of these ids."""
     for job in jobs:
-        if job.is_runnable and (not job.is_deletion or job.now):
-            if only is None or job.id in only:
-                return job
+        mine = only is None or job.id in only
+        if mine and job.is_runnable and (not job.is_deletion or job.now):
+            return job
     return None
 
 
@@ -67,10 +67,7 @@ def begun(job_id: str) -> Edit:
 
 def let_go(jobs: Jobs) -> Jobs:
     """What ran waits again: its process, or its program, has ended."""
-    return tuple(
-        with_current(job, "waiting") if _runs(job) else job
-        for job in jobs
-    )
+    return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 
 def found_revision(job_id: str, revision: str) -> Edit:
