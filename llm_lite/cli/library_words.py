@@ -17,12 +17,13 @@ class Action:
     add_words: Callable[[argparse.ArgumentParser], Any]  # beside --json, which all have
 
 
-def _no_words(parser: argparse.ArgumentParser) -> None:
-    pass
+def _list(parser: argparse.ArgumentParser) -> None:
+    text = "also what belongs to a model and is none: projectors of images, adapters"
+    parser.add_argument("--all", action="store_true", help=text)
 
 
 ACTIONS = {
-    "list": Action(f"{_FOLDER}.listing", "the models on this machine", _no_words),
+    "list": Action(f"{_FOLDER}.listing", "the models on this machine", _list),
 }
 
 
