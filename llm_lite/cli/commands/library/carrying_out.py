@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Collection
-from pathlib import Path
 
 from llm_lite.cli.commands.library.job_line import JobLine
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
-from llm_lite.core.files.places import user_folder
+from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Jobs
 from llm_lite.core.hub.queue.queue import Queue
-from llm_lite.core.hub.queue.queue_file import QueueFile
+from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.core.messages.library import ModelJob, QueueState
 
 _TICK = 0.2  # seconds in which Ctrl-C is noticed
-
-
-def queue_folder() -> Path:
-    return user_folder("state") / "models"
-
-
-def models_folder() -> Path:
-    return user_folder("data") / "models"
 
 
 def carried_out(addition: commands.Addition) -> ModelJob:
