@@ -25,7 +25,7 @@ _SAVE_PROGRESS = 1.0
 _SAVE_AGAIN = 5.0  # after the file could not be written
 
 
-class Queue:
+class ModelQueue:
     """For any thread; nothing here waits for the disk but `close`, which ends what runs.
 
     folder: of the queue's own files; models: where what is made goes. `on_change` hears of the
@@ -291,3 +291,6 @@ def _without_progress(one: QueueState, other: QueueState) -> bool:
         return still, state.works, state.problem
 
     return plain(one) == plain(other)
+
+
+Queue = ModelQueue  # in this room

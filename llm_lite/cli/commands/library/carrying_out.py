@@ -10,7 +10,7 @@ from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands
-from llm_lite.core.hub.queue.jobs import Jobs
+from llm_lite.core.hub.queue.jobs import Jobs, QueuedJob
 from llm_lite.core.hub.queue.queue import Queue
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.core.messages.library import ModelJob, QueueState
@@ -18,12 +18,13 @@ from llm_lite.core.messages.library import ModelJob, QueueState
 _TICK = 0.2  # seconds in which Ctrl-C is noticed
 
 
-def carried_out(addition: commands.Addition) -> ModelJob:
+def carried_out(addition: commands.Addition) -> QueuedJob:
     """Add a job and stay until it has ended. RequestError where it fails.
 
     Ctrl-C pauses it: the same command, or the window, goes on with it.
     """
-    job_id = addition.id_in(QueueFile(queue_folder()).edit(addition))
+    file = QueueFile(queue_folder())
+    job_id = addition.id_in(file.edit(addition))
     line = JobLine()
     follower = _Follower({job_id})
     try:
@@ -35,7 +36,7 @@ def carried_out(addition: commands.Addition) -> ModelJob:
             stage = job.current
             if stage is None:
                 line.end()
-                return job
+                return next(one for one in file.load() if one.id == job_id)
             if stage.state in ("failed", "paused"):
                 line.end()
                 raise RequestError(job.message or f"{job.title}: it was paused by another llm-lite")
