@@ -11,7 +11,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Jobs, QueuedJob
-from llm_lite.core.hub.queue.queue import Queue
+from llm_lite.core.hub.queue.queue import ModelQueue
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.core.messages.library import ModelJob, QueueState
 
@@ -72,7 +72,7 @@ class _Follower:
 
     def __init__(self, only: Collection[str] | None) -> None:
         self._states: queue.SimpleQueue[QueueState] = queue.SimpleQueue()
-        self.queue = Queue(queue_folder(), models_folder(), self._states.put, only=only)
+        self.queue = ModelQueue(queue_folder(), models_folder(), self._states.put, only=only)
         self._state: QueueState | None = None
         self._problem = ""
 

@@ -15,9 +15,10 @@ from tests.paths import ROOT
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from llm_lite.core.hub.queue.queue import Queue
+from llm_lite.core.hub.queue.queue import ModelQueue
 folder = Path(sys.argv[1])
-queue = Queue(folder, folder / "models", lambda state: None, worker="tests.core.hub.queue.fake_worker")
+worker = "tests.core.hub.queue.fake_worker"
+queue = ModelQueue(folder, folder / "models", lambda state: None, worker=worker)
 print("ready", flush=True)
 sys.stdin.read()
 queue.close()
