@@ -174,12 +174,15 @@ def one(number: int, hub: str, size: int, whole: tuple[dict[str, str], float]) -
     with tempfile.TemporaryDirectory() as name:
         person = Person(Path(name), hub)
         for _ in range(chance.randint(1, MOST_KILLS)):
+            if is_done(person):
+                break
             what = chance.choice(["program", "stage"])
             hit = kill_once(person, chance.uniform(0.1, seconds), what)
             if hit:
                 hits.append(f"{hit} ({what})")
             check_listed(person, size, sum_of(person))
-        person.run(*PULL) if not is_done(person) else None
+        if not is_done(person):
+            person.run(*PULL)
         check_end(person, expected)
     return hits
 

@@ -1,4 +1,4 @@
-"""The Hugging Face checkpoint of a GGUF file of SmolLM2: `python -m tests.hub.checkpoint GGUF FOLDER`.
+"""The Hugging Face checkpoint of SmolLM2's GGUF: `python -m tests.hub.checkpoint GGUF FOLDER`.
 
 Weights as BF16 under their names in transformers; tokenizer.json of the same vocabulary. From the
 folder the program must read the model that the GGUF file holds, up to the rounding to BF16.
@@ -74,7 +74,7 @@ def _write(
 
 
 def _values(file: GgufFile, name: str) -> NDArray[np.float32]:
-    """float32, the rows of queries and keys in the order of transformers: halves of a head apart."""
+    """float32, rows of queries and keys in the order of transformers: halves of a head apart."""
     values = file.tensors[name].dequantize()
     for mark, key in ((".attn_q.", "head_count"), (".attn_k.", "head_count_kv")):
         if mark in name:

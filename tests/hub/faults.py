@@ -10,7 +10,7 @@ class Fault:
     """Answers to paths that hold `path` are wrong, `times` times (-1: always).
 
     status: this one instead, with `headers` and `body`. cut: the connection ends after so many
-    bytes of the content. rate: bytes/s. stall: after so many bytes nothing comes for `wait` seconds.
+    bytes of the content. rate: bytes/s. stall: after so many bytes nothing comes in `wait` s.
     length: Content-Length says this. content: is sent instead, of the same length or not.
     endless: a body of so many bytes, made up as it is sent. location: a redirect to there.
     """

@@ -127,13 +127,8 @@ def _gguf(parts: Sequence[RemoteFile]) -> HubFile:
         problem = "it sees images for another model and is none by itself"
     elif "imatrix" in name:
         problem = "it holds statistics for quantizing and no model"
-    elif _SPLIT.fullmatch(paths[0]):
-        problem = _incomplete(paths) or (
-            f"it lies in {len(paths)} GGUF files, expected one: joined with llama.cpp's "
-            "`llama-gguf-split --merge` it can be imported"
-            if len(paths) > 1
-            else ""
-        )
+    elif _SPLIT.fullmatch(paths[0]) and _incomplete(paths):
+        problem = _incomplete(paths)
     elif form and not is_read(form):
         problem = f"its format {form} is not read here"
     else:
