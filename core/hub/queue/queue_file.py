@@ -165,6 +165,19 @@ def lock_of(folder: Path, name: str) -> BaseFileLock:
     return FileLock(folder / f"{name}.lock")
 
 
+def is_worked(folder: Path) -> bool:
+    """Whether a program carries the queue out now."""
+    if not folder.is_dir():
+        return False
+    lock = lock_of(folder, "worker")
+    try:
+        lock.acquire(blocking=False)
+    except OSError:  # another has it, or nobody can tell
+        return True
+    lock.release()
+    return False
+
+
 def _trimmed(jobs: Jobs) -> Jobs:
     """Without the oldest of many finished jobs. RequestError where there are too many others."""
     finished = [job.id for job in jobs if job.row.current is None]

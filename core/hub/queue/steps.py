@@ -98,7 +98,7 @@ def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
             done = replace(done, cut=path)
         elif stage.stage == "quantize":
             done = replace(done, variant=path)
-        elif stage.stage == "delete":
+        else:
             done = done.changed(frees=int(said.get("freed", 0)))
         return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
 

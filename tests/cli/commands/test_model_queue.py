@@ -85,6 +85,7 @@ def test_a_failure_is_the_sentence_and_the_same_command_tries_again(hub, capsys)
 REFUSED = [
     (("--quantize", "int3"), "expected one of fp32, fp16, int8, int4, found 'int3'"),
     (("--quantize", "as-stored"), "found 'as-stored'"),
+    (("--slice", "E9B"), "unknown slice 'E9B': expected E2B,"),
     (("--delete-source",), "only where something is made of it"),
 ]
 
@@ -139,6 +140,13 @@ def test_a_damaged_queue_is_told(person, capsys):
     code, out, err = models(capsys, "queue")
     assert code == 0 and out == "The queue is empty.\n"
     assert re.search("was damaged and begins empty.*queue.damaged.json", err)
+
+
+def test_what_nobody_carries_out_is_not_said_to_run(person, capsys):
+    add(commands.fetch("owner/tiny", job_id="j"))
+    add(steps.begun("j"))
+    out = models(capsys, "queue")[1]
+    assert "download: waiting" in out and "`llm-lite models queue run` does" in out
 
 
 def test_tidying_up_leaves_a_download_that_is_to_go_on(person, capsys):
