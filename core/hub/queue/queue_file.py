@@ -114,7 +114,10 @@ class QueueFile:
 
     def _write(self, jobs: Jobs) -> None:
         value = {"version": VERSION, "jobs": [to_json(job) for job in jobs]}
-        write_file(self.path, json.dumps(value, indent=1).encode())
+        try:
+            write_file(self.path, json.dumps(value, indent=1).encode())
+        except FileError as error:
+            raise NotSavedError(self.path, error.problem) from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -152,6 +155,10 @@ class ProgressFile:
             return read_object(self.path, limit=1 << 16)
         except FileError:
             return {}
+
+
+class NotSavedError(FileError):
+    """The queue could be read and not written, as where the disk is full."""
 
 
 class _DamagedError(FileError):

@@ -257,6 +257,7 @@ def test_the_file_of_a_newer_version_stays_and_is_told(watch, tmp_path):
     one.do(commands.fetch("quick/a"))
     time.sleep(0.5)
     one.close()
+    assert one.state.jobs == () and started(one.folder) == []
     assert file.read_text() == '{"version": 2, "jobs": 7}'
 
 
