@@ -32,11 +32,12 @@ from llm_lite.core.plan.step import HEADER_WORDS, Step
 from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 
 log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 
 
@@ -66,22 +67,26 @@ class VulkanExecutor:
         self.program = program
         self.tuning = tuning or Tuning.of(device.info)
         self._device = device
-        self._data = weights
+        # What the host reads after the upload: rows of tables, vectors that kernels want as tables.
+        self._data: dict[str, TensorData] = {}
         self._closing: list[Any] = []  # closed in reverse
         self._recordings: dict[int, Recording] = {}
         self._tables: dict[str, BufferRange] = {}
         try:
-            self._open(progress)
+            self._open(weights, progress)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, progress: Progress | None) -> None:
+    def _open(self, data: Mapping[str, TensorData], progress: Progress | None) -> None:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
-        self._weights = self._own(Weights(device, kept, self._data, progress))
+        own = with_own_vectors({t.name: data[t.name] for t in tensors if t.kind in _FROM_FILE})
+        tables = {t.name for t in tensors if t.kind is Kind.TABLE}
+        self._data = {n: d for n, d in own.items() if n in tables or len(d.shape) == 1}
+        self._weights = self._own(Weights(device, kept, own, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
         self._groups = {id(plan): groups_of(plan, self) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
+from llm_lite.core.files.mapping import is_mapped, let_go
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
@@ -59,7 +60,10 @@ class Arena:
         return self._buffers[-1], start, size
 
     def _grow(self, size: int) -> None:
-        self._buffers.append(Buffer(self._device, max(size, ARENA_BYTES), STORAGE, host=False))
+        self._add(max(size, ARENA_BYTES))
+
+    def _add(self, size: int) -> None:
+        self._buffers.append(Buffer(self._device, size, STORAGE, host=False))
         self._at = 0
 
     @property
@@ -87,8 +91,7 @@ class FixedArena(Arena):
     def _grow(self, size: int) -> None:
         left = max(size, min(self._limit, ARENA_BYTES))
         self._limit -= left
-        self._buffers.append(Buffer(self._device, left, STORAGE, host=False))
-        self._at = 0
+        self._add(left)
 
 
 def total(sizes: Iterable[int]) -> int:
@@ -142,6 +145,8 @@ class Weights:
         try:
             for name, source in sources.items():
                 self._upload(name, source)
+                if is_mapped(source.data):
+                    let_go(source.data)  # the device has them now
                 done += source.nbytes
                 if progress:
                     progress(done / whole)
