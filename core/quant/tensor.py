@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import MappedFiles
-from llm_lite.core.quant.registry import FORMATS, QuantFormat
+from llm_lite.core.quant.registry import QuantFormat, named_format
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,7 @@ class TensorData:
 
     @property
     def format(self) -> QuantFormat:
-        if self.dtype not in FORMATS:
-            raise UnsupportedError(
-                f"tensor {self.name!r} has block type {self.dtype}; "
-                f"the formats known here are {', '.join(FORMATS)}"
-            )
-        return FORMATS[self.dtype]
+        return named_format(self.name, self.dtype)
 
     def dequantize(self) -> NDArray[np.float32]:
         """float32 [*shape], a copy."""

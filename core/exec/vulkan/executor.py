@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 F32 = NDArray[np.float32]
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
+TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class VulkanExecutor:
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
         size = min(READBACK_BYTES, logits)
         self._readback = self._own(Buffer(device, size, 0, host=True))
-        self._table_arena = self._own(FixedArena(device, [1 << 16]))
+        self._table_arena = self._own(FixedArena(device, [TABLE_BYTES]))
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
         sets = self._own(DescriptorSets(device))
