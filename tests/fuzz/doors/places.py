@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.hub.local.collecting import collect, leftovers
 from llm_lite.core.hub.local.disk_usage import sizes
 from llm_lite.core.hub.local.importing import import_model
-from llm_lite.core.hub.local.machine import local_models, machine_places
+from llm_lite.core.hub.local.machine import Places, local_models, machine_places
 from llm_lite.core.hub.local.removal import carry_out, removal
 from tests.core.hub.local.layouts import (
     OLDER,
@@ -54,20 +55,27 @@ def use(case: Case) -> None:
     assert all(name.isprintable() and name == name.lower() and name for name in names)
     assert all("\n" not in model.problem for model in models)
     assert all(place.size >= 0 for place in sizes(places, models))
-    refused = None
-    for work in (
-        lambda: collect(leftovers(places), places),
-        *(lambda name=name: carry_out(removal([name], places=places)) for name in names),
-        lambda: import_model(precious, places),
-    ):
-        try:
-            work()
-        except LlmLiteError as error:
-            assert "\n" not in str(error)
-            refused = error
+    refused = [error for work in works(places, names) if (error := refusal(work)) is not None]
     assert precious.read_bytes() == PRECIOUS
-    if refused is not None:
-        raise refused
+    assert isinstance(refusal(lambda: import_model(precious, places)), FileError)
+    for error in refused:
+        if isinstance(error, FileError):  # what is not ours to delete is none of the damage
+            raise error
+
+
+def works(places: Places, names: list[str]) -> Iterator[Callable[[], object]]:
+    yield lambda: collect(leftovers(places), places)
+    for name in names:
+        yield lambda name=name: carry_out(removal([name], places=places))
+
+
+def refusal(work: Callable[[], object]) -> LlmLiteError | None:
+    try:
+        work()
+    except LlmLiteError as error:
+        assert "\n" not in str(error)
+        return error
+    return None
 
 
 @cache
