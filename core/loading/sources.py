@@ -28,7 +28,7 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
-from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.model_source import ModelSource, repository_of
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
@@ -77,7 +77,9 @@ def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
 def _name_of(folder: HuggingFaceFolder) -> str:
     name = folder.config.get("_name_or_path")
     last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
-    return last if re.search(r"\w", last) else folder.path.resolve().name
+    return (
+        last if re.search(r"\w", last) else repository_of(folder.path) or folder.path.resolve().name
+    )
 
 
 def folder_of(path: Path) -> Path | None:
