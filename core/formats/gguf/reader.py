@@ -83,6 +83,19 @@ def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | N
     return GgufFile(file, MappingProxyType(metadata), MappingProxyType(tensors), version)
 
 
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """What a file says of itself, whatever its tensors are. FileError."""
+    file = Path(path)
+    with mapped(file, "a GGUF file") as mapping:
+        reader = HeaderReader(file, memoryview(mapping))
+        _read_version(reader)
+        reader.count("number of tensors", 0)
+        metadata: dict[str, Any] = {}
+        for index in range(reader.count("number of metadata pairs", _MIN_PAIR_BYTES)):
+            _read_pair(reader, index, metadata)
+        return metadata
+
+
 def _reporter(progress: Callable[[float], None] | None, steps: int) -> Callable[[int], None]:
     if progress is None:
         return lambda done: None

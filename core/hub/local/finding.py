@@ -1,0 +1,63 @@
+"""From what a person types to one local model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.local.machine import local_models
+from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.plain_text import quote
+
+_MOST_NAMED = 5
+
+
+def by_name(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel | None:
+    """The model of that name, or the only one whose name has it as a part; None where none has.
+    RequestError for several, and for one that cannot be used."""
+    every = local_models() if models is None else models
+    name = text.strip().lower()
+    if not name:
+        return None
+    exact = [model for model in every if model.name == name]
+    return _one(text, exact or [model for model in every if _has(model, name)])
+
+
+def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel:
+    """The local model of owner/name[:file], where file may be a part of its name as "q4_k_m".
+    RequestError where it is not here, or not the only one."""
+    every = local_models() if models is None else models
+    repo, _, file = text.partition(":")
+    of_repo = [model for model in every if model.repo.lower() == repo.lower()]
+    found = _one(text, [model for model in of_repo if _is_file(model, file.lower())])
+    if found is not None:
+        return found
+    here = f"; of {quote(repo)} there is {_list(of_repo)}" if of_repo else ""
+    raise RequestError(
+        f"{quote(text)} is not on this machine{here}: fetch it with `llm-lite models pull {text}`"
+    )
+
+
+def _has(model: LocalModel, part: str) -> bool:
+    return part in model.name or (model.form == "gguf" and part == model.path.name.lower())
+
+
+def _is_file(model: LocalModel, file: str) -> bool:
+    return file in model.path.name.lower() if file else True
+
+
+def _one(text: str, found: Sequence[LocalModel]) -> LocalModel | None:
+    """Of several those that can be used count."""
+    usable: Callable[[LocalModel], bool] = lambda model: not model.problem  # noqa: E731
+    fit = list(filter(usable, found)) or list(found)
+    if len(fit) > 1:
+        raise RequestError(f"{quote(text)} is part of several names: {_list(fit)}; say more of one")
+    if fit and fit[0].problem:
+        raise RequestError(f"{fit[0].name} cannot be used: {fit[0].problem}")
+    return fit[0] if fit else None
+
+
+def _list(models: Sequence[LocalModel]) -> str:
+    names = [model.name for model in models[:_MOST_NAMED]]
+    more = len(models) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

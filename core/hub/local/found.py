@@ -1,0 +1,28 @@
+"""What a place says of a model before anyone reads the model's own header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_lite.core.messages.library import Form, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    label: str  # what its program calls it: a name is made of it
+    path: Path  # what a load takes
+    origin: Origin
+    form: Form
+    files: tuple[Path, ...]  # what it is made of, as the place has them
+    repo: str = ""
+    revision: str = ""
+    made_of: str = ""
+    licence: str = ""  # where the place tells
+    problem: str = ""  # what the place itself says is wrong
+    place: Path = Path()  # the folder in which it was found
+
+
+def broken(origin: Origin, path: Path, problem: str, label: str = "") -> Found:
+    """A row for what can not be looked at."""
+    return Found(label or path.name, path, origin, "gguf", (), problem=problem)

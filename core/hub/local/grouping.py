@@ -1,0 +1,91 @@
+"""From a folder's files to models: GGUF files and their parts, checkpoints, variants, slices."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
+from llm_lite.core.formats.safetensors.reader import INDEX_FILE, SINGLE_FILE
+from llm_lite.core.formats.variant.reader import MANIFEST_FILE
+from llm_lite.core.hub.local.found import Found, broken
+from llm_lite.core.hub.local.walking import Walk
+from llm_lite.core.messages.library import Form, Origin
+
+SLICE_FILE = "slice.json"
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+_PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")
+Files = Mapping[str, os.stat_result | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Files of one folder that are one model; `name`: without suffix and part number."""
+
+    name: str
+    form: Form
+    files: tuple[str, ...]
+    problem: str = ""
+
+
+def models_below(origin: Origin, root: Path, *, deepest: int = 4) -> Iterator[Found]:
+    """Every model in a tree of folders, as LM Studio and we have them."""
+    walk = Walk(root, deepest)
+    for folder, files in walk.folders():
+        for group in groups(files):
+            yield as_found(origin, root, folder, group)
+    for path, problem in walk.problems:
+        yield broken(origin, path, f"{path}: {problem}")
+
+
+def as_found(origin: Origin, root: Path, folder: Path, group: Group) -> Found:
+    is_file = group.form == "gguf"
+    path = folder / group.files[0] if is_file else folder
+    problem = f"{path}: {group.problem}" if group.problem else ""
+    files = tuple(folder / name for name in group.files)
+    label = group.name if is_file else folder.name
+    return Found(label, path, origin, group.form, files, problem=problem, place=root)
+
+
+def groups(files: Files) -> Iterator[Group]:
+    """The models of one folder."""
+    if MANIFEST_FILE in files:
+        yield Group("", "variant", tuple(sorted(files)))
+    elif SLICE_FILE in files:
+        yield Group("", "slice", (SLICE_FILE,))
+    elif CONFIG_FILE in files and _has_weights(files):
+        yield Group("", "huggingface", tuple(sorted(_of_checkpoint(files))))
+    yield from _gguf_files(files)
+
+
+def _has_weights(files: Collection[str]) -> bool:
+    return SINGLE_FILE in files or INDEX_FILE in files or any(map(_PICKLED.fullmatch, files))
+
+
+def _of_checkpoint(files: Collection[str]) -> list[str]:
+    return [name for name in files if not name.lower().endswith(".gguf")]
+
+
+def _gguf_files(files: Files) -> Iterator[Group]:
+    parts: dict[tuple[str, int], list[str]] = {}
+    for name in sorted(files):
+        if not name.lower().endswith(".gguf"):
+            continue
+        match = _PART.fullmatch(name)
+        if match:
+            parts.setdefault((match[1], int(match[3])), []).append(name)
+        else:
+            yield Group(name[: -len(".gguf")], "gguf", (name,), _lost(files, (name,)))
+    for (name, count), found in parts.items():
+        problem = _lost(files, found)
+        if len(found) != count and not problem:
+            problem = f"is one of {count} parts, of which {len(found)} are here"
+        yield Group(name, "gguf", tuple(found), problem)
+
+
+def _lost(files: Files, names: Collection[str]) -> str:
+    lost = [name for name in names if files[name] is None]
+    return "is a link to a file that is not there" if lost else ""

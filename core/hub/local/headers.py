@@ -1,0 +1,169 @@
+"""What a model's own files say of it: read from headers alone, weights stay on the disk."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.errors import LlmLiteError, UnsupportedError
+from llm_lite.core.files.json_text import read_bytes, read_object
+from llm_lite.core.formats.gguf.file_types import FILE_TYPES
+from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
+from llm_lite.core.formats.gguf.stacks import unstacked
+from llm_lite.core.formats.huggingface.reader import CONFIG_FILE, check_types, open_huggingface
+from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.messages.library import Form
+from llm_lite.core.models import registry
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.quant.tensor import TensorData
+
+_LONGEST = 60  # characters of a word that is shown
+_CARD = "README.md"
+_CARD_BYTES = 1 << 20
+_LICENCE = re.compile(rb"^license:[ \t]*[\"']?([\w .+-]{1,60})", re.MULTILINE)
+# Files that belong to a model and are none: what `general.type` and the architecture call them.
+_COMPANIONS = {
+    "clip": "a projector of images or sound for another model",
+    "mmproj": "a projector of images or sound for another model",
+    "adapter": "an adapter (LoRA) for another model",
+    "controlvector": "a control vector for another model",
+    "imatrix": "statistics for quantizing another model",
+    "vocab": "a vocabulary without weights",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    architecture: str = ""
+    runnable: bool = True
+    format: str = ""
+    parameters: int = 0
+    context: int = 0
+    licence: str = ""
+    problem: str = ""
+    companion: bool = False  # belongs to a model, and is none
+
+
+def read_header(form: Form, path: Path) -> Header:
+    """Never raises for what is in the files: that is the header's `problem`."""
+    try:
+        return _READERS[form](path)
+    except UnsupportedError as error:
+        return Header(runnable=False, problem=str(error))
+    except LlmLiteError as error:
+        return Header(problem=str(error))
+    except (OSError, MemoryError) as error:
+        return Header(problem=f"{path}: cannot be read: {error}")
+
+
+def _gguf(path: Path) -> Header:
+    try:
+        file = open_gguf(path)
+    except UnsupportedError as error:  # a tensor of a kind that we do not have
+        known = _of_metadata(read_metadata(path))
+        return known if known.companion else replace(known, runnable=False, problem=str(error))
+    with file:
+        header = _of_metadata(file.metadata)
+        header = replace(header, parameters=_count(file.tensors.values()))
+        if not header.format:
+            header = replace(header, format=_most(file.tensors.values()))
+        if header.companion:
+            return header
+        try:
+            tensors = registry.complete(file.metadata, unstacked(file.tensors), path)
+            registry.read_model(file.metadata, tensors, path)
+        except UnsupportedError as error:
+            return replace(header, runnable=False, problem=str(error))
+        except LlmLiteError as error:
+            return replace(header, problem=str(error))
+        return header
+
+
+def _of_metadata(metadata: Mapping[str, Any]) -> Header:
+    architecture = _word(metadata.get("general.architecture"))
+    context = metadata.get(f"{architecture}.context_length")
+    kind = metadata.get("general.type")
+    what = _COMPANIONS.get(architecture) or _COMPANIONS.get(kind if isinstance(kind, str) else "")
+    file_type = metadata.get("general.file_type")
+    return Header(
+        architecture=architecture,
+        runnable=what is None,
+        format=FILE_TYPES.get(file_type, "") if isinstance(file_type, int) else "",
+        context=context if type(context) is int and context > 0 else 0,
+        licence=_word(metadata.get("general.license")),
+        problem="" if what is None else f"is no model by itself: it is {what}",
+        companion=what is not None,
+    )
+
+
+def _huggingface(folder: Path) -> Header:
+    kind = _word(read_object(folder / CONFIG_FILE).get("model_type"))
+    header = Header(architecture=kind, licence=_licence(folder))
+    try:
+        file = open_huggingface(folder)
+    except UnsupportedError as error:
+        return replace(header, runnable=False, problem=str(error))
+    except LlmLiteError as error:
+        return replace(header, problem=str(error))
+    header = replace(
+        header, parameters=_count(file.tensors.values()), format=_most(file.tensors.values())
+    )
+    try:
+        model = registry.translate(file.fields, file.tensors)
+        check_types(folder, model.tensors)
+        registry.read_model(model.metadata, model.tensors, folder)
+        known = _of_metadata(model.metadata)
+        return replace(header, architecture=known.architecture, context=known.context)
+    except UnsupportedError as error:
+        return replace(header, runnable=False, problem=str(error))
+    except LlmLiteError as error:
+        return replace(header, problem=str(error))
+    finally:
+        file.close()
+
+
+def _licence(folder: Path) -> str:
+    """As the head of its card says: `license: apache-2.0`."""
+    try:
+        raw = read_bytes(folder / _CARD, _CARD_BYTES)
+    except LlmLiteError:
+        return ""
+    head = raw.split(b"\n---", 1)[0] if raw.startswith(b"---") else b""
+    match = _LICENCE.search(head)
+    return match[1].decode(errors="replace").strip() if match else ""
+
+
+def _variant(folder: Path) -> Header:
+    variant = open_variant(folder)
+    header = _of_metadata(variant.metadata)
+    tensors = variant.tensors.values()
+    return replace(header, format=variant.mode, parameters=_count(tensors))
+
+
+def _slice(folder: Path) -> Header:
+    """What it was cut of says the rest."""
+    return Header()
+
+
+def _count(tensors: Iterable[TensorData]) -> int:
+    return sum(math.prod(tensor.shape) for tensor in tensors)
+
+
+def _most(tensors: Iterable[TensorData]) -> str:
+    """The format of most weights."""
+    counts: Counter[str] = Counter()
+    for tensor in tensors:
+        counts[tensor.dtype] += math.prod(tensor.shape)
+    return counts.most_common(1)[0][0].upper() if counts else ""
+
+
+def _word(value: object) -> str:
+    return one_line(value[:_LONGEST]) if isinstance(value, str) else ""
+
+
+_READERS = {"gguf": _gguf, "huggingface": _huggingface, "variant": _variant, "slice": _slice}

@@ -1,0 +1,144 @@
+"""Which places a machine has, and everything that is found in them, named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_lite.core.files.writing import reason
+from llm_lite.core.hub.local.found import Found, broken
+from llm_lite.core.hub.local.header_cache import HeaderCache
+from llm_lite.core.hub.local.headers import Header
+from llm_lite.core.hub.local.naming import in_order, names
+from llm_lite.core.hub.local.places import (
+    bundled,
+    huggingface,
+    imported,
+    llama_cpp,
+    lm_studio,
+    ollama,
+    ours,
+)
+from llm_lite.core.messages.library import LocalModel, Origin
+
+_FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
+    "llm-lite": ours.find,
+    "huggingface": huggingface.find,
+    "lm-studio": lm_studio.find,
+    "ollama": ollama.find,
+    "llama.cpp": llama_cpp.find,
+    "imported": imported.find,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where models are looked for: folders by who put them there; of "imported" the list's file."""
+
+    folders: tuple[tuple[Origin, Path], ...]
+    bundled: bool = True
+
+    def of(self, origin: Origin) -> list[Path]:
+        return [path for one, path in self.folders if one == origin]
+
+
+def machine_places() -> Places:
+    """As the programs themselves would find them, those that are there."""
+    every: list[tuple[Origin, Sequence[Path]]] = [
+        ("llm-lite", ours.folders()),
+        ("huggingface", huggingface.folders()),
+        ("lm-studio", lm_studio.folders()),
+        ("ollama", ollama.folders()),
+        ("llama.cpp", llama_cpp.folders()),
+        ("imported", (imported.list_file(),)),
+    ]
+    seen: set[Path] = set()
+    found: list[tuple[Origin, Path]] = []
+    for origin, paths in every:
+        for path in paths:
+            real = _real(path)
+            if real is not None and real not in seen:
+                seen.add(real)
+                found.append((origin, path.absolute()))
+    return Places(tuple(found))
+
+
+def local_models(places: Places | None = None, *, companions: bool = False) -> list[LocalModel]:
+    """Every model on this machine, the broken ones with what is wrong with them.
+
+    companions: also files that belong to a model and are none, as projectors of images.
+    """
+    where = machine_places() if places is None else places
+    models = in_order(_find(where))
+    with HeaderCache() as cache:
+        headers = [_header(cache, model) for model in models]
+    named = list(zip(names(models), models, headers, strict=True))
+    by_path = {model.path: name for name, model, _ in named}
+    return [
+        _described(name, model, header, by_path)
+        for name, model, header in named
+        if companions or not header.companion
+    ]
+
+
+def _real(path: Path) -> Path | None:
+    """None where nothing is there."""
+    try:
+        return path.resolve() if path.exists() else None
+    except PermissionError:
+        return path
+    except (OSError, RuntimeError):
+        return None
+
+
+def _find(places: Places) -> list[Found]:
+    found: dict[Path, Found] = {}
+    if places.bundled:
+        found |= {model.path: model for model in bundled.find()}
+    for origin, folder in places.folders:
+        try:
+            for model in _FINDERS[origin](folder):
+                found.setdefault(model.path, model)
+        except OSError as error:
+            problem = f"{folder}: cannot be read: {reason(error)}"
+            found.setdefault(folder, broken(origin, folder, problem))
+    return list(found.values())
+
+
+def _header(cache: HeaderCache, model: Found) -> Header:
+    if model.problem:
+        return Header(problem=model.problem)
+    return cache.header(model.form, model.path, model.files)
+
+
+def _described(name: str, model: Found, header: Header, by_path: dict[Path, str]) -> LocalModel:
+    return LocalModel(
+        name=name,
+        path=model.path,
+        origin=model.origin,
+        form=model.form,
+        files=model.files,
+        size=_size(model.files),
+        architecture=header.architecture,
+        runnable=header.runnable,
+        format=header.format,
+        parameters=header.parameters,
+        context=header.context,
+        licence=header.licence or model.licence,
+        repo=model.repo,
+        revision=model.revision,
+        made_of=model.made_of,
+        problem=model.problem or header.problem,
+    )
+
+
+def _size(files: Sequence[Path]) -> int:
+    sizes = {}
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        sizes[status.st_dev, status.st_ino or hash(file)] = status.st_size
+    return sum(sizes.values())

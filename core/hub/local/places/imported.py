@@ -1,0 +1,76 @@
+"""Models that a person has told of: a list of paths in a JSON file of ours, nothing is copied.
+
+{"version": 1, "paths": ["/data/models/one.gguf", ...]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.files.json_text import found as shown
+from llm_lite.core.files.json_text import read_object
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.hub.local.found import Found, broken
+from llm_lite.core.hub.local.grouping import Group, as_found, groups
+from llm_lite.core.hub.local.walking import Walk
+
+_VERSION = 1
+_MOST = 10_000  # paths
+
+
+def list_file() -> Path:
+    return user_folder("data") / "imported-models.json"
+
+
+def find(file: Path) -> Iterator[Found]:
+    """What lies there now; a path that leads nowhere is named."""
+    try:
+        paths = read(file)
+    except LlmLiteError as error:
+        yield broken("imported", file, str(error))
+        return
+    for path in paths:
+        group = group_at(path)
+        if group is None:
+            text = f"{path}: is not there any more, or no model; `llm-lite models gc` forgets it"
+            yield broken("imported", path, text)
+        else:
+            folder = path.parent if group.form == "gguf" else path
+            yield as_found("imported", folder, folder, group)
+
+
+def group_at(path: Path) -> Group | None:
+    """The model that a path is: a GGUF file (the first of its parts) or a directory."""
+    folder = path if path.is_dir() else path.parent
+    walk = Walk(folder, deepest=0)
+    for _, files in walk.folders():
+        for group in groups(files):
+            if path == folder and group.form != "gguf":
+                return group
+            if path.name in group.files and group.form == "gguf":
+                return group
+    return None
+
+
+def read(file: Path) -> list[Path]:
+    """FileError where it is not as we write it."""
+    if not file.exists():
+        return []
+    value = read_object(file)
+    paths = value.get("paths")
+    if value.get("version") != _VERSION or not isinstance(paths, list):
+        raise FileError(file, f"paths is {shown(paths)}, expected a list of paths (version 1)")
+    if not all(isinstance(path, str) and path and "\0" not in path for path in paths):
+        raise FileError(file, "paths: expected texts, found something else among them")
+    return [Path(path) for path in dict.fromkeys(paths[:_MOST])]
+
+
+def write(file: Path, paths: list[Path]) -> None:
+    """FileError where it cannot be written."""
+    make_folder(file.parent)
+    value = {"version": _VERSION, "paths": [str(path) for path in paths]}
+    write_file(file, json.dumps(value, indent=1, ensure_ascii=True).encode())

@@ -1,0 +1,1 @@
+"""What `llm-lite models` does, a file an action: `run(arguments)` returns the exit code."""
