@@ -1,1 +1,1 @@
-"""What a person does with models as files: find, fetch, convert, verify, delete; what is told of it."""
+"""What a person does with models as files: find, fetch, convert, verify, delete."""

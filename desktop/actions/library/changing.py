@@ -1,4 +1,4 @@
-"""Models that a person fetches, converts, verifies, imports and deletes; the host and the queue do it."""
+"""Models that a person fetches, converts, verifies, imports, deletes; the host and the queue do it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_lite.core.messages import Mode
-from llm_lite.core.messages.library import ModelJob
+from llm_lite.core.messages.library import QueueState
 from llm_lite.desktop.actions.library.showing import with_library
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
@@ -24,6 +24,8 @@ class FetchModel:
 
     repo: str
     file: str
+    size: int = 0  # bytes, where they are known
+    revision: str = ""  # the commit, where it is known
     mode: Mode | None = None  # None: used as it is stored
     delete_source: bool = False
 
@@ -51,22 +53,54 @@ class PauseJob:
 
 @dataclass(frozen=True, slots=True)
 class ResumeJob:
-    """Of one that is paused, or that failed."""
-
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """What is there of it is deleted; one that is over leaves the list."""
+    """It ends where it is; what was fetched stays, and it can be tried again."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJob:
+    """Of one that failed or was cancelled."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DismissJob:
+    """Its row leaves the list."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRemoval:
+    """Of a deletion that waits: it is not carried out."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNow:
+    """Of a deletion that waits: it waits no longer."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSource:
+    """Of a job that is to delete its source: it stays."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TellJobs:
-    jobs: tuple[ModelJob, ...]
-    problem: str = ""
+    queue: QueueState
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +173,11 @@ ChangingAction = (
     | PauseJob
     | ResumeJob
     | CancelJob
+    | RetryJob
+    | DismissJob
+    | UndoRemoval
+    | RemoveNow
+    | KeepSource
     | TellJobs
     | VerifyModel
     | TellVerified
@@ -163,7 +202,9 @@ def _to_the_queue(action: FetchModel | QuantizeModel, state: AppState, now: floa
 
 
 def _tell_jobs(action: TellJobs, state: AppState, now: float) -> Result:
-    return with_library(state, jobs=action.jobs, queue_problem=fit_line(action.problem)), ()
+    queue = action.queue
+    told = {"jobs": queue.jobs, "queue_works": queue.works, "queue_problem": queue.problem}
+    return with_library(state, **told), ()
 
 
 def _verify(action: VerifyModel, state: AppState, now: float) -> Result:
@@ -200,6 +241,11 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     PauseJob: _leave_to_the_host,
     ResumeJob: _leave_to_the_host,
     CancelJob: _leave_to_the_host,
+    RetryJob: _leave_to_the_host,
+    DismissJob: _leave_to_the_host,
+    UndoRemoval: _leave_to_the_host,
+    RemoveNow: _leave_to_the_host,
+    KeepSource: _leave_to_the_host,
     TellJobs: _tell_jobs,
     VerifyModel: _verify,
     TellVerified: _tell_verified,

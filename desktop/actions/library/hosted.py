@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
+    DismissJob,
     FetchModel,
     ImportLocal,
+    KeepSource,
     PauseJob,
     QuantizeModel,
     RemoveModels,
+    RemoveNow,
     ResumeJob,
+    RetryJob,
     RevealModel,
     SliceModel,
     TellImported,
+    UndoRemoval,
     VerifyModel,
     WeighRemoval,
 )
 from llm_lite.desktop.actions.library.showing import ListModels, ReadRepo, SearchHub, ShowLibrary
 
-QueueAction = FetchModel | QuantizeModel | SliceModel | PauseJob | ResumeJob | CancelJob | RemoveModels
+JobAction = (
+    PauseJob | ResumeJob | CancelJob | RetryJob | DismissJob | UndoRemoval | RemoveNow | KeepSource
+)
+QueueAction = FetchModel | QuantizeModel | SliceModel | RemoveModels | JobAction
 LibraryHostAction = (
     ShowLibrary
     | ListModels

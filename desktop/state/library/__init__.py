@@ -1,1 +1,1 @@
-"""Models on this machine and on a hub, and the queue of what is done with them, as the window knows them."""
+"""Models on this machine and on a hub, and the queue of them, as the window knows them."""

@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import Literal
 
 from llm_lite.core.messages import Mode
-from llm_lite.core.messages.library import CuratedModel, Fit, HubFile, HubModel, LocalModel, ModelJob
+from llm_lite.core.messages.library import (
+    CuratedModel,
+    Fit,
+    HubFile,
+    HubModel,
+    LocalModel,
+    ModelJob,
+)
 
 LibraryTab = Literal["local", "find", "queue"]
 LIBRARY_TABS: tuple[LibraryTab, ...] = ("local", "find", "queue")
@@ -88,7 +95,9 @@ class LibraryState:
     repo: str = ""  # the one whose details are shown
     file: str = ""  # of it; "": the recommended one
     opening: str = ""  # the repository that the hub is asked about
-    repos: Mapping[str, HubModel] = field(default_factory=lambda: MappingProxyType({}))  # read whole
+    repos: Mapping[str, HubModel] = field(
+        default_factory=lambda: MappingProxyType({})
+    )  # read whole
     repo_problem: str = ""
 
     mode: Mode = "as-stored"  # that fits are told for
@@ -96,6 +105,7 @@ class LibraryState:
     fits: Mapping[FitQuestion, FitAnswer] = field(default_factory=lambda: MappingProxyType({}))
 
     jobs: tuple[ModelJob, ...] = ()
+    queue_works: bool = False  # whether this program carries it out
     queue_problem: str = ""
 
     def model(self, name: str) -> LocalModel | None:
@@ -169,7 +179,7 @@ def variants_of(state: LibraryState, name: str) -> tuple[LocalModel, ...]:
 
 
 def removal_choices(state: LibraryState, model: LocalModel) -> tuple[tuple[str, ...], ...]:
-    """What can be deleted from a model on: it alone, its source or its variants, and all of them."""
+    """What can be deleted together: it alone, its source or its variants, and all of them."""
     source = state.model(model.made_of)
     if source is not None:
         return (model.name,), (source.name,), (model.name, source.name)

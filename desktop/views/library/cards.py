@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import CuratedModel, HubModel
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.library.showing import ChooseRepo, ForgetFound
+from llm_lite.desktop.actions.library.showing import ChooseRepo, ForgetFound, ReadRepo
 from llm_lite.desktop.language.translate import mark, number, tr, trn
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import AppState
@@ -117,8 +117,17 @@ def _of_hub(model: HubModel) -> Card:
     if not model.runnable:
         badges.append((ICON_WARNING, tr("cannot run here"), "warning"))
     corner = f"{ICON_DOWNLOAD} {model.downloads:,}"
-    note = model.description or tr("The hub has no description of it.")
+    note = model.description or _files(model)
     return Card(model.repo, name, corner, "  ·  ".join(parts), note, tuple(badges))
+
+
+def _files(model: HubModel) -> str:
+    """Formats with their sizes, as many as a line may hold."""
+    told = [
+        f"{file.format or file.name} {size(file.size)}" if file.size else file.format or file.name
+        for file in model.files[:12]
+    ]
+    return "  ·  ".join(told) or tr("It has no file that this build knows.")
 
 
 def _draw_cards(state: AppState, ui: Ui, held: list[Card]) -> list[Action]:
@@ -152,7 +161,11 @@ def _draw_card(state: AppState, ui: Ui, card: Card, height: float) -> list[Actio
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
     cut = _draw_words(ui, card, (at.x + ui.u(2), at.y + ui.u(2)), width - ui.u(4))
     tip(ui, f"{card.title}\n{card.note}" if cut else "")
-    return [ChooseRepo(card.repo)] if clicked and not chosen else []
+    if not clicked or chosen:
+        return []
+    if state.library.found is None or card.repo in state.library.repos:
+        return [ChooseRepo(card.repo)]
+    return [ChooseRepo(card.repo), ReadRepo(card.repo)]  # the hub was asked already
 
 
 def _draw_words(ui: Ui, card: Card, at: tuple[float, float], width: float) -> bool:

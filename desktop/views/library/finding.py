@@ -93,9 +93,7 @@ def _draw_filters(search: HubSearch, ui: Ui) -> HubSearch:
     wide = ui.u(10) + imgui.calc_text_size(tr(RUNNABLE)).x
     _flow(wide, right, ui)
     runnable = toggle(ui, "library.runnable", tr(RUNNABLE), search.runnable, tr(RUNNABLE_HINT))
-    return replace(
-        search, task=task, largest=int(largest), licence=licence, runnable=runnable
-    )
+    return replace(search, task=task, largest=int(largest), licence=licence, runnable=runnable)
 
 
 def _filter(

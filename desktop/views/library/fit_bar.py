@@ -13,7 +13,7 @@ from llm_lite.desktop.actions.library.showing import SetFitOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.library.library_state import FitAnswer, LibraryState
-from llm_lite.desktop.state.units import rate, sentence, size, tokens
+from llm_lite.desktop.state.units import rate, sentence, size
 from llm_lite.desktop.widgets.controls import chooser, picker
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui
@@ -48,7 +48,9 @@ def draw_options(library: LibraryState, ui: Ui, trained: int) -> list[Action]:
     modes = [(mode, mode) for mode in MODES]
     mode = chooser(ui, "library.fit.mode", modes, library.mode, hints)
     most = trained or CONTEXTS[-1]
-    sizes = sorted({*(c for c in CONTEXTS if c <= most), library.context, *((trained,) * bool(trained))})
+    sizes = sorted(
+        {*(c for c in CONTEXTS if c <= most), library.context, *((trained,) * bool(trained))}
+    )
     options = [(str(count), tokens_of(count)) for count in sizes]
     width = min(imgui.get_content_region_avail().x, ui.u(60))
     hint = tr("How much of a conversation the model remembers at once")

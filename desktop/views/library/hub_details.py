@@ -1,4 +1,4 @@
-"""A repository of the hub, in full: what it is, its files, which fits best, and the way to fetch it."""
+"""A repository of the hub, in full: what it is, its files, which fits best, how to fetch it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _draw_unread(ui: Ui, library: LibraryState, known: CuratedModel | None) -> l
             "text",
         )
         if primary_button(ui, "library.download", tr("Download")):
-            actions.append(FetchModel(known.repo, known.file))
+            actions.append(FetchModel(known.repo, known.file, known.size))
         imgui.same_line()
     asking = library.opening == library.repo
     label = tr("Asking the hub") if asking else tr(READ_FILES)
@@ -176,6 +176,11 @@ def _draw_file(
     return clicked
 
 
+def _fetched(file: HubFile) -> str:
+    """As the queue takes it: a checkpoint has no file of its own."""
+    return "" if file.form == "huggingface" else file.name
+
+
 def _title(file: HubFile) -> str:
     kind = tr("Safetensors checkpoint") if file.form == "huggingface" else file.name
     return f"{file.format}  ·  {kind}" if file.format else kind
@@ -186,8 +191,8 @@ def _draw_buttons(ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
     actions: list[Action] = []
     label = tr("Download")
     if primary_button(ui, "library.download", label, enabled=able):
-        actions.append(FetchModel(model.repo, file.name))
-    actions += quantizing.draw_hub(ui, model.repo, file, model.parameters, able)
+        actions.append(FetchModel(model.repo, _fetched(file), file.size, model.revision))
+    actions += quantizing.draw_hub(ui, model, file, able)
     return actions
 
 
@@ -203,5 +208,3 @@ def _draw_facts(ui: Ui, model: HubModel) -> None:
         (tr("Revision"), model.revision or tr(UNKNOWN), tr("The commit that is fetched.")),
     ]
     facts(ui, "library.hub_facts", rows)
-
-

@@ -18,10 +18,14 @@ from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.library import importing, local_details, split
 from llm_lite.desktop.views.library.words import ORIGINS, context
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
-from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CHEVRON_DOWN, ICON_CHEVRON_UP
-from llm_lite.desktop.widgets.icons import ICON_WARNING
+from llm_lite.desktop.widgets.icons import (
+    ICON_CHECK,
+    ICON_CHEVRON_DOWN,
+    ICON_CHEVRON_UP,
+    ICON_WARNING,
+)
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, primary_button, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import fit, primary_button, tip, wrapped
 
 Column = Literal["name", "format", "size", "context", "licence", "place"]
 # Width in spacing units (the name takes the rest), title, whether it is a number.
@@ -258,7 +262,11 @@ def _left(at: float, width: float, words: str, counts: bool, ui: Ui) -> float:
 
 
 def _draw_row(
-    state: AppState, ui: Ui, row: LocalRow, columns: list[tuple[Column, float, float]], height: float
+    state: AppState,
+    ui: Ui,
+    row: LocalRow,
+    columns: list[tuple[Column, float, float]],
+    height: float,
 ) -> list[Action]:
     model, at = row.model, imgui.get_cursor_screen_pos()
     width, name = columns[-1][1] + columns[-1][2], f"library.local.{row.model.name}"
@@ -316,5 +324,3 @@ def is_loaded(state: AppState, model: LocalModel) -> bool:
 
 def can_open(state: AppState, model: LocalModel) -> bool:
     return not model.problem and model.runnable and state.load is None
-
-

@@ -126,7 +126,9 @@ def can_slice(model: LocalModel) -> bool:
     """Gemma 3n's E4B: E2B lies within it."""
     known = model.architecture.casefold().replace("_", "").replace("-", "")
     named = f"{model.name} {model.repo}".casefold()
-    return "gemma3n" in known and "e4b" in named and model.form in ("gguf", "huggingface", "variant")
+    return (
+        "gemma3n" in known and "e4b" in named and model.form in ("gguf", "huggingface", "variant")
+    )
 
 
 def _draw_checked(state: AppState, ui: Ui, model: LocalModel) -> None:

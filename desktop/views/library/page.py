@@ -77,7 +77,7 @@ def _tabs(library: LibraryState) -> list[tuple[LibraryTab, str]]:
     there = tr("On this machine")
     if library.local is not None:
         there = tr("{name} ({n:,})").format(name=there, n=len(library.local))
-    waiting = sum(any(s.state in BUSY for s in job.stages) for job in library.jobs)
+    waiting = sum(j.current is not None and j.current.state in BUSY for j in library.jobs)
     work = tr("Queue")
     if waiting:
         work = tr("{name} ({n:,})").format(name=work, n=waiting)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Mode
-from llm_lite.core.messages.library import HubFile, LocalModel
+from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel
 from llm_lite.desktop.language.translate import mark, tr
@@ -51,9 +51,13 @@ def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     return [QuantizeModel(model.name, form.mode, form.delete_source)]
 
 
-def draw_hub(ui: Ui, repo: str, file: HubFile, parameters: int, enabled: bool) -> list[Action]:
-    form = _draw_button(ui, HUB, tr("Download and quantize"), parameters, enabled)
-    return [] if form is None else [FetchModel(repo, file.name, form.mode, form.delete_source)]
+def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Action]:
+    form = _draw_button(ui, HUB, tr("Download and quantize"), model.parameters, enabled)
+    if form is None:
+        return []
+    name = "" if file.form == "huggingface" else file.name
+    fetched = (model.repo, name, file.size, model.revision)
+    return [FetchModel(*fetched, form.mode, form.delete_source)]
 
 
 def _draw_button(
@@ -80,9 +84,7 @@ def _draw_panel(ui: Ui, name: str, parameters: int) -> QuantizeForm | None:
         words = tr("About {size} on disk.")
         wrapped(ui, words.format(size=size(round(parameters * BITS[form.mode] / 8))), "text")
     words = tr("Delete the source afterwards")
-    form.delete_source = toggle(
-        ui, f"{name}.delete", words, form.delete_source, tr(DELETE_HINT)
-    )
+    form.delete_source = toggle(ui, f"{name}.delete", words, form.delete_source, tr(DELETE_HINT))
     if primary_button(ui, f"{name}.go", tr("Add to the queue")):
         imgui.close_current_popup()
         return form

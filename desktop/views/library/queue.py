@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.library.changing import CancelJob, PauseJob, ResumeJob
+from llm_lite.desktop.actions.library.changing import (
+    CancelJob,
+    DismissJob,
+    KeepSource,
+    PauseJob,
+    RemoveNow,
+    ResumeJob,
+    RetryJob,
+    UndoRemoval,
+)
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import percent, sentence, size
 from llm_lite.desktop.views.library.words import remaining
@@ -23,6 +34,8 @@ from llm_lite.desktop.widgets.icons import (
     ICON_PAUSE,
     ICON_PLAY,
     ICON_REGENERATE,
+    ICON_SAVE,
+    ICON_TRASH,
     ICON_UNDO,
 )
 from llm_lite.desktop.widgets.ui import Ui
@@ -30,8 +43,10 @@ from llm_lite.desktop.widgets.widgets import button, fit, meter, text, tip, wrap
 
 STAGES: dict[Stage, str] = {
     "download": mark("Download"),
+    "slice": mark("Slice"),
     "quantize": mark("Quantize"),
     "delete source": mark("Delete the source"),
+    "delete": mark("Delete"),
 }
 STATES: dict[StageState, tuple[str, str]] = {
     "waiting": (ICON_CLOCK, "faint"),
@@ -54,12 +69,24 @@ NOTHING = mark(
     "goes on where it was when this program is started again."
 )
 DELETION = mark("Delete {name}")
+ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
+
+
+@dataclass(frozen=True, slots=True)
+class JobButton:
+    name: str
+    label: str
+    icon: str
+    does: tuple[Action, ...]
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     library, actions = state.library, list[Action]()
     if library.queue_problem:
         wrapped(ui, sentence(library.queue_problem), "warning")
+    busy = any(job.current is not None and job.current.state != "failed" for job in library.jobs)
+    if busy and not library.queue_works:
+        wrapped(ui, tr(ELSEWHERE))
     if not library.jobs:
         wrapped(ui, tr(NOTHING), style="body")
         return actions
@@ -83,19 +110,6 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def current(job: ModelJob) -> JobStage | None:
-    """The stage that is under way, or was when it stopped; else the next one; None: all are over."""
-    for states in (("running",), ("paused", "failed"), ("waiting",)):
-        for stage in job.stages:
-            if stage.state in states:
-                return stage
-    return None
-
-
-def is_deletion(job: ModelJob) -> bool:
-    return all(stage.stage == "delete source" for stage in job.stages)
-
-
 def _draw_job(state: AppState, ui: Ui, job: ModelJob) -> list[Action]:
     at, wide = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     pad, draw = ui.u(3), imgui.get_window_draw_list()
@@ -105,11 +119,13 @@ def _draw_job(state: AppState, ui: Ui, job: ModelJob) -> list[Action]:
     imgui.begin_group()
     imgui.push_clip_rect(at, ImVec2(at.x + wide, at.y + ui.u(400)), True)
     actions = _draw_head(state, ui, job, wide - 2 * pad)
-    if not is_deletion(job):
+    if not job.deletes:
         _draw_stages(ui, job)
-    stage = current(job)
-    if stage is not None and stage.state in ("running", "paused"):
+    stage = job.current
+    if stage is not None and stage.state in ("running", "paused") and not job.deletes:
         _draw_progress(ui, stage, wide - 2 * pad)
+    if job.deletes:
+        wrapped(ui, _deletion(job), "muted")
     if job.message:
         imgui.push_text_wrap_pos(imgui.get_cursor_pos_x() + wide - 2 * pad)
         with ui.font(style="small"), ui.colored(text="error"):
@@ -129,9 +145,9 @@ def _draw_job(state: AppState, ui: Ui, job: ModelJob) -> list[Action]:
 
 def _draw_head(state: AppState, ui: Ui, job: ModelJob, width: float) -> list[Action]:
     start, side = imgui.get_cursor_pos_x(), ui.u(7)
-    title = tr(DELETION).format(name=job.title) if is_deletion(job) else job.title
+    title = tr(DELETION).format(name=job.title) if job.deletes else job.title
     buttons = _buttons(state, job)
-    room = sum(_width(ui, label, icon) + ui.u(2) for _, label, icon, _ in buttons)
+    room = sum(_width(ui, one) + ui.u(2) for one in buttons)
     top = imgui.get_cursor_pos_y()
     imgui.set_cursor_pos_y(top + (side - ui.theme.text) / 2)
     with ui.font("bold"):
@@ -140,43 +156,60 @@ def _draw_head(state: AppState, ui: Ui, job: ModelJob, width: float) -> list[Act
         tip(ui, f"{title}\n{job.source}")
     actions: list[Action] = []
     x = start + width - room
-    for name, label, icon, done in buttons:
+    for one in buttons:
         imgui.same_line(x)
         imgui.set_cursor_pos_y(top)
-        if button(ui, f"library.job.{job.id}.{name}", label, icon):
-            actions += done
-        x += _width(ui, label, icon) + ui.u(2)
+        if button(ui, f"library.job.{job.id}.{one.name}", one.label, one.icon):
+            actions += one.does
+        x += _width(ui, one) + ui.u(2)
     return actions
 
 
-def _width(ui: Ui, label: str, icon: str) -> float:
-    words = f"{icon}  {label}" if icon else label
+def _width(ui: Ui, one: JobButton) -> float:
+    words = f"{one.icon}  {one.label}" if one.icon else one.label
     return float(imgui.calc_text_size(words).x) + 2 * imgui.get_style().frame_padding.x
 
 
-def _buttons(state: AppState, job: ModelJob) -> list[tuple[str, str, str, list[Action]]]:
-    """(name, label, icon, what it does), by how far the job is."""
-    stage = current(job)
-    if is_deletion(job):
-        if stage is not None and stage.state == "waiting":
-            return [("cancel", tr("Undo"), ICON_UNDO, [CancelJob(job.id)])]
-        return [("cancel", tr("Dismiss"), ICON_CLOSE, [CancelJob(job.id)])]
+def _buttons(state: AppState, job: ModelJob) -> list[JobButton]:
+    """What can be done with it, by how far it is."""
+    stage = job.current
+    dismiss = JobButton("dismiss", tr("Dismiss"), ICON_CLOSE, (DismissJob(job.id),))
     if stage is None:
-        found: list[tuple[str, str, str, list[Action]]] = []
         model = state.library.model(job.result)
-        if model is not None and not state.load:
-            done: list[Action] = [OpenModel(str(model.path)), ShowLibrary(False)]
-            found.append(("open", tr("Open"), "", done))
-        return [*found, ("cancel", tr("Dismiss"), ICON_CLOSE, [CancelJob(job.id)])]
-    cancel = ("cancel", tr("Cancel"), ICON_CLOSE, list[Action]([CancelJob(job.id)]))
-    match stage.state:
-        case "running":
-            return [("pause", tr("Pause"), ICON_PAUSE, [PauseJob(job.id)]), cancel]
-        case "paused":
-            return [("resume", tr("Resume"), ICON_PLAY, [ResumeJob(job.id)]), cancel]
-        case "failed":
-            return [("resume", tr("Try again"), ICON_REGENERATE, [ResumeJob(job.id)]), cancel]
-    return [("pause", tr("Pause"), ICON_PAUSE, [PauseJob(job.id)]), cancel]
+        if model is None or state.load is not None:
+            return [dismiss]
+        done = (OpenModel(str(model.path)), ShowLibrary(False))
+        return [JobButton("open", tr("Open"), "", done), dismiss]
+    again = JobButton("retry", tr("Try again"), ICON_REGENERATE, (RetryJob(job.id),))
+    if stage.state == "failed":
+        return [again, dismiss]
+    if job.deletes:
+        if stage.state == "running":
+            return []
+        now = JobButton("now", tr("Delete now"), ICON_TRASH, (RemoveNow(job.id),))
+        return [now, JobButton("undo", tr("Undo"), ICON_UNDO, (UndoRemoval(job.id),))]
+    cancel = JobButton("cancel", tr("Cancel"), ICON_CLOSE, (CancelJob(job.id),))
+    if stage.state == "paused":
+        return [JobButton("resume", tr("Resume"), ICON_PLAY, (ResumeJob(job.id),)), cancel]
+    found = [JobButton("pause", tr("Pause"), ICON_PAUSE, (PauseJob(job.id),)), cancel]
+    if any(one.stage == "delete source" and one.state == "waiting" for one in job.stages):
+        keep = JobButton("keep", tr("Keep the source"), ICON_SAVE, (KeepSource(job.id),))
+        return [keep, *found]
+    return found
+
+
+def _deletion(job: ModelJob) -> str:
+    """What it frees, and until when it can be undone."""
+    stage = job.current
+    if stage is None:
+        return tr("Deleted: {size} are free again.").format(size=size(job.frees))
+    words = tr("It will free {size}.").format(size=size(job.frees))
+    if stage.state != "waiting":
+        return words
+    if stage.left is None:
+        return f"{words} {tr('It waits until everything else in the queue is done.')}"
+    seconds = trn("In {n} second.", "In {n} seconds.", round(stage.left))
+    return f"{words} {seconds.format(n=round(stage.left))}"
 
 
 def _draw_stages(ui: Ui, job: ModelJob) -> None:
@@ -190,6 +223,8 @@ def _draw_stages(ui: Ui, job: ModelJob) -> None:
         label = tr(STAGES[stage.stage])
         if stage.stage == "quantize" and job.mode is not None:
             label = tr("Quantize to {mode}").format(mode=job.mode)
+        elif stage.stage == "slice" and job.slice:
+            label = tr("Slice to {name}").format(name=job.slice)
         text(ui, f"{icon} {label}", color, "small")
         tip(ui, tr(SAID[stage.state]))
 
@@ -223,5 +258,3 @@ def told(stage: JobStage) -> str:
         if stage.left is not None:
             parts.append(remaining(stage.left))
     return "  ·  ".join(parts)
-
-

@@ -62,7 +62,11 @@ def _label(state: AppState, model: LocalModel, names: tuple[str, ...]) -> str:
             return tr("Both: this one and its source")
         return tr("Its source: {name}").format(name=others[0])
     if model.name in names:
-        words = trn("All: this model and {n} variant", "All: this model and {n} variants", len(others))
+        words = trn(
+            "All: this model and {n} variant", "All: this model and {n} variants", len(others)
+        )
     else:
-        words = trn("What was made of it: {n} variant", "What was made of it: {n} variants", len(others))
+        words = trn(
+            "What was made of it: {n} variant", "What was made of it: {n} variants", len(others)
+        )
     return words.format(n=len(others))

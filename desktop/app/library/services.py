@@ -1,0 +1,105 @@
+"""What the page of models asks of the machine and of the hub. Calls wait, for disks and networks;
+they raise LlmLiteError, whose sentence is shown."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages.library import CuratedModel, Fit, HubModel, LocalModel, QueueState
+from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel, SliceModel
+from llm_lite.desktop.actions.library.hosted import JobAction
+from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+
+if TYPE_CHECKING:
+    from llm_lite.core.hub.queue.jobs import Edit
+    from llm_lite.core.hub.queue.queue import Queue
+
+Stop = Callable[[], bool]
+MOST_FOUND = 100  # results of a search
+
+
+class ModelServices(Protocol):
+    """`CoreServices`, or an example of it for the tour and for tests."""
+
+    def local(self) -> tuple[LocalModel, ...]: ...
+
+    def disk_free(self) -> int | None: ...
+
+    def curated(self) -> tuple[CuratedModel, ...]: ...
+
+    def hub(self) -> str: ...
+
+    def search(self, search: HubSearch) -> tuple[HubModel, ...]: ...
+
+    def read(self, repo: str) -> HubModel: ...
+
+    def fit(self, question: FitQuestion, file: Any, options: EngineOptions) -> Fit: ...
+
+    def verify(self, model: LocalModel, stop: Stop) -> str: ...
+
+    def freed(self, models: Sequence[LocalModel]) -> int: ...
+
+    def import_model(self, path: Path) -> str: ...
+
+    def begin_queue(self, told: Callable[[QueueState], None]) -> None: ...
+
+    def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None: ...
+
+    def remove(self, models: Sequence[LocalModel]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class CoreServices:
+    """Those of this machine. Everything is imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._queue: Queue | None = None
+        self._known: Mapping[str, LocalModel] = {}
+
+    def local(self) -> tuple[LocalModel, ...]:
+        from llm_lite.core.hub.local.machine import local_models
+
+        found = tuple(local_models())
+        self._known = {model.name: model for model in found}
+        return found
+
+    def disk_free(self) -> int | None:
+        folder = user_folder("data")
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError:
+            return None
+
+    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
+        from llm_lite.core.hub.queue.queue import Queue
+
+        models = user_folder("data") / "models"
+        self._queue = Queue(user_folder("state") / "models", models, told)
+
+    def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None:
+        from llm_lite.desktop.app.library.queueing import edit_of
+
+        self._do(edit_of(action, self._known))
+
+    def remove(self, models: Sequence[LocalModel]) -> None:
+        from llm_lite.core.hub.queue import commands
+
+        self._do(commands.delete(models, self.freed(models)))
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+
+    def _do(self, edit: Edit) -> None:
+        if self._queue is None:
+            raise RequestError("the queue of models has not begun")
+        self._queue.do(edit)
