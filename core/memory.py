@@ -39,9 +39,14 @@ def cache_memory(
     each = sum(size for rows, size in sizes if rows >= built)
     largest = None
     if available is not None:
-        spare = available - available // MARGIN - fixed
+        spare = spared(available) - fixed
         largest = max(0, spare // each) if each else context
     return CacheMemory(context, fixed + context * each, available, largest)
+
+
+def spared(available: int) -> int:
+    """What of available memory may be taken."""
+    return available - available // MARGIN
 
 
 def available_bytes() -> int | None:

@@ -171,6 +171,11 @@ def let_go(data: NDArray[np.generic]) -> None:
         base.madvise(mmap.MADV_DONTNEED, first, begin + data.nbytes - first)
 
 
+def is_mapped(data: NDArray[np.generic]) -> bool:
+    """Whether an array shows a mapped file."""
+    return _file_under(data) is not None
+
+
 def _file_under(data: NDArray[np.generic]) -> MappedFile | None:
     base = _base(data)
     return base if isinstance(base, MappedFile) else None

@@ -21,7 +21,7 @@ from llm_lite.core.quant.modes import (
     target_dtype,
 )
 from llm_lite.core.quant.registry import FORMATS
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 
@@ -47,7 +47,7 @@ def converted(
     matrices = [tensor for name, tensor in tensors.items() if name not in on_disk]
     finer = promoted(tensors.values(), mode)
     room = common_room(matrices, mode, finer, tables)
-    for tensor in tensors.values():
+    for tensor in with_own_vectors(tensors).values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
         kept = tensor.name in on_disk
         weights[tensor.name] = (

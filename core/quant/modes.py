@@ -6,6 +6,7 @@ import math
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,21 @@ _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
+class WeightOfFormat(Protocol):
+    """What a mode needs to know of a weight; no data."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def format(self) -> QuantFormat: ...
+
+
 # Matrices of which few weights decide much: at int4 those of values lose three times as much as
 # any others of their size. SPARE_BITS is what their better format may add, in the mean.
 _SENSITIVE = "attn_v.weight"
@@ -34,7 +50,7 @@ SPARE_BITS = 0.1
 NONE_RAISED: frozenset[str] = frozenset()
 
 
-def promoted(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
+def promoted(tensors: Iterable[WeightOfFormat], mode: str) -> frozenset[str]:
     """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
     they are too many."""
     if mode != "int4":
@@ -46,22 +62,22 @@ def promoted(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
     return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_RAISED
 
 
-def _fills_blocks(tensor: TensorData, dtype: str) -> bool:
+def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
     return len(tensor.shape) > 1 and tensor.shape[-1] % FORMATS[dtype].block_size == 0
 
 
-def table_dtype(tensor: TensorData, mode: str) -> str:
+def table_dtype(tensor: WeightOfFormat, mode: str) -> str:
     """The format in which a weight is written that stays on disk and of which rows are read."""
     dtype = _FORMAT_OF_TABLE[mode]
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
-def loaded_table_dtype(tensor: TensorData) -> str:
+def loaded_table_dtype(tensor: WeightOfFormat) -> str:
     """The format of a weight of which rows are read where they lie, in every mode."""
     return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
 
 
-def target_dtype(tensor: TensorData, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
+def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
@@ -104,12 +120,12 @@ def room_for(sizes: Iterable[int]) -> Room:
     They go back to the system with the last tensor; the allocator keeps some of what it is given.
     MemoryError where there is no room.
     """
-    memory = _pages(sum(map(_aligned, sizes)))
+    memory = _pages(sum(map(aligned, sizes)))
     taken = 0
 
     def room(nbytes: int) -> NDArray[np.uint8]:
         nonlocal taken
-        begin, taken = taken, taken + _aligned(nbytes)
+        begin, taken = taken, taken + aligned(nbytes)
         return memory[begin : begin + nbytes]
 
     return room
@@ -128,20 +144,20 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(pages, np.uint8)
 
 
-def made_bytes(tensor: TensorData, dtype: str) -> int:
+def made_bytes(tensor: WeightOfFormat, dtype: str) -> int:
     """Of a tensor in another format; 0 where that is its own."""
     return 0 if dtype == tensor.dtype else _matrix_bytes(tensor, dtype)
 
 
-def _matrix_bytes(tensor: TensorData, dtype: str) -> int:
+def _matrix_bytes(tensor: WeightOfFormat, dtype: str) -> int:
     return FORMATS[dtype].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
 
 
-def _aligned(nbytes: int) -> int:
+def aligned(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
+def mode_bytes(tensors: Iterable[WeightOfFormat], mode: str) -> int:
     """Bytes that the tensors take in a mode, without converting them."""
     found = tuple(tensors)
     names = promoted(found, mode)

@@ -53,6 +53,17 @@ FORMATS: Mapping[str, QuantFormat] = MappingProxyType(
     {name: _with_codec(row) for name, row in formats.FORMATS.items() if row.stored}
 )
 
+
+def named_format(tensor: str, dtype: str) -> QuantFormat:
+    """The format of a tensor; UnsupportedError where there is none of that name."""
+    if dtype not in FORMATS:
+        raise UnsupportedError(
+            f"tensor {tensor!r} has block type {dtype}; "
+            f"the formats known here are {', '.join(FORMATS)}"
+        )
+    return FORMATS[dtype]
+
+
 GGUF_FORMATS = tuple(name for name, form in FORMATS.items() if form.ggml_type is not None)
 NATIVE_FORMATS = tuple(name for name, form in FORMATS.items() if form.native)
 

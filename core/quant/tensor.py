@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import MappedFiles
-from llm_lite.core.quant.registry import FORMATS, QuantFormat
+from llm_lite.core.quant.registry import QuantFormat, named_format
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,7 @@ class TensorData:
 
     @property
     def format(self) -> QuantFormat:
-        if self.dtype not in FORMATS:
-            raise UnsupportedError(
-                f"tensor {self.name!r} has block type {self.dtype}; "
-                f"the formats known here are {', '.join(FORMATS)}"
-            )
-        return FORMATS[self.dtype]
+        return named_format(self.name, self.dtype)
 
     def dequantize(self) -> NDArray[np.float32]:
         """float32 [*shape], a copy."""
@@ -52,6 +47,22 @@ class TensorData:
             piece = self.format.dequantize(self.data[at : at + unit], (together, columns))
             out[i] = piece[row % together]
         return out
+
+
+def with_own_vectors(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
+    """The tensors, the vectors among them in memory of their own.
+
+    Norms and biases lie scattered between matrices in a file, and a page that is read brings up to
+    some hundred KiB around it along: 60 norms held 40 MB of a file of 98 MB in memory. So copy them
+    first, and let the matrices go once they are elsewhere.
+    """
+    return {name: _copied(t) if len(t.shape) == 1 else t for name, t in tensors.items()}
+
+
+def _copied(tensor: TensorData) -> TensorData:
+    data = tensor.data.copy()
+    data.flags.writeable = False
+    return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
 
 
 def files_of(tensors: Iterable[TensorData]) -> MappedFiles:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 from llm_lite.core.quant.twins import to_tiles
 
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
@@ -55,7 +55,8 @@ def readable(weight: TensorData) -> CpuWeight:
 def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
     """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
     these."""
-    found = {weight.name: _known(weight) for weight in weights}
+    own = with_own_vectors({weight.name: weight for weight in weights})
+    found = {name: _known(weight) for name, weight in own.items()}
     missing = [weight for weight in found.values() if FORMATS[weight.dtype].layout == "rows"]
     room = room_for(_tile_bytes(weight.source) for weight in missing)
     for weight in missing:

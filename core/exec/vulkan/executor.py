@@ -32,12 +32,14 @@ from llm_lite.core.plan.step import HEADER_WORDS, Step
 from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 
 log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
+TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,26 @@ class VulkanExecutor:
         self.program = program
         self.tuning = tuning or Tuning.of(device.info)
         self._device = device
-        self._data = weights
+        # What the host reads after the upload: rows of tables, vectors that kernels want as tables.
+        self._data: dict[str, TensorData] = {}
         self._closing: list[Any] = []  # closed in reverse
         self._recordings: dict[int, Recording] = {}
         self._tables: dict[str, BufferRange] = {}
         try:
-            self._open(progress)
+            self._open(weights, progress)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, progress: Progress | None) -> None:
+    def _open(self, data: Mapping[str, TensorData], progress: Progress | None) -> None:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
-        self._weights = self._own(Weights(device, kept, self._data, progress))
+        own = with_own_vectors({t.name: data[t.name] for t in tensors if t.kind in _FROM_FILE})
+        tables = {t.name for t in tensors if t.kind is Kind.TABLE}
+        self._data = {n: d for n, d in own.items() if n in tables or len(d.shape) == 1}
+        self._weights = self._own(Weights(device, kept, own, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
         self._groups = {id(plan): groups_of(plan, self) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
@@ -100,7 +106,7 @@ class VulkanExecutor:
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
         size = min(READBACK_BYTES, logits)
         self._readback = self._own(Buffer(device, size, 0, host=True))
-        self._table_arena = self._own(FixedArena(device, [1 << 16]))
+        self._table_arena = self._own(FixedArena(device, [TABLE_BYTES]))
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
         sets = self._own(DescriptorSets(device))

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
+from llm_lite.core.files.mapping import is_mapped, let_go
 from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import COLUMNS, FORMATS, TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData
@@ -91,6 +94,18 @@ class FixedArena(Arena):
         self._at = 0
 
 
+def buffer_sizes(sizes: Iterable[int]) -> list[int]:
+    """Of the buffers that a `FixedArena` of ranges of these sizes ends up with."""
+    ranges = [_aligned(-(-size // 4) * 4) for size in sizes]
+    limit, at, found = sum(ranges), 0, list[int]()
+    for size in ranges:
+        if not found or at + size > found[-1]:
+            found.append(max(size, min(limit, ARENA_BYTES)))
+            limit, at = limit - found[-1], 0
+        at += size
+    return found
+
+
 def total(sizes: Iterable[int]) -> int:
     return sum(_aligned(-(-size // 4) * 4) for size in sizes)
 
@@ -136,12 +151,14 @@ class Weights:
         unique = {tensor.name: tensor for tensor in tensors}
         sources = {name: data[name] for name in unique}
         self.nbytes = sum(source.nbytes for source in sources.values())
-        pieces = (self._pieces(source) for source in sources.values())
+        pieces = (part_bytes(source, device.info) for source in sources.values())
         self._arena = FixedArena(device, [size for each in pieces for size in each])
         done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
         try:
             for name, source in sources.items():
                 self._upload(name, source)
+                if is_mapped(source.data):
+                    let_go(source.data)  # the device has them now
                 done += source.nbytes
                 if progress:
                     progress(done / whole)
@@ -179,7 +196,8 @@ class Weights:
             self._vectors[name] = (buffer, at, size)
             return
         self._parts[name] = tuple(
-            self._upload_part(source, first, rows) for first, rows in self._cuts(source)
+            self._upload_part(source, first, rows)
+            for first, rows in _cuts(source, self._device.info)
         )
 
     def _upload_part(self, source: TensorData, first: int, rows: int) -> WeightPart:
@@ -196,25 +214,27 @@ class Weights:
             buffer.upload(piece, start + matrix_bytes(source.dtype, at, columns))
         return WeightPart(first, rows, place)
 
-    def _cuts(self, source: TensorData) -> list[tuple[int, int]]:
-        """(first, rows) of the parts that the device can bind whole."""
-        rows, columns = source.shape
-        limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
-        unit = _unit_rows(source.dtype)
-        unit_bytes = matrix_bytes(source.dtype, unit, columns)
-        if unit_bytes > limit:
-            raise DeviceError(
-                f"tensor {source.name}: {'a row' if unit == 1 else f'{unit} rows'} of {unit_bytes} "
-                f"bytes, more than the {limit} bytes that {self._device.info.name} can bind."
-            )
-        step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
-        return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
-    def _pieces(self, source: TensorData) -> list[int]:
-        """Bytes of its parts."""
-        if len(source.shape) == 1:
-            return [4 * source.shape[0]]
-        return [matrix_bytes(source.dtype, rows, source.shape[1]) for _, rows in self._cuts(source)]
+def part_bytes(source: WeightSpec, info: DeviceInfo) -> list[int]:
+    """Bytes of a weight's parts on a device."""
+    if len(source.shape) == 1:
+        return [4 * source.shape[0]]
+    return [matrix_bytes(source.dtype, rows, source.shape[1]) for _, rows in _cuts(source, info)]
+
+
+def _cuts(source: WeightSpec, info: DeviceInfo) -> list[tuple[int, int]]:
+    """(first, rows) of the parts that the device can bind whole."""
+    rows, columns = source.shape
+    limit = min(info.max_storage_buffer_range, MOST_PART_BYTES)
+    unit = _unit_rows(source.dtype)
+    unit_bytes = matrix_bytes(source.dtype, unit, columns)
+    if unit_bytes > limit:
+        raise DeviceError(
+            f"tensor {source.name}: {'a row' if unit == 1 else f'{unit} rows'} of {unit_bytes} "
+            f"bytes, more than the {limit} bytes that {info.name} can bind."
+        )
+    step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
+    return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
 
 def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:

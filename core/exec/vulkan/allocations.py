@@ -1,0 +1,69 @@
+"""What a Vulkan executor would allocate, without a device: its own sizes, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from llm_lite.core.exec.vulkan.executor import READBACK_BYTES, TABLE_BYTES
+from llm_lite.core.exec.vulkan.fusion import groups_of, placed
+from llm_lite.core.exec.vulkan.kernels import attention_part_bytes
+from llm_lite.core.exec.vulkan.memory import WeightPart, buffer_sizes, part_bytes, total
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.gpu.info import DeviceInfo
+from llm_lite.core.gpu.memory import STAGING_BYTES
+from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import HEADER_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """Bytes of buffers."""
+
+    weights: int
+    states: int
+    scratch: int
+    host: int  # that the host sees: staging, logits, rows of tables
+
+
+class _NowhereTogether:
+    """Matrices of which nobody knows where they lie. Only a step of one token puts them together,
+    and its scratch is the smallest."""
+
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        return None
+
+
+def device_allocations(
+    program: Program, weights: Iterable[WeightSpec], info: DeviceInfo
+) -> Allocations:
+    """`weights` in the order of the plans. DeviceError where one cannot be bound."""
+    plans = program.plans
+    tensors = {t.name: t for plan in plans for t in plan.tensors}
+    states = [_bytes(t) for t in tensors.values() if t.kind is Kind.STATE]
+    rows = [t for t in tensors.values() if t.kind is Kind.TABLE]
+    largest = plans[-1]
+    scratch = placed(largest, groups_of(largest, _NowhereTogether())).scratch_bytes
+    logits = max(_bytes(plan.tensors[plan.logits]) for plan in plans)
+    return Allocations(
+        weights=sum(buffer_sizes(size for spec in weights for size in part_bytes(spec, info))),
+        states=sum(buffer_sizes(states)),
+        scratch=max(scratch, *(plan.scratch_bytes for plan in plans))
+        + _attention_parts(program, Tuning.of(info).attention_splits)
+        + TABLE_BYTES,
+        host=STAGING_BYTES
+        + min(READBACK_BYTES, logits)
+        + 4 * (HEADER_WORDS + program.max_tokens)
+        + sum(4 * program.max_tokens * t.shape[1] for t in rows),
+    )
+
+
+def _attention_parts(program: Program, splits: int) -> int:
+    ops = (op for plan in program.plans for op in plan.ops if op.name == "attention")
+    sizes = [attention_part_bytes(op, splits) for op in ops]
+    return total(max((pair[i] for pair in sizes), default=4) for i in (0, 1))
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.shape[0] * tensor_row_bytes(tensor)

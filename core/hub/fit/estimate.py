@@ -1,0 +1,109 @@
+"""The estimate: the bytes of each part, in the host's memory and in the device's heap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llm_lite.core.hub.fit.description import LoadedTensor, ModelDescription
+from llm_lite.core.hub.fit.executors import ExecutorMemory, cpu_memory, vulkan_memory
+from llm_lite.core.hub.fit.machine import Machine
+from llm_lite.core.hub.fit.program import program_bytes
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages.library import Fit, MemoryPart
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.traffic import token_read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A model in a mode, its program built, nothing loaded."""
+
+    description: ModelDescription
+    options: EngineOptions  # the mode, and what the cache keeps
+    build: BuildOptions
+    loaded: dict[str, LoadedTensor]
+    program: Program
+
+
+def planned(
+    description: ModelDescription,
+    options: EngineOptions,
+    build: BuildOptions,
+) -> Planned:
+    """FileError, UnsupportedError where the model is none that this build runs."""
+    on_disk = description.model().on_disk
+    loaded = description.loaded(options.mode, on_disk)
+    specs = {name: one.spec for name, one in loaded.items()}
+    model = read_model(description.metadata, specs, description.path)
+    return Planned(description, options, build, loaded, model.build(build))
+
+
+def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
+    """What the most is that the model takes while it is loaded and when its context is full.
+
+    Weights count as they are resident: mapped files with the pages that are read, copies in
+    another format, rows that became tiles. What loading takes beyond that for a moment counts
+    among the weights. Prefixes of earlier conversations, which are dropped first, do not count.
+    `gb_s`: what memory was measured to read.
+    """
+    memory = _executor_memory(plan, machine)
+    device = machine.device
+    program = program_bytes(plan.program.vocabulary, device, started=machine.started)
+    parts = [
+        MemoryPart("weights", memory.weights, memory.device_weights),
+        MemoryPart("cache", *_placed(memory.cache, device is not None)),
+        MemoryPart("scratch", *_placed(memory.scratch, device is not None)),
+        MemoryPart("maps", *_placed(memory.maps, device is not None)),
+        MemoryPart("program", program, 0),
+    ]
+    parts[2] = replace(parts[2], host=parts[2].host + memory.host_scratch)
+    heap = sum(part.device for part in parts)
+    if machine.is_unified:
+        parts = [replace(part, host=part.host + part.device, device=0) for part in parts]
+    total = sum(part.host for part in parts)
+    # Loading is over before the program has all that it takes.
+    beyond = max(0, memory.loading + program - total)
+    parts[0] = replace(parts[0], host=parts[0].host + beyond)
+    free = _frees(machine, sum(part.host for part in parts), heap)
+    return Fit(
+        plan.options.mode,
+        plan.program.context,
+        "cpu" if device is None else "vulkan",
+        tuple(parts),
+        *free,
+        speed=speed_of(plan.program, gb_s),
+    )
+
+
+def speed_of(program: Program, gb_s: float | None) -> float | None:
+    """Tokens a second at half the context, if reading memory were all that decoding takes."""
+    if gb_s is None:
+        return None
+    return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
+
+
+def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
+    read = plan.description.read_at_opening
+    stored = sum(one.stored_bytes for one in plan.loaded.values() if not one.table)
+    if read and machine.host_free is not None and stored > machine.host_free // 2:
+        read = False  # such a file is let go as it is read (verification.worth_releasing)
+    if machine.device is None:
+        return cpu_memory(plan.program, plan.loaded, read)
+    return vulkan_memory(plan.program, plan.loaded, read, machine.device)
+
+
+def _placed(size: int, on_device: bool) -> tuple[int, int]:
+    return (0, size) if on_device else (size, 0)
+
+
+def _frees(machine: Machine, host: int, heap: int) -> tuple[int | None, int | None]:
+    """Of the host and of the device's heap."""
+    if machine.device is None:
+        return machine.host_free, None
+    limit = machine.device.memory_bytes
+    if not machine.is_unified:
+        return machine.host_free, limit
+    most = limit + host - heap  # one memory, of which the heap is a part
+    return (most if machine.host_free is None else min(machine.host_free, most)), None

@@ -1,0 +1,35 @@
+"""The memory of this machine that a model may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llm_lite.core.memory import available_bytes, spared
+
+if TYPE_CHECKING:
+    from llm_lite.core.gpu.info import DeviceInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a model may have beside what runs already, in bytes; None where nobody tells.
+
+    `device` is where it is to run, None for the processor. `started`: whether the program that will
+    run it runs already, so that its own memory is no longer to be had.
+    """
+
+    host_free: int | None
+    device: DeviceInfo | None = None
+    started: bool = False
+
+    @property
+    def is_unified(self) -> bool:
+        """Whether the device takes from the memory of the host."""
+        return self.device is not None and self.device.kind != "discrete"
+
+
+def this_machine(device: DeviceInfo | None = None, *, started: bool = True) -> Machine:
+    """As it is now; a share of what is available is left alone."""
+    free = available_bytes()
+    return Machine(None if free is None else spared(free), device, started)
