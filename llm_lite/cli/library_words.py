@@ -22,8 +22,24 @@ def _list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help=text)
 
 
+def _queue(parser: argparse.ArgumentParser) -> None:
+    words = (
+        *("run", "pause", "resume", "cancel", "retry", "remove", "undo"),
+        *("delete-now", "keep-source"),
+    )
+    parser.add_argument(
+        "do",
+        nargs="?",
+        choices=words,
+        metavar="|".join(words),
+        help="run carries everything out that waits; without a word, the jobs are listed",
+    )
+    parser.add_argument("job", nargs="*", metavar="ID", help="of a job, or how no other id begins")
+
+
 ACTIONS = {
     "list": Action(f"{_FOLDER}.listing", "the models on this machine", _list),
+    "queue": Action(f"{_FOLDER}.queueing", "what is fetched, quantized and deleted", _queue),
 }
 
 

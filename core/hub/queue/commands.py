@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
@@ -23,6 +23,26 @@ from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Stage, StageState
 
 _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Adds a job, or lets the one go on that asks for the same and has not ended."""
+
+    job: QueuedJob
+
+    def __call__(self, jobs: Jobs) -> Jobs:
+        for known in jobs:
+            if self._is(known):
+                return _put(jobs, _going_on(known))
+        return (*jobs, self.job)
+
+    def id_in(self, jobs: Jobs) -> str:
+        """Of the job that it has become."""
+        return next((job.id for job in jobs if self._is(job)), self.job.id)
+
+    def _is(self, known: QueuedJob) -> bool:
+        return known.row.current is not None and _same(known, self.job)
 
 
 def new_id() -> str:
@@ -41,7 +61,7 @@ def fetch(
     cut: str = "",
     delete_source: bool = False,
     job_id: str = "",
-) -> Edit:
+) -> Addition:
     """Download `file` of a repository, or its checkpoint, and make of it what is asked for.
 
     size: bytes, where they are known. Where the same is in the queue already and has not ended,
@@ -51,7 +71,7 @@ def fetch(
     stages = (JobStage("download", total=size), *map(JobStage, made))
     source = f"hf:{repo}:{file}" if file else f"hf:{repo}"
     row = ModelJob(job_id or new_id(), source[3:], source, mode, stages, slice=cut)
-    return _added(QueuedJob(row, repo, file, revision, calibrate=calibrate))
+    return Addition(QueuedJob(row, repo, file, revision, calibrate=calibrate))
 
 
 def convert(
@@ -62,7 +82,7 @@ def convert(
     cut: str = "",
     delete_source: bool = False,
     job_id: str = "",
-) -> Edit:
+) -> Addition:
     """Make a variant or a slice of a model that lies here."""
     if model.problem:
         raise RequestError(f"{model.name} cannot be converted: {model.problem}")
@@ -72,7 +92,7 @@ def convert(
     row = ModelJob(
         job_id or new_id(), model.name, model.name, mode, tuple(map(JobStage, made)), slice=cut
     )
-    return _added(QueuedJob(row, path=str(model.path), calibrate=calibrate))
+    return Addition(QueuedJob(row, path=str(model.path), calibrate=calibrate))
 
 
 def delete(
@@ -81,7 +101,7 @@ def delete(
     *,
     grace: float = GRACE,
     job_id: str = "",
-) -> Edit:
+) -> Addition:
     """Delete models of this machine once all else is done; `undo` until then.
 
     frees: bytes, as the plan of the removal says, which counts shared files once.
@@ -98,7 +118,7 @@ def delete(
         deletes=names,
         frees=frees,
     )
-    return _added(QueuedJob(row, paths=tuple(str(m.path) for m in models), grace=grace))
+    return Addition(QueuedJob(row, paths=tuple(str(m.path) for m in models), grace=grace))
 
 
 def pause(job_id: str) -> Edit:
@@ -188,16 +208,6 @@ def _steps(mode: Mode | None, cut: str, delete_source: bool) -> list[Stage]:
             raise RequestError("a source is deleted only where something is made of it first")
         steps.append("delete source")
     return steps
-
-
-def _added(job: QueuedJob) -> Edit:
-    def change(jobs: Jobs) -> Jobs:
-        for known in jobs:
-            if known.row.current is not None and _same(known, job):
-                return _put(jobs, _going_on(known))
-        return (*jobs, job)
-
-    return change
 
 
 def _same(one: QueuedJob, other: QueuedJob) -> bool:

@@ -220,8 +220,6 @@ class Queue:
         if message is None:
             self._running = None
             self._settle(running)
-        elif "revision" in message and "path" not in message:
-            self._edit(steps.found_revision(running.job_id, text_of(message, "revision", 100)))
         else:
             running.hear(message)
 

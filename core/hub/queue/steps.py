@@ -70,11 +70,6 @@ def let_go(jobs: Jobs) -> Jobs:
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 
-def found_revision(job_id: str, revision: str) -> Edit:
-    """The commit that the hub has answered with: a download that goes on is of the same."""
-    return _of_running(job_id, lambda job: replace(job, revision=revision))
-
-
 def finished(job_id: str, said: Mapping[str, Any]) -> Edit:
     """`said` has the path, and perhaps the name, of what was made; or the bytes freed."""
 
