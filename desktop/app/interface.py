@@ -226,6 +226,8 @@ class Interface:
             imgui.dock_space(imgui.get_id(layout.DOCKSPACE), ImVec2(0, 0), keep)
             with self._ground((4, 3), STILL):
                 focus.enter(self.ui, "host")
+                if imgui.is_window_appearing():
+                    focus.take()
                 return self._guard.draw("library", page.draw, state, self.ui, say_failed)
 
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:

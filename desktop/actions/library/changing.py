@@ -1,4 +1,4 @@
-"""Models that a person fetches, converts, verifies, imports, deletes; the host and the queue do it."""
+"""Models that a person fetches, converts, verifies, imports, deletes; host and queue do it."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _draw_file(
     icon, color = (ICON_CHECK, "good") if fits else (ICON_WARNING, "warning")
     shown = icon if fits is not None or file.problem else ""
     right = end.x - ui.u(2) - ui.u(5)
-    y = round(at.y + (height - ui.theme.size("small")) / 2)
+    y = int(at.y + (height - ui.theme.size("small")) / 2 + 0.5)  # no half is even
     with ui.font(style="small"):
         draw.add_text(ImVec2(right + ui.u(1), y), ui.color(color), shown)
         weight = bytes_of(file.size)

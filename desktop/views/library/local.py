@@ -308,7 +308,7 @@ def _draw_cells(
             words = fit(whole, width - inset - taken - ui.u(4))
             cut = cut or (first and words != whole)
             x = _left(at[0] + left + inset, width, words, COLUMNS[column][2], ui)
-            y = round(at[1] + (height - size_of) / 2)
+            y = int(at[1] + (height - size_of) / 2 + 0.5)  # no half is even
             color = "text" if first and not bad else "muted"
             draw.add_text(ImVec2(x, y), ui.color(color), words)
             if first and mark_of:

@@ -67,6 +67,7 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     if icon_button(ui, "library.refresh", ICON_REGENERATE, hint, side=side):
         actions.append(ListModels())
     imgui.same_line(0, ui.u(1))
+    imgui.set_cursor_pos_y(top)
     hint = with_keys(tr("Back to the conversation"), "close")
     if icon_button(ui, "library.close", ICON_CLOSE, hint, side=side):
         actions.append(ShowLibrary(False))

@@ -147,7 +147,7 @@ def _draw_head(state: AppState, ui: Ui, job: ModelJob, width: float) -> list[Act
     start, side = imgui.get_cursor_pos_x(), ui.u(7)
     title = tr(DELETION).format(name=job.title) if job.deletes else job.title
     buttons = _buttons(state, job)
-    room = sum(_width(ui, one) + ui.u(2) for one in buttons)
+    room = sum(_width(ui, one) + ui.u(2) for one in buttons) - ui.u(2)
     top = imgui.get_cursor_pos_y()
     imgui.set_cursor_pos_y(top + (side - ui.theme.text) / 2)
     with ui.font("bold"):
@@ -157,8 +157,8 @@ def _draw_head(state: AppState, ui: Ui, job: ModelJob, width: float) -> list[Act
     actions: list[Action] = []
     x = start + width - room
     for one in buttons:
-        imgui.same_line(x)
-        imgui.set_cursor_pos_y(top)
+        imgui.same_line()
+        imgui.set_cursor_pos(ImVec2(x, top))
         if button(ui, f"library.job.{job.id}.{one.name}", one.label, one.icon):
             actions += one.does
         x += _width(ui, one) + ui.u(2)
@@ -240,7 +240,8 @@ def _draw_progress(ui: Ui, stage: JobStage, width: float) -> None:
         with ui.colored(text="muted"):
             imgui.text_unformatted(left or " ")
             tip(ui, stage.detail if left != stage.detail else "")
-            imgui.same_line(start + width - imgui.calc_text_size(right).x)
+            imgui.same_line()
+            imgui.set_cursor_pos_x(start + width - imgui.calc_text_size(right).x)
             imgui.text_unformatted(right)
 
 

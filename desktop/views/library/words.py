@@ -18,13 +18,13 @@ ORIGINS: dict[Origin, str] = {
     "imported": mark("imported"),
 }
 PLACES: dict[Origin, str] = {
-    "bundled": mark("Bundled with this program"),
-    "llm-lite": mark("In this program's own folder"),
-    "huggingface": mark("In the Hugging Face cache, which other programs use too"),
-    "lm-studio": mark("In LM Studio's folder"),
-    "ollama": mark("In Ollama's folder"),
-    "llama.cpp": mark("In llama.cpp's cache"),
-    "imported": mark("Imported: it lies where you said"),
+    "bundled": mark("Bundled with llm-lite"),
+    "llm-lite": mark("llm-lite's own folder"),
+    "huggingface": mark("Hugging Face cache, shared"),
+    "lm-studio": mark("LM Studio's folder"),
+    "ollama": mark("Ollama's folder"),
+    "llama.cpp": mark("llama.cpp's cache"),
+    "imported": mark("Imported, where you said"),
 }
 FORMS: dict[Form, str] = {
     "gguf": "GGUF",
