@@ -57,6 +57,12 @@ def entries() -> list[CatalogueEntry]:
     return [_entry(known) for known in _KNOWN]
 
 
+def package_of(path: Path) -> str | None:
+    """The name by which pip knows the package that brought a file."""
+    found = next((known for known in _KNOWN if _entry(known).path == path), None)
+    return None if found is None else found.requirement.partition("==")[0]
+
+
 def title_of(path: Path) -> str | None:
     """The title of a known model whose file this is."""
     return next((entry.title for entry in entries() if entry.path == path), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.machine import local_models
@@ -15,12 +15,7 @@ _MOST_NAMED = 5
 def by_name(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel | None:
     """The model of that name, or the only one whose name has it as a part; None where none has.
     RequestError for several, and for one that cannot be used."""
-    every = local_models() if models is None else models
-    name = text.strip().lower()
-    if not name:
-        return None
-    exact = [model for model in every if model.name == name]
-    return _one(text, exact or [model for model in every if _has(model, name)])
+    return _usable(text, candidates(text, local_models() if models is None else models))
 
 
 def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel:
@@ -29,7 +24,7 @@ def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalMode
     every = local_models() if models is None else models
     repo, _, file = text.partition(":")
     of_repo = [model for model in every if model.repo.lower() == repo.lower()]
-    found = _one(text, [model for model in of_repo if _is_file(model, file.lower())])
+    found = _usable(text, [model for model in of_repo if _is_file(model, file.lower())])
     if found is not None:
         return found
     here = f"; of {quote(repo)} there is {_list(of_repo)}" if of_repo else ""
@@ -38,20 +33,34 @@ def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalMode
     )
 
 
+def candidates(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
+    """The one of that name, or name@place; else those whose name has it as a part."""
+    name = text.strip().lower()
+    if not name:
+        return []
+    exact = [model for model in models if model.name == name]
+    placed = [model for model in models if f"{model.name}@{model.origin}" == name]
+    return exact or placed or [model for model in models if _has(model, name)]
+
+
+def ambiguous(text: str, found: Sequence[LocalModel]) -> str:
+    return f"{quote(text)} is part of several names: {_list(found)}; say more of one"
+
+
 def _has(model: LocalModel, part: str) -> bool:
     return part in model.name or (model.form == "gguf" and part == model.path.name.lower())
 
 
 def _is_file(model: LocalModel, file: str) -> bool:
-    return file in model.path.name.lower() if file else True
+    inside = model.path.as_posix().lower()
+    return file in model.path.name.lower() or ("/" in file and inside.endswith(f"/{file}"))
 
 
-def _one(text: str, found: Sequence[LocalModel]) -> LocalModel | None:
+def _usable(text: str, found: Sequence[LocalModel]) -> LocalModel | None:
     """Of several those that can be used count."""
-    usable: Callable[[LocalModel], bool] = lambda model: not model.problem  # noqa: E731
-    fit = list(filter(usable, found)) or list(found)
+    fit = [model for model in found if not model.problem] or list(found)
     if len(fit) > 1:
-        raise RequestError(f"{quote(text)} is part of several names: {_list(fit)}; say more of one")
+        raise RequestError(ambiguous(text, fit))
     if fit and fit[0].problem:
         raise RequestError(f"{fit[0].name} cannot be used: {fit[0].problem}")
     return fit[0] if fit else None

@@ -11,7 +11,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local.machine import local_models
 from llm_lite.core.messages.library import LocalModel
 
-_PLACES = {
+PLACES = {
     "bundled": "bundled",
     "llm-lite": "llm-lite",
     "huggingface": "Hugging Face cache",
@@ -60,7 +60,7 @@ def _row(model: LocalModel) -> tuple[str, ...]:
         _count(model.parameters),
         f"{model.context:,}" if model.context else "-",
         model.licence or "-",
-        _PLACES[model.origin] + ("  (not usable, see below)" if model.problem else ""),
+        PLACES[model.origin] + ("  (not usable, see below)" if model.problem else ""),
     )
 
 
