@@ -54,6 +54,30 @@ def _remove(parser: argparse.ArgumentParser) -> None:
 
 def _gc(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would go, delete nothing")
+def _search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", help="parts of names; none: the curated list")
+    add = parser.add_argument
+    add("--task", default="text-generation", help='the hub\'s word, "" for any (%(default)s)')
+    add("--licence", default="", metavar="NAME", help="as the hub writes it: apache-2.0, mit")
+    add("--size", default="", metavar="SIZE", help="of the smallest file, at most: 800MB, 4GB")
+    add("--any", action="store_true", help="also what this program cannot run")
+    add("--limit", type=int, default=20, metavar="N", help="results (%(default)s)")
+
+
+def _show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("repo", metavar="REPO", help="OWNER/NAME on the hub")
+
+
+def _pull(parser: argparse.ArgumentParser) -> None:
+    text = "OWNER/NAME on the hub; FILE: a path, a format such as Q4_K_M, or a part of a name"
+    parser.add_argument("source", metavar="REPO[:FILE]", help=text)
+    parser.add_argument("--revision", default="", help="a branch, tag or commit (main)")
+
+
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="NAME", help="a local name or path")
+    text = "ask the hub for the hashes, instead of what the cache calls its files"
+    parser.add_argument("--online", action="store_true", help=text)
 
 
 ACTIONS = {
@@ -62,6 +86,10 @@ ACTIONS = {
     "import": Action(f"{_FOLDER}.importing", "use a model where it lies", _import),
     "remove": Action(f"{_FOLDER}.removing", "delete models, after asking", _remove),
     "gc": Action(f"{_FOLDER}.collecting", "delete what is left over of downloads", _gc),
+    "search": Action(f"{_FOLDER}.searching", "models on the hub, by words", _search),
+    "show": Action(f"{_FOLDER}.showing", "a model on the hub, with its files", _show),
+    "pull": Action(f"{_FOLDER}.pulling", "fetch a model from the hub", _pull),
+    "verify": Action(f"{_FOLDER}.verifying", "whether a model's files are what they were", _verify),
 }
 
 
