@@ -72,6 +72,13 @@ def _pull(parser: argparse.ArgumentParser) -> None:
     text = "OWNER/NAME on the hub; FILE: a path, a format such as Q4_K_M, or a part of a name"
     parser.add_argument("source", metavar="REPO[:FILE]", help=text)
     parser.add_argument("--revision", default="", help="a branch, tag or commit (main)")
+    text = "make a variant of it in this weight mode, calibrated where it is int4"
+    parser.add_argument("--quantize", metavar="int4|int8|fp16|fp32", help=text)
+    parser.add_argument("--no-calibration", action="store_true", help="int4 in seconds, and worse")
+    text = "cut this smaller model out of it first, as E2B out of Gemma 3n E4B"
+    parser.add_argument("--slice", default="", metavar="NAME", help=text)
+    text = "delete what was fetched once the variant or slice was written and read back"
+    parser.add_argument("--delete-source", action="store_true", help=text)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ _SAVE_PROGRESS = 1.0
 _SAVE_AGAIN = 5.0  # after the file could not be written
 
 
-class Queue:
+class ModelQueue:
     """For any thread; nothing here waits for the disk but `close`, which ends what runs.
 
     folder: of the queue's own files; models: where what is made goes. `on_change` hears of the
@@ -55,7 +55,7 @@ class Queue:
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
         self._told: tuple[QueueState, float] = QueueState(), 0.0
-        self._progress_saved = 0.0
+        self._progress_saved: tuple[float, Mapping[str, Any]] = 0.0, {}
         self._quiet_since: dict[str, float] = {}  # deletions: since when nothing else is to do
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="model queue", daemon=True)
@@ -79,6 +79,7 @@ class Queue:
                 self._look()
                 self._work()
                 self._tell()
+                self._save_progress()
                 self._serve(_POLL_RUNNING if self._running else self._pause())
         finally:
             self._end()
@@ -252,9 +253,16 @@ class Queue:
             return
         self._told = state, now
         self._on_change(state)
-        if self._running is not None and now - self._progress_saved >= _SAVE_PROGRESS:
-            self._progress_saved = now
-            self._progress_file.write(self._running.progress())
+
+    def _save_progress(self) -> None:
+        """For the programs that look on."""
+        now = time.monotonic()
+        if self._running is None or now - self._progress_saved[0] < _SAVE_PROGRESS:
+            return
+        progress = self._running.progress()
+        if progress != self._progress_saved[1]:
+            self._progress_saved = now, progress
+            self._progress_file.write(progress)
 
     def _row(self, job: QueuedJob) -> ModelJob:
         stage = job.row.current
@@ -291,3 +299,6 @@ def _without_progress(one: QueueState, other: QueueState) -> bool:
         return still, state.works, state.problem
 
     return plain(one) == plain(other)
+
+
+Queue = ModelQueue  # in this room

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.hub.queue.jobs import Edit, Jobs, from_json, to_json
@@ -25,6 +26,11 @@ _MOST_BYTES = 8 << 20
 _PATIENCE = 10.0  # seconds; an edit takes milliseconds
 
 Signature = tuple[int, int, int] | None
+
+
+def queue_folder() -> Path:
+    """The one of this person."""
+    return user_folder("state") / "models"
 
 
 class QueueFile:

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Collection
-from pathlib import Path
 
 from llm_lite.cli.commands.library.job_line import JobLine
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
-from llm_lite.core.files.places import user_folder
+from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands
-from llm_lite.core.hub.queue.jobs import Jobs
-from llm_lite.core.hub.queue.queue import Queue
-from llm_lite.core.hub.queue.queue_file import QueueFile
+from llm_lite.core.hub.queue.jobs import Jobs, QueuedJob
+from llm_lite.core.hub.queue.queue import ModelQueue
+from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.core.messages.library import ModelJob, QueueState
 
 _TICK = 0.2  # seconds in which Ctrl-C is noticed
 
 
-def queue_folder() -> Path:
-    return user_folder("state") / "models"
-
-
-def models_folder() -> Path:
-    return user_folder("data") / "models"
-
-
-def carried_out(addition: commands.Addition) -> ModelJob:
+def carried_out(addition: commands.Addition) -> QueuedJob:
     """Add a job and stay until it has ended. RequestError where it fails.
 
     Ctrl-C pauses it: the same command, or the window, goes on with it.
     """
-    job_id = addition.id_in(QueueFile(queue_folder()).edit(addition))
+    file = QueueFile(queue_folder())
+    job_id = addition.id_in(file.edit(addition))
     line = JobLine()
     follower = _Follower({job_id})
     try:
@@ -44,7 +36,7 @@ def carried_out(addition: commands.Addition) -> ModelJob:
             stage = job.current
             if stage is None:
                 line.end()
-                return job
+                return next(one for one in file.load() if one.id == job_id)
             if stage.state in ("failed", "paused"):
                 line.end()
                 raise RequestError(job.message or f"{job.title}: it was paused by another llm-lite")
@@ -80,7 +72,7 @@ class _Follower:
 
     def __init__(self, only: Collection[str] | None) -> None:
         self._states: queue.SimpleQueue[QueueState] = queue.SimpleQueue()
-        self.queue = Queue(queue_folder(), models_folder(), self._states.put, only=only)
+        self.queue = ModelQueue(queue_folder(), models_folder(), self._states.put, only=only)
         self._state: QueueState | None = None
         self._problem = ""
 

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
-from llm_lite.cli.commands.library.carrying_out import queue_folder, run_all
+from llm_lite.cli.commands.library.carrying_out import run_all
 from llm_lite.cli.commands.library.job_line import stage_line
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Edit, Jobs
-from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile
+from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile, queue_folder
 from llm_lite.core.hub.queue.running import with_progress
 from llm_lite.core.messages.library import ModelJob
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from llm_lite.core.hub.queue import commands
-from llm_lite.core.hub.queue.queue import Queue
+from llm_lite.core.hub.queue.queue import ModelQueue
 from llm_lite.core.hub.queue.queue_file import QueueFile
 from llm_lite.core.messages.library import LocalModel, QueueState
 
@@ -24,7 +24,7 @@ class Watched:
         self.folder = folder
         self.states = [QueueState()]
         self._told = threading.Condition()
-        self.queue = Queue(folder, folder / "models", self._hear, worker=WORKER, **options)
+        self.queue = ModelQueue(folder, folder / "models", self._hear, worker=WORKER, **options)
         self.do = self.queue.do
 
     def _hear(self, state):
