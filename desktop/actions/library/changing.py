@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from llm_lite.desktop.actions.library.showing import with_library
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import fit_line
-from llm_lite.desktop.state.library.library_state import Checked, Removal
+from llm_lite.desktop.state.library.library_state import Checked, Weighed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
@@ -124,7 +124,7 @@ class WeighRemoval:
 
 @dataclass(frozen=True, slots=True)
 class TellRemoval:
-    removal: Removal
+    removal: Mapping[tuple[str, ...], Weighed]
 
 
 @dataclass(frozen=True, slots=True)

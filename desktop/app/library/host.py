@@ -43,13 +43,13 @@ from llm_lite.desktop.actions.library.showing import (
 from llm_lite.desktop.app.library.services import ModelServices
 from llm_lite.desktop.app.library.worker import Worker
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.incoming import fit_to_show
+from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.library.library_state import (
     FitAnswer,
     FitQuestion,
     HubSearch,
     LibraryState,
-    Removal,
+    Weighed,
     wanted_fits,
 )
 from llm_lite.desktop.state.state import AppState
@@ -203,10 +203,15 @@ class LibraryHost:
         groups = {names: _of(names, state) for names in action.choices}
 
         def work() -> Iterable[Action]:
-            freed = {names: self._services.freed(models) for names, models in groups.items()}
-            yield TellRemoval(Removal(freed))
+            yield TellRemoval({names: self._weighed(models) for names, models in groups.items()})
 
-        self._disk.put(work, lambda problem: [TellRemoval(Removal({}, problem))])
+        self._disk.put(work, _say)
+
+    def _weighed(self, models: tuple[LocalModel, ...]) -> Weighed:
+        try:
+            return self._services.weigh(models)
+        except LlmLiteError as error:
+            return Weighed(problem=fit_line(str(error)))
 
     def _import(self, path: str) -> None:
         def work() -> Iterable[Action]:

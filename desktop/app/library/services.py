@@ -14,11 +14,11 @@ from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import CuratedModel, Fit, HubModel, LocalModel, QueueState
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel, SliceModel
 from llm_lite.desktop.actions.library.hosted import JobAction
-from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch, Weighed
 
 if TYPE_CHECKING:
     from llm_lite.core.hub.queue.jobs import Edit
-    from llm_lite.core.hub.queue.queue import Queue
+    from llm_lite.core.hub.queue.queue import ModelQueue
 
 Stop = Callable[[], bool]
 MOST_FOUND = 100  # results of a search
@@ -43,7 +43,7 @@ class ModelServices(Protocol):
 
     def verify(self, model: LocalModel, stop: Stop) -> str: ...
 
-    def freed(self, models: Sequence[LocalModel]) -> int: ...
+    def weigh(self, models: Sequence[LocalModel]) -> Weighed: ...
 
     def import_model(self, path: Path) -> str: ...
 
@@ -60,7 +60,7 @@ class CoreServices:
     """Those of this machine. Everything is imported when it is first asked for."""
 
     def __init__(self) -> None:
-        self._queue: Queue | None = None
+        self._queue: ModelQueue | None = None
         self._known: Mapping[str, LocalModel] = {}
 
     def local(self) -> tuple[LocalModel, ...]:
@@ -79,11 +79,50 @@ class CoreServices:
         except OSError:
             return None
 
-    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
-        from llm_lite.core.hub.queue.queue import Queue
+    def curated(self) -> tuple[CuratedModel, ...]:
+        from llm_lite.core.hub.remote.curated import curated_models
 
-        models = user_folder("data") / "models"
-        self._queue = Queue(user_folder("state") / "models", models, told)
+        return curated_models()
+
+    def hub(self) -> str:
+        from llm_lite.core.hub.remote.access import hub_of_environment
+
+        return hub_of_environment().endpoint
+
+    def search(self, search: HubSearch) -> tuple[HubModel, ...]:
+        from llm_lite.core.hub.remote.searching import SearchFilters
+        from llm_lite.core.hub.remote.searching import search as search_hub
+
+        filters = SearchFilters(search.task, search.largest, search.licence, search.runnable)
+        return tuple(search_hub(search.words, filters, MOST_FOUND))
+
+    def read(self, repo: str) -> HubModel:
+        from llm_lite.core.hub.remote.searching import show
+
+        return show(repo)
+
+    def verify(self, model: LocalModel, stop: Stop) -> str:
+        from llm_lite.desktop.app.library.verifying import verified
+
+        return verified(model, stop)
+
+    def weigh(self, models: Sequence[LocalModel]) -> Weighed:
+        from llm_lite.core.hub.local.removal import removal
+
+        plan = removal([str(model.path) for model in models])
+        return Weighed(plan.frees, plan.notes)
+
+    def import_model(self, path: Path) -> str:
+        from llm_lite.core.hub.local.importing import import_model
+
+        return import_model(path).name
+
+    def begin_queue(self, told: Callable[[QueueState], None]) -> None:
+        from llm_lite.core.hub.local.places.ours import models_folder
+        from llm_lite.core.hub.queue.queue import ModelQueue
+        from llm_lite.core.hub.queue.queue_file import queue_folder
+
+        self._queue = ModelQueue(queue_folder(), models_folder(), told)
 
     def queue(self, action: FetchModel | QuantizeModel | SliceModel | JobAction) -> None:
         from llm_lite.desktop.app.library.queueing import edit_of
@@ -93,7 +132,7 @@ class CoreServices:
     def remove(self, models: Sequence[LocalModel]) -> None:
         from llm_lite.core.hub.queue import commands
 
-        self._do(commands.delete(models, self.freed(models)))
+        self._do(commands.delete(models, self.weigh(models).freed))
 
     def close(self) -> None:
         if self._queue is not None:

@@ -55,12 +55,16 @@ class FitAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """What deleting would free, in bytes, by the names that would go together. What several models
-    share is freed with the last of them only."""
+class Weighed:
+    """What deleting some models together would free, in bytes; what others share stays. Where it
+    cannot be done there is a problem. `notes` are sentences on what may not be expected."""
 
-    freed: Mapping[tuple[str, ...], int]
+    freed: int = 0
+    notes: tuple[str, ...] = ()
     problem: str = ""
+
+
+Removal = Mapping[tuple[str, ...], Weighed]  # by the names that would go together
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""A machine with models, a small hub and a queue, in memory: the tour reads no disk but its own, and
-asks no network. Names are of real models; sizes are about theirs."""
+"""A machine with models, a small hub and a queue, in memory: the tour asks no network, and shows
+nothing of the machine that it runs on. Names are of real models; sizes are about theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from llm_lite.core.messages.library import (
     Origin,
     QueueState,
 )
-from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch, Weighed
 
 GIB, MIB = 1 << 30, 1 << 20
 FREE = 6 * GIB  # bytes of memory
@@ -45,8 +45,8 @@ LOCAL = (
     ),
     _local(
         "qwen3-4b-instruct", "huggingface", "huggingface", 7672, "qwen3", format="BF16",
-        parameters=4_022_468_096, context=262_144, licence=APACHE, repo="Qwen/Qwen3-4B-Instruct-2507",
-        revision="cdbee75f17c01a7cc42f958dc650907174af0554",
+        parameters=4_022_468_096, context=262_144, licence=APACHE,
+        repo="Qwen/Qwen3-4B-Instruct-2507", revision="cdbee75f17c01a7cc42f958dc650907174af0554",
     ),
     _local(
         "qwen3-4b-instruct-int4", "llm-lite", "variant", 2210, "qwen3", format="int4",
@@ -129,12 +129,13 @@ FOUND = (
     _hub(
         "Qwen/Qwen3-4B-GGUF", "qwen3", 4.02e9, 40_960, 218_402,
         [
-            _file("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M", 2382), _file("Qwen3-4B-Q5_K_M.gguf", "Q5_K_M", 2756),
+            _file("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M", 2382),
+            _file("Qwen3-4B-Q5_K_M.gguf", "Q5_K_M", 2756),
             _file("Qwen3-4B-Q6_K.gguf", "Q6_K", 3154), _file("Qwen3-4B-Q8_0.gguf", "Q8_0", 4084),
             _file("Qwen3-4B-BF16.gguf", "BF16", 7676),
         ],
-        description="Qwen3 is a family of language models that switch between thinking and answering "
-        "at once. They know more than a hundred languages.",
+        description="Qwen3 is a family of language models that switch between thinking and "
+        "answering at once. They know more than a hundred languages.",
     ),
     _hub(
         "Qwen/Qwen3-4B", "qwen3", 4.02e9, 40_960, 1_904_518,
@@ -176,7 +177,8 @@ DOWNLOADING = ModelJob(
 CHAIN = ModelJob(
     "bbbb", "google/gemma-3n-E4B-it", "hf:google/gemma-3n-E4B-it", "int4",
     (
-        JobStage("download", "done", 14_980 * MIB, 14_980 * MIB), JobStage("slice", "done", 1000, 1000),
+        JobStage("download", "done", 14_980 * MIB, 14_980 * MIB),
+        JobStage("slice", "done", 1000, 1000),
         JobStage("quantize", "paused", 412, 1000, detail="blk.17.ffn_down.weight"),
         JobStage("delete source"),
     ),
@@ -189,8 +191,8 @@ FAILED = ModelJob(
     "https://huggingface.co/meta-llama/Llama-3.2-3B-Instruct and set HF_TOKEN.",
 )  # fmt: skip
 DONE = ModelJob(
-    "dddd", "qwen3-4b-instruct", "qwen3-4b-instruct", "int4", (JobStage("quantize", "done", 1000, 1000),),
-    result="qwen3-4b-instruct-int4",
+    "dddd", "qwen3-4b-instruct", "qwen3-4b-instruct", "int4",
+    (JobStage("quantize", "done", 1000, 1000),), result="qwen3-4b-instruct-int4",
 )  # fmt: skip
 DELETION = ModelJob(
     "eeee", "mistral-7b-instruct-v0.3-q8_0", "mistral-7b-instruct-v0.3-q8_0", None,
@@ -254,8 +256,8 @@ class ExampleServices:
     def verify(self, model: LocalModel, stop: Callable[[], bool]) -> str:
         return f"{model.name} is whole: every byte is as it should be"
 
-    def freed(self, models: Sequence[LocalModel]) -> int:
-        return sum(model.size for model in models)
+    def weigh(self, models: Sequence[LocalModel]) -> Weighed:
+        return Weighed(sum(model.size for model in models))
 
     def import_model(self, path: Path) -> str:
         self.asked.append(path)

@@ -176,11 +176,6 @@ def _draw_file(
     return clicked
 
 
-def _fetched(file: HubFile) -> str:
-    """As the queue takes it: a checkpoint has no file of its own."""
-    return "" if file.form == "huggingface" else file.name
-
-
 def _title(file: HubFile) -> str:
     kind = tr("Safetensors checkpoint") if file.form == "huggingface" else file.name
     return f"{file.format}  ·  {kind}" if file.format else kind
@@ -191,7 +186,7 @@ def _draw_buttons(ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
     actions: list[Action] = []
     label = tr("Download")
     if primary_button(ui, "library.download", label, enabled=able):
-        actions.append(FetchModel(model.repo, _fetched(file), file.size, model.revision))
+        actions.append(FetchModel(model.repo, file.name, file.size, model.revision))
     actions += quantizing.draw_hub(ui, model, file, able)
     return actions
 

@@ -55,8 +55,7 @@ def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Acti
     form = _draw_button(ui, HUB, tr("Download and quantize"), model.parameters, enabled)
     if form is None:
         return []
-    name = "" if file.form == "huggingface" else file.name
-    fetched = (model.repo, name, file.size, model.revision)
+    fetched = (model.repo, file.name, file.size, model.revision)
     return [FetchModel(*fetched, form.mode, form.delete_source)]
 
 

@@ -36,24 +36,29 @@ def draw(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
 
 def _draw_panel(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     removal = state.library.removal
-    problem = removal.problem if removal is not None else ""
-    if problem:
-        wrapped(ui, sentence(problem), "error")
-        return []
-    if state.model is not None and state.model.path == str(model.path):
-        wrapped(ui, tr("It is in use: what is mapped stays until another model is opened."))
+    notes: dict[str, str] = {}  # sentences once, in their order, and their colours
     for number, names in enumerate(removal_choices(state.library, model)):
-        freed = None if removal is None else removal.freed.get(names)
-        note = tr("Weighing") if freed is None else tr("frees {size}").format(size=size(freed))
-        label = _label(state, model, names)
-        if row_button(ui, f"{PANEL}.{number}", label, note, enabled=removal is not None):
+        weighed = None if removal is None else removal.get(names)
+        able = weighed is not None and not weighed.problem
+        note = tr("Weighing") if weighed is None else tr("not possible")
+        if weighed is not None and able:
+            note = tr("frees {size}").format(size=size(weighed.freed))
+            notes |= dict.fromkeys(weighed.notes, "text")
+        elif weighed is not None:
+            notes[weighed.problem] = "warning"
+        label = _label(model, names)
+        if row_button(ui, f"{PANEL}.{number}", label, note, enabled=able):
             imgui.close_current_popup()
             return [RemoveModels(names)]
+    for words, color in notes.items():
+        wrapped(ui, sentence(words), color)
+    if state.model is not None and state.model.path == str(model.path):
+        wrapped(ui, tr("It is in use: what is mapped stays until another model is opened."))
     wrapped(ui, tr(ABOUT))
     return []
 
 
-def _label(state: AppState, model: LocalModel, names: tuple[str, ...]) -> str:
+def _label(model: LocalModel, names: tuple[str, ...]) -> str:
     others = [name for name in names if name != model.name]
     if not others:
         return tr("This model: {name}").format(name=model.name)
