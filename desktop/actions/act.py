@@ -73,7 +73,7 @@ def act(action: Action, state: AppState, now: float) -> Result:
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
-    after = showing.leaving(state, undoing.noted(action, state, after, now))
+    after = showing.leaving(action, undoing.noted(action, state, after, now))
     return resuming.leaving(action, state, (after, commands))
 
 

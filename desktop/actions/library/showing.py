@@ -9,7 +9,11 @@ from typing import Any
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
+from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
+from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.library.library_state import (
     FitAnswer,
@@ -230,19 +234,14 @@ def _tell_fits(action: TellFits, state: AppState, now: float) -> Result:
     return replace(state, library=state.library.with_fits(action.fits)), ()
 
 
-def leaving(state: AppState, after: AppState) -> AppState:
+def leaving(action: object, state: AppState) -> AppState:
     """A conversation or layout that a person goes to is shown instead of the page."""
-    if not after.library.shown or not state.library.shown or _place(state) == _place(after):
-        return after
-    return with_library(after, shown=False)
+    if state.library.shown and isinstance(action, _ELSEWHERE):
+        return with_library(state, shown=False)
+    return state
 
 
-def _place(state: AppState) -> tuple[object, ...]:
-    layouts = state.layouts
-    panels = (layouts.name, layouts.sides.list, layouts.sides.inspector)
-    return state.chat, state.history.opening, *panels
-
-
+_ELSEWHERE = (NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLibrary: _show,
     ListModels: _list,

@@ -78,6 +78,12 @@ class LibraryHost:
 
     def do(self, action: LibraryHostAction, state: AppState) -> list[Action]:
         """What follows of it at once."""
+        try:
+            return self._do(action, state)
+        except LlmLiteError as error:
+            return [TellLibrary(str(error))]
+
+    def _do(self, action: LibraryHostAction, state: AppState) -> list[Action]:
         if isinstance(action, ShowLibrary):
             return self._show(state) if action.shown else []
         if isinstance(action, RemoveModels):
