@@ -9,7 +9,6 @@ from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.loading.file_check import verify_model
 from llm_lite.core.messages.library import LocalModel
-
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.units import size
 

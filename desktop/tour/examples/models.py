@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import (
     CuratedModel,
@@ -243,7 +244,10 @@ class ExampleServices:
 
     def read(self, repo: str) -> HubModel:
         self.asked.append(repo)
-        return next(model for model in FOUND if model.repo == repo)
+        for model in FOUND:
+            if model.repo == repo:
+                return model
+        raise RequestError(f"{repo} is not on the hub of this example")
 
     def fit(
         self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
