@@ -94,17 +94,17 @@ def _real(path: Path) -> Path | None:
 
 
 def _find(places: Places) -> list[Found]:
-    found: dict[Path, Found] = {}
-    if places.bundled:
-        found |= {model.path: model for model in bundled.find()}
+    """A path that two places have is the first one's; in one place it may have several names."""
+    found = list(bundled.find()) if places.bundled else []
+    owners = {model.path: model.origin for model in found}
     for origin, folder in places.folders:
         try:
             for model in _FINDERS[origin](folder):
-                found.setdefault(model.path, model)
+                if owners.setdefault(model.path, origin) == origin:
+                    found.append(model)
         except OSError as error:
-            problem = f"{folder}: cannot be read: {reason(error)}"
-            found.setdefault(folder, broken(origin, folder, problem))
-    return list(found.values())
+            found.append(broken(origin, folder, f"{folder}: cannot be read: {reason(error)}"))
+    return found
 
 
 def _header(cache: HeaderCache, model: Found) -> Header:
