@@ -54,6 +54,8 @@ def _remove(parser: argparse.ArgumentParser) -> None:
 
 def _gc(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would go, delete nothing")
+
+
 def _search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", help="parts of names; none: the curated list")
     add = parser.add_argument

@@ -26,16 +26,31 @@ PIECE = 16 << 10  # bytes that are sent at once
 TOKEN = "hf_test"
 
 
-class TestHub(ThreadingHTTPServer):
-    """`asked`: method, path and headers of every request so far."""
-
-    __test__ = False
+class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, hub: TestHub, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self.hub = hub
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away in the middle is what tests are about."""
+
+
+class TestHub:
+    """`asked`: method, path and headers of every request so far. Files come from another origin, as
+    the hub's own do."""
+
+    __test__ = False
+
+    def __init__(self, port: int = 0) -> None:
+        self.servers = [_Server(self, port), _Server(self)]
         self.repositories: dict[str, HubRepository] = {}
         self.faults: list[Fault] = []
         self.asked: list[tuple[str, str, dict[str, str]]] = []
@@ -44,7 +59,11 @@ class TestHub(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return self.servers[0].url
+
+    @property
+    def cdn(self) -> str:
+        return self.servers[1].url
 
     def add(self, name: str, files: dict[str, bytes | Path], **details: Any) -> HubRepository:
         repository = HubRepository(name, details=details)
@@ -75,12 +94,9 @@ class TestHub(ThreadingHTTPServer):
     def paths(self, method: str, part: str) -> list[str]:
         return [path for how, path, _ in self.asked if how == method and part in path]
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away in the middle is what tests are about."""
-
 
 class _Handler(BaseHTTPRequestHandler):
-    server: TestHub
+    server: _Server
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
@@ -96,9 +112,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        self.server.asked.append((self.command, self.path, dict(self.headers.items())))
+        self.server.hub.asked.append((self.command, self.path, dict(self.headers.items())))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.fault = self.server.fault(self.command, self.path)
+        self.fault = self.server.hub.fault(self.command, self.path)
         if self.fault.location:
             self._head(302, {"Location": self.fault.location})
         elif self.fault.endless:
@@ -139,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             return query.get(key, [""])[0]
 
         found = []
-        for repository in self.server.repositories.values():
+        for repository in self.server.hub.repositories.values():
             model = repository.model(repository.head, blobs=False)
             words = says("search").lower().split()
             if not all(word in repository.name.lower() for word in words):
@@ -164,11 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
         if start + limit < len(found):
             rest = [(k, v) for k, v in parse_qsl(urlsplit(self.path).query) if k != "cursor"]
             words = "&".join(f"{k}={quote(v)}" for k, v in [*rest, ("cursor", str(start + limit))])
-            headers["Link"] = f'<{self.server.url}/api/models?{words}>; rel="next"'
+            headers["Link"] = f'<{self.server.hub.url}/api/models?{words}>; rel="next"'
         self._json(page, headers)
 
     def _api(self, name: str, rest: list[str], query: dict[str, list[str]], body: bytes) -> None:
-        repository = self.server.repositories.get(name)
+        repository = self.server.hub.repositories.get(name)
         if repository is None:
             # As the hub: who is not signed in is not told whether a repository is private.
             signed = "authorization" in self.headers
@@ -194,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _resolve(self, name: str, revision: str, path: str, raw: bool) -> None:
         """LFS files by a redirect, others at once."""
-        repository = self.server.repositories.get(name)
+        repository = self.server.hub.repositories.get(name)
         if repository is None:
             self._error(401, "RepoNotFound", "Repository not found")
             return
@@ -212,14 +228,14 @@ class _Handler(BaseHTTPRequestHandler):
                 "X-Linked-Etag": f'"{blob.etag}"',
                 "X-Linked-Size": str(blob.size),
                 "ETag": f'"{blob.oid}"',
-                "Location": f"{self.server.url}/cdn/{name}/{commit}/{quote(path)}",
+                "Location": f"{self.server.hub.cdn}/cdn/{name}/{commit}/{quote(path)}",
             }
             self._head(302, headers | self.fault.headers)
         else:
             self._file(blob, headers | self.fault.headers)
 
     def _content(self, name: str, commit: str, path: str) -> None:
-        blob = self.server.repositories[name].commits[commit][path]
+        blob = self.server.hub.repositories[name].commits[commit][path]
         self._file(blob, {"Accept-Ranges": "bytes"})
 
     def _file(self, blob: HubBlob, headers: dict[str, str]) -> None:
@@ -251,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
                 else fault.content[place : place + count]
             )
             self.wfile.write(piece)
-            self.server.counted(len(piece))
+            self.server.hub.counted(len(piece))
             place += count
             if 0 <= fault.cut <= place:
                 self.close_connection = True
@@ -281,7 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b'[{"id": "')
         while left > 0:
             self.wfile.write(piece)
-            self.server.counted(len(piece))
+            self.server.hub.counted(len(piece))
             left -= len(piece)
 
     def _json(self, value: Any, headers: dict[str, str] | None = None) -> None:
@@ -316,13 +332,14 @@ def _only(model: dict[str, Any], expand: list[str]) -> dict[str, Any]:
 @contextlib.contextmanager
 def running_hub(port: int = 0) -> Iterator[TestHub]:
     hub = TestHub(port)
-    thread = threading.Thread(target=hub.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
+    for server in hub.servers:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield hub
     finally:
-        hub.shutdown()
-        hub.server_close()
+        for server in hub.servers:
+            server.shutdown()
+            server.server_close()
 
 
 def main() -> None:

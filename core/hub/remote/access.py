@@ -216,7 +216,10 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
         file=file,
         signed="authorization" in response.request.headers,
     )
-    return HubStatusError(response.status_code, sentence, _asked_wait(told))
+    wait = _asked_wait(told)
+    if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
+        sentence += f"; it asks to wait {wait / 60:.0f} min"
+    return HubStatusError(response.status_code, sentence, wait)
 
 
 def _asked_wait(told: httpx2.Headers) -> float | None:

@@ -114,7 +114,7 @@ def _compare(
     verdict.compared += 1
     verdict.nbytes += _size(path)
     if found != expected:
-        kind = "SHA-256" if len(expected) == _SHA256 else "git's SHA-1"
+        kind = "SHA-256" if len(expected) == _SHA256 else "Git SHA-1"
         verdict.findings.append(
             f"{path}: is not the hub's file: its {kind} is {found}, expected {expected}; remove it "
             "and pull it again"

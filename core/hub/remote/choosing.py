@@ -65,9 +65,7 @@ def _names(files: Sequence[HubFile]) -> str:
 
 
 def _left_out(found: Repository) -> str:
-    if not found.hostile:
+    count = len(found.left_out)
+    if count == 0:
         return ""
-    return (
-        f"; {len(found.hostile)} files are left out for their names, such as "
-        f"{quote(found.hostile[0])}: expected plain relative paths"
-    )
+    return f"; left out {'is' if count == 1 else f'are {count} files, such as'} {found.left_out[0]}"

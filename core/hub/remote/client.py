@@ -47,6 +47,11 @@ class _Client(httpx2.Client):
         """What fails on the way is told at once: the library would try for half a minute."""
         try:
             return super().send(request, **options)
+        except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+            raise HubError(
+                f"{_origin(request.url)} sends us on to where nothing is fetched from: "
+                f"{quote(str(error))}"
+            ) from None
         except httpx2.TransportError as error:
             raise HubUnreachableError(unreachable(request.url, error)) from None
 
@@ -54,9 +59,13 @@ class _Client(httpx2.Client):
 def unreachable(url: httpx2.URL, error: Exception) -> str:
     reason = str(error).strip() or type(error).__name__
     return (
-        f"{url.scheme}://{url.netloc.decode('ascii', 'replace')} cannot be reached "
-        f"({quote(reason)}): look at the connection, HF_ENDPOINT and the proxies"
+        f"{_origin(url)} cannot be reached ({quote(reason)}): look at the connection, "
+        "HF_ENDPOINT and the proxies"
     )
+
+
+def _origin(url: httpx2.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
 
 
 def _bound(response: httpx2.Response) -> None:

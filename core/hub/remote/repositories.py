@@ -31,12 +31,12 @@ _LONGEST = 100  # characters of a word that a hub says
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A commit of a repository: its usable files, and names that were left out."""
+    """A commit of a repository. left_out: why files are not among the usable ones, a name each."""
 
     repo: str
     commit: str
     files: tuple[RemoteFile, ...]
-    hostile: tuple[str, ...]
+    left_out: tuple[str, ...]
     info: ModelInfo
 
 
@@ -59,8 +59,8 @@ def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     commit = info.sha
     if not isinstance(commit, str) or _COMMIT.fullmatch(commit) is None:
         raise HubError(f"{hub.endpoint} gives no commit of {repo}, expected 40 hexadecimal digits")
-    files, hostile = _files(hub, repo, info)
-    return Repository(repo, commit, files, hostile, info)
+    files, left_out = _files(hub, repo, info)
+    return Repository(repo, commit, files, left_out, info)
 
 
 def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...], tuple[str, ...]]:
@@ -69,7 +69,7 @@ def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...]
         raise HubError(
             f"{repo} has {len(siblings):,} files at {hub.endpoint}, expected at most {MOST_FILES:,}"
         )
-    usable, hostile = [], []
+    usable, left_out = [], []
     for one in siblings:
         lfs = one.lfs
         file = RemoteFile(
@@ -80,9 +80,10 @@ def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...]
         )
         if isinstance(file.sha256, str) and usable_file(file):
             usable.append(file)
-        elif not usable_path(file.path):
-            hostile.append(str(file.path))
-    return tuple(usable), tuple(hostile)
+        else:
+            why = "no size and hash" if usable_path(file.path) else "no plain relative path"
+            left_out.append(f"{quote(str(file.path))}, which has {why}")
+    return tuple(usable), tuple(left_out)
 
 
 def model_of(found: Repository, description: str = "") -> HubModel:

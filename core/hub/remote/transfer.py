@@ -153,7 +153,7 @@ class _Writer:
         expected, found = self._source.file.digest, self._hash.hexdigest()
         if found == expected:
             return ""
-        kind = "SHA-256" if self._source.file.sha256 else "git's SHA-1"
+        kind = "SHA-256" if self._source.file.sha256 else "Git SHA-1"
         return (
             f"{self._source.name}: what came is not the hub's file and was removed: its {kind} is "
             f"{found}, expected {expected}"
@@ -172,10 +172,7 @@ def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None
                 repo=source.repo,
                 file=source.file.path,
             )
-            failure: HubError = HubUnreachableError(
-                f"{source.name}: the connection ended after {writer.size:,} of "
-                f"{source.file.size:,} bytes"
-            )
+            failure: HubError = _ended(source, writer, "")
         except (HubStatusError, HubUnreachableError) as error:
             failure = error
         if stop():
@@ -189,9 +186,16 @@ def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None
         if tries > _TRIES or pause is None:
             raise failure
         if writer.size == before:
-            meter.note(f"tries again in {pause:.0f} s: {failure}")
+            meter.note(f"tries again in {pause:.0f} s: {str(failure).partition(';')[0]}")
         sleep(pause, stop)
         wait = min(_LONGEST_PAUSE, wait * 2)
+
+
+def _ended(source: Source, writer: _Writer, why: str) -> HubUnreachableError:
+    return HubUnreachableError(
+        f"{source.name}: the connection ended after {writer.size:,} of {source.file.size:,} bytes"
+        f"{f' ({quote(why)})' if why else ''}; the next pull goes on from there"
+    )
 
 
 def _request(source: Source, writer: _Writer, stop: Stop) -> None:
@@ -214,10 +218,13 @@ def _request(source: Source, writer: _Writer, stop: Stop) -> None:
             writer.restart()
         _check_length(source, writer, answer)
         with _ended_by(stop, answer):
-            for piece in answer.iter_raw(_PIECE):
-                writer.write(piece)
-                if stop():
-                    raise CancelledError("stopped")
+            try:
+                for piece in answer.iter_raw(_PIECE):
+                    writer.write(piece)
+                    if stop():
+                        raise CancelledError("stopped")
+            except httpx2.TransportError as error:
+                raise _ended(source, writer, str(error) or type(error).__name__) from None
 
 
 def _check_length(source: Source, writer: _Writer, answer: httpx2.Response) -> None:
