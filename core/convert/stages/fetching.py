@@ -18,7 +18,8 @@ def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
         report.count(told.all_done, told.all_total, told.note or _file_of(told))
 
     path = pull(task["repo"], task["file"], task["revision"], progress, report.stop)
-    return {"path": str(path), "revision": _commit(path)}
+    commit, file = _in_cache(path)
+    return {"path": str(path), "revision": commit, "file": file}
 
 
 def _file_of(told: PullProgress) -> str:
@@ -32,3 +33,9 @@ def _commit(path: Path) -> str:
     """The cache's layout: snapshots/COMMIT/FILE."""
     parts = path.parts
     return parts[parts.index("snapshots") + 1] if "snapshots" in parts[:-1] else ""
+def _in_cache(path: Path) -> tuple[str, str]:
+    """Commit and path in the repository: snapshots/COMMIT/FILE; "" of a checkpoint."""
+    for folder in path.parents:
+        if folder.parent.name == "snapshots":
+            return folder.name, path.relative_to(folder).as_posix()
+    return (path.name, "") if path.parent.name == "snapshots" else ("", "")

@@ -47,7 +47,7 @@ def convert(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
             )
     finally:
         model.close()
-    return {"path": str(place), "name": place.name}
+    return {"path": str(place)}
 
 
 def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     if not place.exists():  # it appears whole
         progress = report.part(0.0, 1.0)
         slice_model(source, place, wanted, progress=lambda done: progress("cutting", done))
-    return {"path": str(place), "name": place.name}
+    return {"path": str(place)}
 
 
 def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bool:

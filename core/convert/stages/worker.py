@@ -39,7 +39,7 @@ def _outcome(task: Task, report: Report) -> dict[str, Any]:
     folder = Path(task["folder"])
     try:
         with _alone(folder):
-            return {"finished": _STAGES[task["stage"]](task, report)}
+            return {"finished": _named(_STAGES[task["stage"]](task, report))}
     except CancelledError:
         return {"stopped": True}
     except LlmLiteError as error:
@@ -47,6 +47,17 @@ def _outcome(task: Task, report: Report) -> dict[str, Any]:
     except BaseException as error:
         sentence = system_errors.sentence(error)
         return {"failed": sentence or _defect(error, folder)}
+
+
+def _named(result: dict[str, Any]) -> dict[str, Any]:
+    """With the name by which commands know what was made."""
+    if "path" in result:
+        from llm_lite.core.hub.local.machine import local_models
+
+        path = Path(result["path"])
+        names = [model.name for model in local_models() if model.path == path]
+        return {**result, "name": names[0] if names else path.name}
+    return result
 
 
 @contextlib.contextmanager

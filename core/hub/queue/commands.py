@@ -20,8 +20,9 @@ from llm_lite.core.hub.queue.jobs import (
     with_current,
 )
 from llm_lite.core.messages import Mode
-from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Stage, StageState
+from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Origin, Stage, StageState
 
+_OURS: tuple[Origin, ...] = ("llm-lite", "huggingface")
 _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 
@@ -86,6 +87,11 @@ def convert(
     """Make a variant or a slice of a model that lies here."""
     if model.problem:
         raise RequestError(f"{model.name} cannot be converted: {model.problem}")
+    if delete_source and model.origin not in _OURS:
+        raise RequestError(
+            f"{model.name} is kept: only models of our own folder and of the Hugging Face cache "
+            "are deleted after something was made of them"
+        )
     made = _steps(mode, cut, delete_source)
     if not made:
         raise RequestError(f"{model.name}: expected a weight mode or a slice to make of it")

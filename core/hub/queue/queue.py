@@ -228,7 +228,8 @@ class ModelQueue:
         """The process has ended."""
         outcome = running.outcome
         if outcome is not None and "finished" in outcome:
-            self._edit(steps.finished(running.job_id, outcome["finished"]))
+            total = int(running.progress().get("total", 0))
+            self._edit(steps.finished(running.job_id, outcome["finished"], total))
         elif self._closing or running.process.is_stopping:
             self._edit(steps.let_go)
         else:

@@ -6,7 +6,7 @@ cancelled meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def task_of(job: QueuedJob, models: Path) -> dict[str, Any]:
         "repo": job.repo,
         "file": job.file,
         "revision": job.revision,
-        "source": job.row.source,
+        "source": f"hf:{job.repo}:{job.file}" if job.file else job.row.source,
         "path": job.path,
         "input": job.cut or job.path,
         "output": job.output,
@@ -70,25 +70,26 @@ def let_go(jobs: Jobs) -> Jobs:
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 
-def finished(job_id: str, said: Mapping[str, Any]) -> Edit:
-    """`said` has the path, and perhaps the name, of what was made; or the bytes freed."""
+def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
+    """`said` has the path, and perhaps the name, of what was made; or the bytes freed.
+    total: bytes of a download."""
 
     def change(job: QueuedJob) -> QueuedJob:
         stage = job.row.current
         assert stage is not None
-        total = stage.total or 1000
-        done = with_current(job, "done", done=total, total=total, rate=0.0, left=None, detail="")
+        whole = total or stage.total or 1000
+        done = with_current(job, "done", done=whole, total=whole, rate=0.0, left=None, detail="")
         path = str(said.get("path", ""))
         if stage.stage == "download":
-            done = replace(done, path=path, revision=str(said.get("revision") or job.revision))
+            revision, file = said.get("revision") or job.revision, said.get("file") or job.file
+            done = replace(done, path=path, revision=str(revision), file=str(file))
         elif stage.stage == "slice":
             done = replace(done, cut=path)
         elif stage.stage == "quantize":
             done = replace(done, variant=path)
         elif stage.stage == "delete":
             done = done.changed(frees=int(said.get("freed", 0)))
-        name = str(said.get("name", ""))
-        return done.changed(result=name or done.row.result, message=str(said.get("note", "")))
+        return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
 
     return _of_running(job_id, change)
 
@@ -97,7 +98,7 @@ def failed(job_id: str, sentence: str) -> Edit:
     return _of_running(job_id, lambda job: with_current(job, "failed").changed(message=sentence))
 
 
-def _of_running(job_id: str, changed: Any) -> Edit:
+def _of_running(job_id: str, changed: Callable[[QueuedJob], QueuedJob]) -> Edit:
     def change(jobs: Jobs) -> Jobs:
         return tuple(changed(job) if job.id == job_id and _runs(job) else job for job in jobs)
 
