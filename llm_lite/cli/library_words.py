@@ -37,25 +37,6 @@ def _queue(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", nargs="*", metavar="ID", help="of a job, or how no other id begins")
 
 
-def _import(parser: argparse.ArgumentParser) -> None:
-    text = "a GGUF file, a Hugging Face directory or a variant; it stays where it lies"
-    parser.add_argument("path", metavar="PATH", help=text)
-
-
-def _remove(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a name, a part of one, or a path")
-    which = parser.add_mutually_exclusive_group()
-    text = "not the models, but the variants and slices that were made of them"
-    which.add_argument("--variants", action="store_true", help=text)
-    text = "the models with the variants and slices that were made of them"
-    which.add_argument("--both", action="store_true", help=text)
-    parser.add_argument("--yes", action="store_true", help="without asking")
-
-
-def _gc(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, delete nothing")
-
-
 def _search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", help="parts of names; none: the curated list")
     add = parser.add_argument
@@ -111,9 +92,6 @@ def _gc(parser: argparse.ArgumentParser) -> None:
 ACTIONS = {
     "list": Action(f"{_FOLDER}.listing", "the models on this machine", _list),
     "queue": Action(f"{_FOLDER}.queueing", "what is fetched, quantized and deleted", _queue),
-    "import": Action(f"{_FOLDER}.importing", "use a model where it lies", _import),
-    "remove": Action(f"{_FOLDER}.removing", "delete models, after asking", _remove),
-    "gc": Action(f"{_FOLDER}.collecting", "delete what is left over of downloads", _gc),
     "search": Action(f"{_FOLDER}.searching", "models on the hub, by words", _search),
     "show": Action(f"{_FOLDER}.showing", "a model on the hub, with its files", _show),
     "pull": Action(f"{_FOLDER}.pulling", "fetch a model from the hub", _pull),

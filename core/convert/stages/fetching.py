@@ -29,10 +29,6 @@ def _file_of(told: PullProgress) -> str:
     return f"{told.file} ({told.done / told.total:.0%})"
 
 
-def _commit(path: Path) -> str:
-    """The cache's layout: snapshots/COMMIT/FILE."""
-    parts = path.parts
-    return parts[parts.index("snapshots") + 1] if "snapshots" in parts[:-1] else ""
 def _in_cache(path: Path) -> tuple[str, str]:
     """Commit and path in the repository: snapshots/COMMIT/FILE; "" of a checkpoint."""
     for folder in path.parents:
