@@ -4,7 +4,14 @@ Every error carries one clear sentence; the command line and the window show it 
 Anything else that is raised is a defect of the program.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from llm_lite.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from llm_lite.core.messages.library import Fit
 
 
 class LlmLiteError(Exception):
@@ -41,6 +48,16 @@ class NotFiniteError(LlmLiteError):
 
 class OutOfMemoryError(RequestError):
     """The machine has not enough memory for the request: the text says what would fit."""
+
+
+class DoesNotFitError(OutOfMemoryError):
+    """A model would take more memory than there is. `fit` says what of what, `others` what would
+    fit; asked for with `force` it is loaded all the same."""
+
+    def __init__(self, sentence: str, fit: Fit, others: tuple[Fit, ...]) -> None:
+        super().__init__(sentence)
+        self.fit = fit
+        self.others = others
 
 
 class DeviceError(LlmLiteError):

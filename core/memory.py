@@ -34,14 +34,24 @@ def cache_memory(
 
     Layers that keep fewer rows than that are rings: they take the same whatever the context.
     """
+    fixed, each = _fixed_and_each(layout, built)
+    largest = None if available is None else largest_context(layout, built, spared(available))
+    if largest is not None and not each:
+        largest = context
+    return CacheMemory(context, fixed + context * each, available, largest)
+
+
+def largest_context(layout: CacheLayout, built: int, spare: int) -> int:
+    """Tokens whose cache takes so many bytes at most; `built` where the context does not count."""
+    fixed, each = _fixed_and_each(layout, built)
+    return max(0, (spare - fixed) // each) if each else built
+
+
+def _fixed_and_each(layout: CacheLayout, built: int) -> tuple[int, int]:
+    """Bytes of rings, and of a token in all other layers."""
     sizes = [(layer.rows, layer.key_row_bytes + layer.value_row_bytes) for layer in layout.layers]
     fixed = sum(rows * size for rows, size in sizes if rows < built)
-    each = sum(size for rows, size in sizes if rows >= built)
-    largest = None
-    if available is not None:
-        spare = spared(available) - fixed
-        largest = max(0, spare // each) if each else context
-    return CacheMemory(context, fixed + context * each, available, largest)
+    return fixed, sum(size for rows, size in sizes if rows >= built)
 
 
 def spared(available: int) -> int:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from llm_lite.core.errors import DeviceError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
-from llm_lite.core.models.model import BuildOptions, Model, ModelShape
+from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
+    from llm_lite.core.gpu.info import DeviceInfo
 
 Chosen = Literal["vulkan", "cpu", "numpy"]
 Progress = Callable[[float], None]
@@ -39,6 +41,11 @@ class ExecutorChoice:
     reason: str  # a sentence for the status bar; "" where the user asked for exactly this
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
+    described: DeviceInfo | None = None  # of a device that is only planned for
+
+    @property
+    def info(self) -> DeviceInfo | None:
+        return self.described if self.device is None else self.device.info
 
 
 def choose(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
@@ -119,7 +126,7 @@ def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
     """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
     a larger one must not be what costs the attention maps."""
     usual = _BUCKETS[choice.backend]
-    discrete = choice.device is not None and choice.device.info.kind == "discrete"
+    discrete = choice.info is not None and choice.info.kind == "discrete"
     if not discrete or usual[-1] <= queries < _DISCRETE_BUCKETS[-1]:
         return usual
     return _DISCRETE_BUCKETS
@@ -165,6 +172,8 @@ def activations(
         from llm_lite.core.exec.vulkan.self_test import validated
 
         fast = validated(choice.device).integer_dot
+    elif choice.info is not None and _is_large(shape):
+        fast = choice.info.features["integer_dot_accelerated"]
     return "a8" if fast else "a32"
 
 
@@ -174,13 +183,11 @@ def _is_large(shape: ModelShape | None) -> bool:
 
 def make_executor(
     choice: ExecutorChoice,
-    model: Model,
-    build: BuildOptions,
+    program: Program,
     weights: Mapping[str, TensorData],
     threads: int,
     progress: Progress,
 ) -> Executor:
-    program = model.build(build)
     if choice.backend == "vulkan":
         from llm_lite.core.exec.vulkan.executor import VulkanExecutor
         from llm_lite.core.exec.vulkan.self_test import validated

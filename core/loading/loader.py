@@ -7,12 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.errors import OutOfMemoryError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.hub import catalog
@@ -20,15 +20,14 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
+from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, verify, worth_releasing
 from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
-from llm_lite.core.memory import available_bytes, cache_memory, give_back
+from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
-    CacheLayerInfo,
-    CacheLayout,
     EngineOptions,
     ExecutorInfo,
     ModelInfo,
@@ -36,8 +35,8 @@ from llm_lite.core.messages import (
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
-from llm_lite.core.plan.plan import Program, tensor_row_bytes
+from llm_lite.core.plan.cache_layers import cache_layout
+from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 Warn = Callable[[str], None]
-
-DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
 
 
 @dataclass(slots=True)
@@ -148,22 +145,12 @@ def start(
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
     choice = choice or backends.choose(options, shared)
     with _closing_after_failure(choice):
-        build = backends.build_options(
-            choice,
-            options,
-            model_file.model.shape,
-            context=_context(model_file, options),
-            every_output=every_output,
-        )
-        _check_memory(model_file, choice, options, build)
+        plan = guarded(model_file, choice, options, every_output=every_output)
         weights, unchecked = converted(model_file, options.mode, progress)
-        # The plan names the formats of the weights as they are now, not as the file has them.
-        model = read_model(model_file.file.metadata, weights, model_file.path)
         model_file.text.raise_failure()
         executor = backends.make_executor(
             choice,
-            model,
-            build,
+            plan.program,
             weights,
             options.threads,
             lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
@@ -173,7 +160,7 @@ def start(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-    runner = _runner(model_file, options, choice, build, executor, weights, unchecked)
+    runner = _runner(model_file, options, choice, plan.build, executor, weights, unchecked)
     try:
         runner.session.files.check()
         progress("ready", 1.0)
@@ -244,48 +231,6 @@ def started(
         runner.close()
 
 
-def _context(model_file: ModelFile, options: EngineOptions) -> int:
-    trained = model_file.model.shape.trained_context
-    if options.context < 0:
-        raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
-    if options.context > trained:
-        raise RequestError(
-            f"context: expected at most {trained} tokens, as many as the model was trained for, "
-            f"found {options.context}"
-        )
-    return options.context or min(trained, DEFAULT_CONTEXT)
-
-
-def _check_memory(
-    model_file: ModelFile,
-    choice: backends.ExecutorChoice,
-    options: EngineOptions,
-    build: BuildOptions,
-) -> None:
-    """OutOfMemoryError where the cache does not fit, with the largest context that would."""
-    program = model_file.model.build(replace(build, buckets=build.buckets[:1], query_rows=0))
-    layout = cache_layout(program, options)
-    found = cache_memory(layout, build.context, build.context, _available(choice))
-    if found.fits:
-        return
-    assert found.available is not None
-    where = "this machine" if choice.device is None else choice.device.info.name
-    raise OutOfMemoryError(
-        f"a context of {found.context} tokens needs {found.needed / 2**20:.0f} MiB, but {where} "
-        f"has {found.available / 2**20:.0f} MiB free: at most {found.largest} tokens fit"
-    )
-
-
-def _available(choice: backends.ExecutorChoice) -> int | None:
-    """Bytes that a cache may take."""
-    free = available_bytes()
-    if choice.device is None:
-        return free
-    info = choice.device.info
-    own = info.kind == "discrete"  # others take from the memory of the host
-    return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
-
-
 def _warn_of_bad_weights(
     file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
 ) -> None:
@@ -304,7 +249,10 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, cache = model_file.file.metadata, cache_layout(executor.program, options)
+    metadata, cache = (
+        model_file.file.metadata,
+        cache_layout(executor.program.plans[0], options.keys, options.values),
+    )
     return ModelInfo(
         name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
         path=str(model_file.path),
@@ -333,23 +281,6 @@ def _model_info(
         conversion=conversion_note(model_file),
         kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
     )
-
-
-def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
-    plan = program.plans[0]
-    layers = tuple(
-        CacheLayerInfo(
-            owner.layer,
-            owner.shared_with,
-            owner.rows,
-            owner.window,
-            tensor_row_bytes(owner.keys),
-            tensor_row_bytes(owner.values),
-            owner.kv_heads,
-        )
-        for owner in cache_layers(plan)
-    )
-    return CacheLayout(layers, options.keys, options.values, cache_bytes(plan))
 
 
 def _own_name(model_file: ModelFile) -> str:

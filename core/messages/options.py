@@ -30,6 +30,7 @@ class EngineOptions:
     query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
     pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
+    force: bool = False  # load what will not fit into memory, too
 
 
 DRY_BREAKERS = ("\n", ":", '"', "*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout, KvType
 from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
 
 
@@ -50,3 +51,19 @@ def cache_bytes(plan: Plan) -> int:
     """Of all caches of the plan."""
     tensors = [t for layer in cache_layers(plan) for t in layer.tensors]
     return sum(t.shape[0] * tensor_row_bytes(t) for t in tensors)
+
+
+def cache_layout(plan: Plan, keys: KvType, values: KvType) -> CacheLayout:
+    layers = tuple(
+        CacheLayerInfo(
+            owner.layer,
+            owner.shared_with,
+            owner.rows,
+            owner.window,
+            tensor_row_bytes(owner.keys),
+            tensor_row_bytes(owner.values),
+            owner.kv_heads,
+        )
+        for owner in cache_layers(plan)
+    )
+    return CacheLayout(layers, keys, values, cache_bytes(plan))

@@ -12,13 +12,13 @@ from llm_lite.core.messages import Mode
 from llm_lite.core.models.model import Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.modes import (
-    AS_STORED,
     WeightOfFormat,
     loaded_table_dtype,
     promoted,
     target_dtype,
 )
 from llm_lite.core.quant.registry import FORMATS, QuantFormat, named_format
+from llm_lite.core.quant.tensor import TensorData
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class ModelDescription:
     # Whether weights are looked at when the file is opened, which brings all of it into memory
     read_at_opening: bool = True
     note: str = ""  # a sentence on what is only guessed
+    data: Mapping[str, TensorData] = field(default_factory=dict)  # where there are weights
 
     def model(self) -> Model:
         """FileError, UnsupportedError."""

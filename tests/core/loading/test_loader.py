@@ -12,6 +12,7 @@ from llm_lite.core.errors import (
     UnsupportedError,
 )
 from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.fitting import DEFAULT_CONTEXT
 from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, quantized
@@ -159,7 +160,7 @@ def test_a_context_that_cannot_be(tiny_llama, context):
 def test_the_context_of_a_model_trained_for_a_long_one(write):
     path = write({"llama.context_length": 1 << 20})
     with running(path) as runner:
-        assert runner.session.context == loader.DEFAULT_CONTEXT
+        assert runner.session.context == DEFAULT_CONTEXT
     with running(path, exact(context=10_000)) as runner:
         assert runner.session.context == 10_000
 

@@ -1,0 +1,164 @@
+"""Whether a model fits before it is loaded: what `core/hub/fit/` says of a file that is open and of
+the executor that is to run it, and the guard of a load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
+from llm_lite.core.hub.fit.description import ModelDescription, TensorSpec
+from llm_lite.core.hub.fit.estimate import Planned, estimate, planned
+from llm_lite.core.hub.fit.instead import (
+    BY_QUALITY,
+    LEAST_CONTEXT,
+    instead_of,
+    total,
+    what_is_missing,
+)
+from llm_lite.core.hub.fit.machine import Machine, this_machine
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.memory import largest_context
+from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.core.messages.library import Fit
+from llm_lite.core.models.registry import cutter_of
+from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
+
+DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A model and the executor that is to run it. FileError, UnsupportedError, RequestError."""
+
+    description: ModelDescription
+    choice: backends.ExecutorChoice
+    machine: Machine
+
+    def plan(self, options: EngineOptions, *, every_output: bool = False) -> Planned:
+        shape = self.description.model().shape
+        build = backends.build_options(
+            self.choice,
+            options,
+            shape,
+            context=context_of(shape.trained_context, options),
+            every_output=every_output,
+        )
+        return planned(self.description, options, build)
+
+    def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
+        """With what would fit where this does not."""
+        plan = self.plan(options)
+        found = estimate(plan, self.machine, gb_s)
+        if found.fits:
+            return found
+        return replace(found, instead=self.instead(plan, found, self.smaller(plan, found)))
+
+    def smaller(self, plan: Planned, asked: Fit) -> tuple[Fit, ...]:
+        """What fits and is the closest to what was asked for: a shorter context, the most exact of
+        the smaller modes, or else the smallest mode with a shorter context."""
+        found = [self._shorter(plan, asked)]
+        for mode in BY_QUALITY:
+            fit = self._in_mode(plan.options, mode, asked)
+            if fit is not None and fit.fits:
+                found.append(fit)
+                break
+        if not any(found):
+            smallest = self.plan(replace(plan.options, mode="int4"))
+            found = [self._shorter(smallest, estimate(smallest, self.machine))]
+        return tuple(fit for fit in found if fit is not None)
+
+    def instead(self, plan: Planned, asked: Fit, others: tuple[Fit, ...]) -> str:
+        return instead_of(others, asked, "" if others else self._slice(plan.options))
+
+    def _in_mode(self, options: EngineOptions, mode: Mode, asked: Fit) -> Fit | None:
+        """None where that is no smaller."""
+        try:
+            fit = estimate(self.plan(replace(options, mode=mode)), self.machine)
+        except LlmLiteError:
+            return None
+        return fit if total(fit) < total(asked) else None
+
+    def _shorter(self, plan: Planned, asked: Fit) -> Fit | None:
+        """The same with the largest context that fits."""
+        layout = cache_layout(plan.program.plans[0], plan.options.keys, plan.options.values)
+        rooms = [
+            free - sum(getattr(part, at) for part in asked.parts)
+            for free, at in ((asked.host_free, "host"), (asked.device_free, "device"))
+            if free is not None
+        ]
+        if not rooms:
+            return None
+        spare = min(rooms) + cache_bytes(plan.program.plans[0])
+        context = largest_context(layout, plan.program.context, spare) // 64 * 64
+        if not LEAST_CONTEXT <= context < plan.program.context:
+            return None
+        fit = estimate(self.plan(replace(plan.options, context=context)), self.machine)
+        return fit if fit.fits else None
+
+    def _slice(self, options: EngineOptions) -> str:
+        """The title of the largest known slice that fits; "" where there is none."""
+        from llm_lite.core.models.gemma3n.cut import SLICES
+
+        one = self.description
+        for title in reversed(list(SLICES)):
+            try:
+                cutter = cutter_of(one.metadata, one.data, one.path, SLICES[title])
+                cuts = [cutter.cut(tensor) for tensor in one.data.values()]
+                specs = {c.name: TensorSpec(c.name, c.dtype, c.shape) for c in cuts if c}
+                metadata = cutter.metadata(one.metadata)
+                smaller = replace(one, metadata=metadata, tensors=specs, data={})
+                if replace(self, description=smaller).fit(options).fits:
+                    return title
+            except LlmLiteError:
+                return ""
+        return ""
+
+
+def description_of(model_file: ModelFile) -> ModelDescription:
+    return described(model_file.file, model_file.kept)
+
+
+def described(source: ModelSource, kept: Iterable[Mode] = ()) -> ModelDescription:
+    """Of what was opened: its header alone is looked at."""
+    return ModelDescription(
+        source.path, source.metadata, source.tensors, frozenset(kept), data=source.tensors
+    )
+
+
+def context_of(trained: int, options: EngineOptions) -> int:
+    """Tokens. RequestError where the model was trained for fewer than were asked for."""
+    if options.context < 0:
+        raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
+    if options.context > trained:
+        raise RequestError(
+            f"context: expected at most {trained} tokens, as many as the model was trained for, "
+            f"found {options.context}"
+        )
+    return options.context or min(trained, DEFAULT_CONTEXT)
+
+
+def guarded(
+    model_file: ModelFile,
+    choice: backends.ExecutorChoice,
+    options: EngineOptions,
+    *,
+    every_output: bool,
+) -> Planned:
+    """The plan of a load. DoesNotFitError where it would take more than there is, unless `options`
+    say to go on all the same."""
+    asked = Fitting(description_of(model_file), choice, this_machine(choice.info))
+    plan = asked.plan(options, every_output=every_output)
+    if choice.backend == "numpy" or options.force:
+        return plan
+    fit = estimate(plan, asked.machine)
+    if fit.fits:
+        return plan
+    others = asked.smaller(plan, fit)
+    instead = asked.instead(plan, fit, others)
+    where = "this machine" if choice.info is None else choice.info.name
+    raise DoesNotFitError(
+        f"{what_is_missing(fit, where)}: {instead}", replace(fit, instead=instead), others
+    )
