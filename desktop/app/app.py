@@ -169,7 +169,7 @@ class App:
         from llm_lite.desktop.app.library.host import LibraryHost
         from llm_lite.desktop.app.library.services import CoreServices
 
-        self.program.library = LibraryHost(CoreServices(), self.window.wake)
+        self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
         self.program.library.begin()
 
     def _take_engine(self) -> None:

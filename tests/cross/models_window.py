@@ -63,7 +63,6 @@ def fetch(session: Session) -> None:
     """The GGUF file: paused in the middle, gone on with, there as a model."""
     session.click(f"library.card.{GGUF}")
     session.shown(f"library.file.{FILE}")
-    session.shown("library.fit")
     session.picture("files")
     session.click("library.download")
     job = job_at(session, 0)

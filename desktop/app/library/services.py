@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import user_folder
@@ -14,9 +14,11 @@ from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import CuratedModel, Fit, HubModel, LocalModel, QueueState
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel, SliceModel
 from llm_lite.desktop.actions.library.hosted import JobAction
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch, Weighed
 
 if TYPE_CHECKING:
+    from llm_lite.core.gpu.info import DeviceInfo
     from llm_lite.core.hub.queue.jobs import Edit
     from llm_lite.core.hub.queue.queue import ModelQueue
 
@@ -39,7 +41,9 @@ class ModelServices(Protocol):
 
     def read(self, repo: str) -> HubModel: ...
 
-    def fit(self, question: FitQuestion, file: Any, options: EngineOptions) -> Fit: ...
+    def fit(
+        self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
+    ) -> Fit: ...
 
     def verify(self, model: LocalModel, stop: Stop) -> str: ...
 
@@ -59,7 +63,9 @@ class ModelServices(Protocol):
 class CoreServices:
     """Those of this machine. Everything is imported when it is first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Callable[[], DeviceInfo | None] = lambda: None) -> None:
+        """`device`: the one that draws, now."""
+        self._device = device
         self._queue: ModelQueue | None = None
         self._known: Mapping[str, LocalModel] = {}
 
@@ -100,6 +106,15 @@ class CoreServices:
         from llm_lite.core.hub.remote.searching import show
 
         return show(repo)
+
+    def fit(
+        self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
+    ) -> Fit:
+        from llm_lite.desktop.app.library.fitting import fit_of_path
+
+        if isinstance(subject, LocalModel):
+            return fit_of_path(subject.path, question, options, self._device())
+        raise RequestError(tr("How much it takes is known once it is here."))
 
     def verify(self, model: LocalModel, stop: Stop) -> str:
         from llm_lite.desktop.app.library.verifying import verified
