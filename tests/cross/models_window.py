@@ -83,6 +83,7 @@ def fetch_and_quantize(session: Session) -> None:
     session.click(f"library.card.{CHECKPOINT}")
     session.click("library.fetch_quantize.open")
     session.shown("library.fetch_quantize.go")
+    session.click("library.fetch_quantize.calibrate")
     session.click("library.fetch_quantize.delete")
     session.picture("quantize")
     session.click("library.fetch_quantize.go")

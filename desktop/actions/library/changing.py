@@ -28,6 +28,7 @@ class FetchModel:
     revision: str = ""  # the commit, where it is known
     mode: Mode | None = None  # None: used as it is stored
     delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class QuantizeModel:
     name: str
     mode: Mode
     delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
 
 
 @dataclass(frozen=True, slots=True)

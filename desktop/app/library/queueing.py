@@ -38,10 +38,16 @@ def edit_of(
             revision=action.revision,
             mode=action.mode,
             delete_source=action.delete_source,
+            calibrate=action.calibrate,
         )
     if isinstance(action, QuantizeModel):
         model = _known(action.name, known)
-        return commands.convert(model, mode=action.mode, delete_source=action.delete_source)
+        return commands.convert(
+            model,
+            mode=action.mode,
+            delete_source=action.delete_source,
+            calibrate=action.calibrate,
+        )
     if isinstance(action, SliceModel):
         return commands.convert(_known(action.name, known), cut=SLICE)
     return _OF_JOBS[type(action)](action.id)

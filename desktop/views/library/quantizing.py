@@ -26,8 +26,9 @@ ABOUT = mark(
     "Another file is written beside the model, in blocks of fewer bits. It opens at once and is "
     "read faster."
 )
-INT4 = mark(
-    "int4 is calibrated: the model reads some text first, and what matters most is rounded best."
+CALIBRATE = mark(
+    "The model reads some text first, and what matters most is rounded best: less is lost, but it "
+    "takes minutes instead of seconds."
 )
 DELETE_HINT = mark(
     "When the new file is written and checked. Without its source it cannot be quantized in "
@@ -41,6 +42,7 @@ class QuantizeForm:
 
     mode: Mode = "int4"
     delete_source: bool = False
+    calibrate: bool = True  # of int4
 
 
 def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
@@ -48,7 +50,7 @@ def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     form = _draw_button(ui, LOCAL, tr("Quantize"), model.parameters)
     if form is None:
         return []
-    return [QuantizeModel(model.name, form.mode, form.delete_source)]
+    return [QuantizeModel(model.name, form.mode, form.delete_source, form.calibrate)]
 
 
 def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Action]:
@@ -56,7 +58,7 @@ def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Acti
     if form is None:
         return []
     fetched = (model.repo, file.name, file.size, model.revision)
-    return [FetchModel(*fetched, form.mode, form.delete_source)]
+    return [FetchModel(*fetched, form.mode, form.delete_source, form.calibrate)]
 
 
 def _draw_button(
@@ -77,8 +79,11 @@ def _draw_panel(ui: Ui, name: str, parameters: int) -> QuantizeForm | None:
     form: QuantizeForm = ui.memory.setdefault(name, QuantizeForm())
     wrapped(ui, tr(ABOUT))
     form.mode = chooser(ui, f"{name}.mode", QUANTIZED, form.mode)
-    if form.mode == "int4":
-        wrapped(ui, tr(INT4))
+    able = form.mode == "int4"
+    imgui.begin_disabled(not able)
+    words = tr("Calibrate")
+    form.calibrate = toggle(ui, f"{name}.calibrate", words, form.calibrate, tr(CALIBRATE))
+    imgui.end_disabled()
     if parameters:
         words = tr("About {size} on disk.")
         wrapped(ui, words.format(size=size(round(parameters * BITS[form.mode] / 8))), "text")

@@ -20,6 +20,7 @@ from llm_lite.desktop.actions.library.changing import (
 )
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import percent, sentence, size
@@ -235,11 +236,12 @@ def _draw_progress(ui: Ui, stage: JobStage, width: float) -> None:
     with ui.font(style="small"):
         right = told(stage)
         room = width - imgui.calc_text_size(right).x - ui.u(4)
-        left = fit(stage.detail, max(room, 1.0))
+        detail = said_stage(stage.detail)
+        left = fit(detail, max(room, 1.0))
         start = imgui.get_cursor_pos_x()
         with ui.colored(text="muted"):
             imgui.text_unformatted(left or " ")
-            tip(ui, stage.detail if left != stage.detail else "")
+            tip(ui, detail if left != detail else "")
             imgui.same_line()
             imgui.set_cursor_pos_x(start + width - imgui.calc_text_size(right).x)
             imgui.text_unformatted(right)

@@ -133,7 +133,11 @@ def test_a_checkpoint_of_shards_in_the_hub_cache(home, tmp_path):
     folder = hub_repository(cache, "acme/Tiny-Llama", files)
     model = listed()["tiny-llama"]
     assert model.path == folder / "snapshots" / COMMIT
-    assert (model.form, model.repo, model.licence) == ("huggingface", "acme/Tiny-Llama", "apache-2.0")
+    assert (model.form, model.repo, model.licence) == (
+        "huggingface",
+        "acme/Tiny-Llama",
+        "apache-2.0",
+    )
     assert (model.architecture, model.format, model.context) == ("llama", "F32", 128)
     assert model.size == sum(len(content) for content in files.values())
     assert catalog.resolve("hf:acme/Tiny-Llama") == model.path
@@ -213,4 +217,7 @@ def test_ollama_list_of_manifests_takes_the_one_that_is_gguf(home):
         manifest = {"schemaVersion": 2, "mediaType": kind, "manifests": entries}
         ollama_model(root, f"registry.ollama.ai/library/{name}/1b", b"", manifest)
     found = listed()
-    assert {name: model.problem for name, model in found.items()} == {"told:1b": "", "referred:1b": ""}
+    assert {name: model.problem for name, model in found.items()} == {
+        "told:1b": "",
+        "referred:1b": "",
+    }
