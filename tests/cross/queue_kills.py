@@ -38,6 +38,8 @@ PULL = ("models", "pull", REPO, "--quantize", "int8", "--delete-source")
 WORKER = "convert.stages.worker"
 PATIENCE = 240.0  # seconds of a run that nobody disturbs, on a busy machine
 ENDS = 20.0  # seconds in which the process of a killed program has ended
+STAGES = ("download", "quantize", "delete source")
+Whole = tuple[dict[str, str], dict[str, float]]  # of a run that nobody disturbed
 MOST_KILLS = 3  # of one job
 
 
@@ -82,18 +84,19 @@ class Person:
         return sorted((self.folder / "data" / "llm-lite" / "models").glob("[!.]*"))
 
 
-def kill_once(person: Person, moment: float, what: str) -> str:
-    """The stage that was hit; "" where all was over before."""
+def kill_once(person: Person, stage: str, seconds: float, what: str) -> str:
+    """Once it has been so long in a stage; the one that was hit, "" where all was over before."""
     child = person.start(*PULL)
+    while child.poll() is None and stage_of(person) != stage:
+        time.sleep(0.01)
     begun = time.monotonic()
-    workers: list[psutil.Process] = []
-    while time.monotonic() - begun < moment and child.poll() is None:
+    while time.monotonic() - begun < seconds and child.poll() is None:
         time.sleep(0.01)
     workers = workers_of(child.pid)
     if child.poll() is not None:
         child.communicate()
         return ""
-    stage = stage_of(person)
+    hit = stage_of(person)
     if what == "program":
         child.send_signal(signal.SIGKILL)
     else:
@@ -108,7 +111,7 @@ def kill_once(person: Person, moment: float, what: str) -> str:
         raise AssertionError(f"{what} killed: the program does not end") from None
     _, alive = psutil.wait_procs(workers, timeout=ENDS)
     assert not alive, f"{what} killed: a stage goes on after {ENDS} s"
-    return f"{stage}"
+    return hit
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
@@ -166,7 +169,7 @@ def check_end(person: Person, expected: dict[str, str]) -> None:
     assert not hidden, f"left beside the variant: {hidden}"
 
 
-def one(number: int, hub: str, size: int, whole: tuple[dict[str, str], float]) -> list[str]:
+def one(number: int, hub: str, size: int, whole: Whole) -> list[str]:
     """A job, killed up to MOST_KILLS times: the stages that were hit."""
     chance = random.Random(number)
     expected, seconds = whole
@@ -174,24 +177,33 @@ def one(number: int, hub: str, size: int, whole: tuple[dict[str, str], float]) -
     with tempfile.TemporaryDirectory() as name:
         person = Person(Path(name), hub)
         for _ in range(chance.randint(1, MOST_KILLS)):
+            if is_done(person):
+                break
             what = chance.choice(["program", "stage"])
-            hit = kill_once(person, chance.uniform(0.1, seconds), what)
+            stage = chance.choice(list(seconds))
+            hit = kill_once(person, stage, chance.uniform(0.0, seconds[stage]), what)
             if hit:
                 hits.append(f"{hit} ({what})")
             check_listed(person, size, sum_of(person))
-        person.run(*PULL) if not is_done(person) else None
+        if not is_done(person):
+            person.run(*PULL)
         check_end(person, expected)
     return hits
 
 
-def undisturbed(hub: str) -> tuple[dict[str, str], float]:
-    """What the variant is, and the seconds that all took."""
+def undisturbed(hub: str) -> Whole:
+    """What the variant is, and the seconds of each stage."""
     with tempfile.TemporaryDirectory() as name:
         person = Person(Path(name), hub)
-        begun = time.monotonic()
-        person.run(*PULL)
-        seconds = time.monotonic() - begun
-        return digest(person.variants()[0]), seconds
+        child = person.start(*PULL)
+        seconds: Counter[str] = Counter()
+        while child.poll() is None:
+            begun, stage = time.monotonic(), stage_of(person)
+            time.sleep(0.01)
+            seconds[stage] += time.monotonic() - begun
+        assert child.returncode == 0, child.communicate()[1].decode()
+        child.communicate()
+        return digest(person.variants()[0]), {stage: seconds[stage] for stage in STAGES}
 
 
 def sum_of(person: Person) -> int:
@@ -210,7 +222,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--first", type=int, default=1, help="the number of the first run")
-    parser.add_argument("--rate", type=float, default=40e6, help="bytes/s of the hub")
+    parser.add_argument("--rate", type=float, default=100e6, help="bytes/s of the hub")
     options = parser.parse_args(words)
     model = catalog.resolve(None)
     hits: Counter[str] = Counter()
@@ -218,8 +230,8 @@ def main(words: list[str] | None = None) -> int:
     with running_hub() as hub:
         hub.add(REPO, {model.name: model})
         hub.faults.append(Fault("", rate=options.rate))
-        whole = min((undisturbed(hub.url) for _ in range(2)), key=lambda pair: pair[1])
-        print(f"undisturbed: {whole[1]:.1f} s", flush=True)
+        whole = undisturbed(hub.url)
+        print("undisturbed:", {stage: round(s, 1) for stage, s in whole[1].items()}, flush=True)
         for number in range(options.first, options.first + options.times):
             try:
                 found = one(number, hub.url, model.stat().st_size, whole)

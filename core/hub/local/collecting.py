@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.folders import tidy
+from llm_lite.core.files.folders import remove_file, tidy
 from llm_lite.core.files.leftovers import abandoned
-from llm_lite.core.files.writing import reason
 from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub.local.disk_usage import usage
 from llm_lite.core.hub.local.machine import Places, machine_places
@@ -58,8 +57,8 @@ def collect(found: Collection[Leftover], places: Places | None = None) -> int:
     for one in found:
         try:
             freed += _delete(one)
-        except OSError as error:
-            problems.append(FileError(one.path, f"cannot be deleted: {reason(error)}"))
+        except FileError as error:
+            problems.append(error)
     gone = {one.path for one in found if one.kind == "imported path that is gone"}
     for file in where.of("imported"):
         if gone:
@@ -76,9 +75,7 @@ def _delete(one: Leftover) -> int:
         tidy(one.target, listed_files)
         return 0 if os.path.lexists(one.path) else one.size
     with _lock(one.path) as free:
-        if free:
-            one.path.unlink(missing_ok=True)
-    return one.size if free else 0  # its download goes on meanwhile
+        return remove_file(one.path) if free else 0  # else its download goes on meanwhile
 
 
 def _of_cache(folder: Path, keep: Collection[str]) -> Iterator[Leftover]:

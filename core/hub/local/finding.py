@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.local.found import ON_A_HUB
 from llm_lite.core.hub.local.machine import local_models
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
@@ -18,15 +19,19 @@ def by_name(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel
     return _usable(text, candidates(text, local_models() if models is None else models))
 
 
+def by_whole_name(name: str) -> LocalModel | None:
+    return next((model for model in local_models() if model.name == name), None)
+
+
 def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel:
     """The local model of owner/name[:file], where file may be a part of its name as "q4_k_m".
     RequestError where it is not here, or not the only one."""
     every = local_models() if models is None else models
-    repo, _, file = text.partition(":")
-    of_repo = [model for model in every if model.repo.lower() == repo.lower()]
-    found = _usable(text, [model for model in of_repo if _is_file(model, file.lower())])
+    found = _usable(text, _of_hub(text, every))
     if found is not None:
         return found
+    repo = text.partition(":")[0]
+    of_repo = _of_hub(repo, every)
     here = f"; of {quote(repo)} there is {_list(of_repo)}" if of_repo else ""
     raise RequestError(
         f"{quote(text)} is not on this machine{here}: fetch it with `llm-lite models pull {text}`"
@@ -34,10 +39,13 @@ def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalMode
 
 
 def candidates(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
-    """The one of that name, or name@place; else those whose name has it as a part."""
+    """The one of that name, or name@place; else those whose name has it as a part. Or those of
+    hf:owner/name[:file]."""
     name = text.strip().lower()
     if not name:
         return []
+    if name.startswith(ON_A_HUB) and "/" in name:
+        return _of_hub(name[len(ON_A_HUB) :], models)
     exact = [model for model in models if model.name == name]
     placed = [model for model in models if f"{model.name}@{model.origin}" == name]
     return exact or placed or [model for model in models if _has(model, name)]
@@ -45,6 +53,11 @@ def candidates(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
 
 def ambiguous(text: str, found: Sequence[LocalModel]) -> str:
     return f"{quote(text)} is part of several names: {_list(found)}; say more of one"
+
+
+def _of_hub(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
+    repo, _, file = text.lower().partition(":")
+    return [model for model in models if model.repo.lower() == repo and _is_file(model, file)]
 
 
 def _has(model: LocalModel, part: str) -> bool:

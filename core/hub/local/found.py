@@ -7,6 +7,8 @@ from pathlib import Path
 
 from llm_lite.core.messages.library import Form, Origin
 
+ON_A_HUB = "hf:"  # before owner/name[:file]
+
 
 @dataclass(frozen=True, slots=True)
 class MadeOf:

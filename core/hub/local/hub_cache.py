@@ -95,8 +95,11 @@ def _strategies(cache: Path, doomed: Iterator[_Doomed]) -> Iterator[DeleteCacheS
 
 
 def _check_links(doomed: _Doomed) -> None:
-    """FileError where a link leads out of the repository's blobs."""
+    """FileError where a link leads out of the repository, or not to its blobs."""
+    root = doomed.repository.resolve()
     for path in doomed.entries:
+        if not path.parent.resolve().is_relative_to(root):
+            raise FileError(path, f"lies in {path.parent.resolve()}, expected a folder in {root}")
         if not path.is_symlink():
             continue
         blob = linked_to(path)

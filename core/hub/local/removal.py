@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.files.folders import remove_folder
-from llm_lite.core.files.writing import reason
+from llm_lite.core.files.folders import remove_file, remove_folder
 from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub import bundled
 from llm_lite.core.hub.local import finding, hub_cache
@@ -169,16 +168,4 @@ def _remove(model: LocalModel, places: Places) -> int:
     if model.form != "gguf":
         names = [file.name for file in model.files]
         return remove_folder(model.path, lambda folder: names)
-    return sum(map(_unlink, model.files))
-
-
-def _unlink(file: Path) -> int:
-    """Of a link the link itself."""
-    try:
-        status = file.lstat()
-        file.unlink()
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise FileError(file, f"cannot be removed: {reason(error)}") from None
-    return status.st_size if status.st_nlink <= 1 else 0
+    return sum(map(remove_file, model.files))

@@ -9,10 +9,9 @@ from typing import Any
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE
-from llm_lite.core.hub.local.found import Found, MadeOf
+from llm_lite.core.hub.local.found import ON_A_HUB, Found, MadeOf
 from llm_lite.core.models.description.slices import SLICE_FILE
 
-_HUB = "hf:"
 _LONGEST = 200  # characters of a name that a manifest tells
 
 
@@ -53,7 +52,7 @@ def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
             return name
         if source.told and (source.told == name or source.told == _on_hub(model)):
             return name
-        if source.told.startswith(_HUB) and source.told == f"{_HUB}{model.repo}":
+        if source.told.startswith(ON_A_HUB) and source.told == f"{ON_A_HUB}{model.repo}":
             return name
         if source.file == model.path.name and source.size == size:
             return name
@@ -68,7 +67,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _on_hub(model: Found) -> str:
-    return f"{_HUB}{model.repo}:{model.path.name}" if model.repo else ""
+    return f"{ON_A_HUB}{model.repo}:{model.path.name}" if model.repo else ""
 
 
 def _text(source: Mapping[str, Any], key: str) -> str:

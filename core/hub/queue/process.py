@@ -26,6 +26,7 @@ worker, sys.path[:] = sys.argv[1], sys.argv[2:]
 importlib.import_module(worker).main()
 """
 _PATIENCE = 5.0  # seconds, in which a stage that is to stop takes away what is half made
+_PATIENCE_OF_END = 2.0  # the same where the program ends: the next run takes it away otherwise
 _LONGEST_LINE = 1 << 16  # bytes
 
 Said = Callable[[Mapping[str, Any] | None], None]
@@ -75,10 +76,10 @@ class StageProcess:
             self._child.kill()
 
     def close(self) -> None:
-        """Stop it and wait for that."""
+        """Stop it and wait for that, not long: the program ends."""
         self.stop()
         try:
-            self._child.wait(_PATIENCE)
+            self._child.wait(_PATIENCE_OF_END)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()

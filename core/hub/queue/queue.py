@@ -15,7 +15,12 @@ from llm_lite.core.files.writing import make_folder, reason
 from llm_lite.core.hub.queue import steps
 from llm_lite.core.hub.queue.jobs import Edit, Jobs, QueuedJob
 from llm_lite.core.hub.queue.process import WORKER, text_of
-from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile, lock_of
+from llm_lite.core.hub.queue.queue_file import (
+    NotSavedError,
+    ProgressFile,
+    QueueFile,
+    lock_of,
+)
 from llm_lite.core.hub.queue.running import RunningStage, with_progress
 from llm_lite.core.messages.library import ModelJob, QueueState
 
@@ -115,9 +120,14 @@ class ModelQueue:
 
     def _obey_person(self, command: Edit) -> None:
         self._problem = ""
-        self._edit(command)
+        try:
+            self._edit(command, asked=True)
+        except FileError as error:
+            self._problem = str(error)
 
-    def _edit(self, change: Edit) -> None:
+    def _edit(self, change: Edit, *, asked: bool = False) -> None:
+        """What cannot be saved holds here, and is saved later. FileError for what a person asked
+        where the file cannot even be read: it may be that of a newer version."""
         changes = [*self._unsaved, change]
         try:
             jobs = self._file.edit(lambda jobs: _all(changes, jobs))
@@ -126,6 +136,8 @@ class ModelQueue:
         except RequestError as error:
             self._problem = str(error)
         except FileError as error:
+            if asked and not isinstance(error, NotSavedError):
+                raise
             self._trouble = f"The queue of models cannot be saved: {error}"
             self._save_at = time.monotonic() + _SAVE_AGAIN
             self._unsaved = changes

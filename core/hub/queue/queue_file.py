@@ -114,7 +114,10 @@ class QueueFile:
 
     def _write(self, jobs: Jobs) -> None:
         value = {"version": VERSION, "jobs": [to_json(job) for job in jobs]}
-        write_file(self.path, json.dumps(value, indent=1).encode())
+        try:
+            write_file(self.path, json.dumps(value, indent=1).encode())
+        except FileError as error:
+            raise NotSavedError(self.path, error.problem) from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -154,6 +157,10 @@ class ProgressFile:
             return {}
 
 
+class NotSavedError(FileError):
+    """The queue could be read and not written, as where the disk is full."""
+
+
 class _DamagedError(FileError):
     """It is no queue, whoever reads it."""
 
@@ -163,6 +170,19 @@ def lock_of(folder: Path, name: str) -> BaseFileLock:
     from filelock import FileLock  # late: nobody needs it before there is a queue
 
     return FileLock(folder / f"{name}.lock")
+
+
+def is_worked(folder: Path) -> bool:
+    """Whether a program carries the queue out now."""
+    if not folder.is_dir():
+        return False
+    lock = lock_of(folder, "worker")
+    try:
+        lock.acquire(blocking=False)
+    except OSError:  # another has it, or nobody can tell
+        return True
+    lock.release()
+    return False
 
 
 def _trimmed(jobs: Jobs) -> Jobs:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.hub.queue.jobs import Edit, Jobs, QueuedJob, with_current
+from llm_lite.core.hub.queue.jobs import CANCELLED, Edit, Jobs, QueuedJob, with_current
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
@@ -29,6 +29,17 @@ def waiting_deletions(jobs: Jobs, only: Collection[str] | None) -> Jobs:
         for job in jobs
         if job.is_deletion and job.is_runnable and (only is None or job.id in only)
     )
+
+
+def downloads_to_come(jobs: Jobs) -> set[str]:
+    """Repositories whose partial files are needed; those of a cancelled job are not."""
+    return {
+        job.repo
+        for job in jobs
+        if (stage := job.row.current) is not None
+        and stage.stage == "download"
+        and job.row.message != CANCELLED
+    }
 
 
 def task_of(job: QueuedJob, models: Path) -> dict[str, Any]:
@@ -87,7 +98,7 @@ def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
             done = replace(done, cut=path)
         elif stage.stage == "quantize":
             done = replace(done, variant=path)
-        elif stage.stage == "delete":
+        else:
             done = done.changed(frees=int(said.get("freed", 0)))
         return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
 

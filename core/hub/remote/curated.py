@@ -9,7 +9,7 @@ from typing import Any
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
-from llm_lite.core.hub.remote.files import usable_path
+from llm_lite.core.hub.remote.files import is_name, usable_path
 from llm_lite.core.messages.library import CuratedModel
 from llm_lite.core.plain_text import one_line
 
@@ -17,7 +17,6 @@ LIST = ASSETS / "models.json"
 _MOST_BYTES, _MOST_ROWS, _LONGEST = 256 << 10, 200, 400
 _TEXTS = ("repo", "file", "title", "licence", "date", "reason")
 _SIZES = ("size", "memory")
-_REPO = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 _DATE = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 
 
@@ -44,7 +43,7 @@ def _row(path: Path, number: int, row: Any) -> CuratedModel:
         if type(value) is not int or not 0 < value < 1 << 50:
             raise FileError(path, f'{where}["{key}"] is {found(value)}, expected a count of bytes')
         values[key] = value
-    if _REPO.fullmatch(values["repo"]) is None or not usable_path(values["file"]):
+    if not (is_name(values["repo"]) and usable_path(values["file"])):
         raise FileError(path, f'{where}: "repo" and "file" are to be OWNER/NAME and a plain path')
     if _DATE.fullmatch(values["date"]) is None:
         raise FileError(path, f'{where}["date"] is {found(values["date"])}, expected a date')

@@ -12,6 +12,7 @@ from llm_lite.core.quant.registry import GGUF_FORMATS
 
 MOST_FILES = 20_000
 _LONGEST_PATH, _LONGEST_NAME = 1000, 200  # bytes
+_REPO = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 _OID, _SHA256 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 _SPLIT = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.(gguf|safetensors)", re.IGNORECASE)
 # As llama.cpp and those who quantize with it write formats into names: "Q4_K_M", "UD-Q4_K_XL".
@@ -53,6 +54,18 @@ class RemoteFile:
     def digest(self) -> str:
         """What the cache calls it."""
         return self.sha256 or self.oid
+
+
+def is_name(repo: str) -> bool:
+    """Whether it can be a repository's: OWNER/NAME, or NAME alone of very old ones."""
+    parts = repo.split("/")
+    return (
+        _REPO.fullmatch(repo) is not None
+        and ".." not in repo
+        and "--" not in repo
+        and not any(part.startswith((".", "-")) or part.endswith((".", "-")) for part in parts)
+        and not repo.endswith(".git")
+    )
 
 
 def usable_path(path: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError
@@ -52,10 +52,13 @@ def pull(
     store = _Store(hub, found.repo, found.commit, stop)
     store.check(wanted)
     meter = Meter(sum(one.size for one in wanted), on_progress)
-    for one in wanted:
-        store.bring(one, meter)
-    for one in reversed(wanted):  # all at once, the weights last: a snapshot is whole or not there
-        store.place(one)
+    with (
+        contextlib.ExitStack() as locks
+    ):  # kept to the end: nobody tidies up what is not placed yet
+        for one in wanted:
+            store.bring(one, meter, locks)
+        for one in reversed(wanted):  # the weights last: a snapshot is whole or not there
+            store.place(one)
     store.name(revision or "main")
     meter.finished()
     first = store.pointer(files[choice.name])
@@ -109,17 +112,17 @@ class _Store:
             return max(0, file.size - partial_of(blob).stat().st_size)
         return file.size
 
-    def bring(self, file: RemoteFile, meter: Meter) -> None:
-        """The file as a blob, where it is not here yet."""
+    def bring(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
+        """The file as a blob, where it is not here yet. Two pulls lock files in one order."""
         meter.begin(file.path, file.size)
         blob = self._blob(file)
-        if not (_whole(self.pointer(file), file) or _whole(blob, file)):
+        if not _whole(self.pointer(file), file):
             make_folder(blob.parent)
             make_folder(self._locks)
-            with self._alone(file, meter):
-                if not _whole(blob, file):
-                    source = Source(self._hub, self._repo, self._commit, file)
-                    fetch(source, blob, meter, self._stop)
+            self._lock(file, meter, locks)
+            if not _whole(blob, file):
+                source = Source(self._hub, self._repo, self._commit, file)
+                fetch(source, blob, meter, self._stop)
         meter.end()
 
     def place(self, file: RemoteFile) -> None:
@@ -128,25 +131,21 @@ class _Store:
         if not _whole(pointer, file):
             _link(self._blob(file), pointer)
 
-    @contextlib.contextmanager
-    def _alone(self, file: RemoteFile, meter: Meter) -> Iterator[None]:
-        """Under the lock that huggingface_hub itself takes for this file."""
+    def _lock(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
+        """The lock that huggingface_hub itself takes for this file."""
         from filelock import Timeout
 
         path = self._locks / f"{file.digest}.lock"
-        with contextlib.ExitStack() as stack:
-            while True:
-                try:
-                    lock = library().utils.WeakFileLock(path, timeout=_LOCK_TRY)
-                    stack.enter_context(lock)
-                    break
-                except Timeout:
-                    meter.note("waits for another process that fetches the same file")
-                    if self._stop():
-                        raise CancelledError("stopped") from None
-                except OSError as error:
-                    raise FileError(path, f"cannot be locked: {reason(error)}") from None
-            yield
+        while True:
+            try:
+                locks.enter_context(library().utils.WeakFileLock(path, timeout=_LOCK_TRY))
+                return
+            except Timeout:
+                meter.note("waits for another process that fetches the same file")
+                if self._stop():
+                    raise CancelledError("stopped") from None
+            except OSError as error:
+                raise FileError(path, f"cannot be locked: {reason(error)}") from None
 
     def name(self, revision: str) -> None:
         """What a branch meant when it was fetched: huggingface_hub looks there when offline."""

@@ -14,6 +14,7 @@ from llm_lite.core.hub.remote.files import (
     MOST_FILES,
     RemoteFile,
     choices,
+    is_name,
     usable_file,
     usable_path,
 )
@@ -24,7 +25,6 @@ from llm_lite.core.plain_text import one_line, quote
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
 
-_REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96})?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST = 100  # characters of a word that a hub says
 
@@ -42,7 +42,7 @@ class Repository:
 
 def checked_name(repo: str) -> str:
     """OWNER/NAME; HubError for what can be none."""
-    if _REPO.fullmatch(repo) is None or ".." in repo or "--" in repo or repo.endswith(".git"):
+    if not is_name(repo):
         raise HubError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
     return repo
 

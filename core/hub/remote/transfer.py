@@ -38,7 +38,7 @@ from llm_lite.core.plain_text import quote
 if TYPE_CHECKING:
     import httpx2
 
-_PIECE = 128 << 10  # bytes read and written at once
+_PIECE = 1 << 20  # bytes read at once
 _FIRST_WAIT, _LONGEST_PAUSE = 1.0, 8.0  # seconds before a further try
 _TRIES = 5  # without a byte more
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -121,7 +121,7 @@ class _Writer:
             self.restart()
             return
         self._file.seek(0)
-        while piece := self._file.read(8 * _PIECE):
+        while piece := self._file.read(_PIECE):
             self._hash.update(piece)
             self.size += len(piece)
             self._meter.there(self.size)
@@ -219,7 +219,7 @@ def _request(source: Source, writer: _Writer, stop: Stop) -> None:
         _check_length(source, writer, answer)
         with _ended_by(stop, answer):
             try:
-                for piece in answer.iter_raw(_PIECE):
+                for piece in answer.iter_raw():
                     writer.write(piece)
                     if stop():
                         raise CancelledError("stopped")

@@ -37,7 +37,7 @@ def test_the_first_opens_all(tmp_path):
 
 def test_another_part_names_the_first(tmp_path):
     paths = write_parts(tmp_path)
-    with pytest.raises(FileError, match="not the first of 3 parts: open .*tiny-00001-of-00003"):
+    with pytest.raises(FileError, match=r"not the first of 3 parts: open .*tiny-00001-of-00003"):
         open_gguf(paths[1])
 
 
@@ -50,7 +50,7 @@ def test_a_part_that_is_missing_is_named(tmp_path):
 
 def test_a_name_that_says_no_number(tmp_path):
     path = write_parts(tmp_path)[0].rename(tmp_path / "renamed.gguf")
-    with pytest.raises(FileError, match="one of 3 parts.*-00001-of-00003.gguf"):
+    with pytest.raises(FileError, match=r"one of 3 parts.*-00001-of-00003.gguf"):
         open_gguf(path)
 
 

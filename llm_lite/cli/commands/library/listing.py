@@ -65,9 +65,12 @@ def _row(model: LocalModel) -> tuple[str, ...]:
 
 
 def _count(parameters: int) -> str:
+    """As models are called by it: 135M, 4.0B."""
     if not parameters:
         return "-"
-    return f"{parameters / 1e9:.1f}B" if parameters >= 999.5e6 else f"{parameters / 1e6:.0f}M"
+    if parameters >= 999.5e6:
+        return f"{parameters / 1e9:.1f}B"
+    return f"{parameters / 1e6:.0f}M" if parameters >= 999.5e3 else f"{parameters / 1e3:.0f}k"
 
 
 def _table(rows: list[tuple[str, ...]]) -> None:

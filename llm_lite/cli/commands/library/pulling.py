@@ -8,12 +8,15 @@ from dataclasses import asdict
 from llm_lite.cli.commands.library.carrying_out import carried_out
 from llm_lite.cli.terminal.output import show, show_json
 from llm_lite.core.convert.quantizing import VARIANT_MODES
+from llm_lite.core.convert.slicing import find_slice
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.messages import MODES, Mode
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.slice:
+        find_slice(arguments.slice)  # says now what would fail after the download
     repo, _, file = arguments.source.removeprefix("hf:").partition(":")
     addition = commands.fetch(
         repo,

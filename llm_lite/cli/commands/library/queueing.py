@@ -10,9 +10,9 @@ from llm_lite.cli.commands.library.carrying_out import run_all
 from llm_lite.cli.commands.library.job_line import stage_line
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.queue import commands
+from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.jobs import Edit, Jobs
-from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile, queue_folder
+from llm_lite.core.hub.queue.queue_file import ProgressFile, QueueFile, is_worked, queue_folder
 from llm_lite.core.hub.queue.running import with_progress
 from llm_lite.core.messages.library import ModelJob
 
@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
             jobs = file.edit(WORDS[arguments.do](_id_of(jobs, text)))
     else:
         jobs = file.load()
+    if not is_worked(queue_folder()):
+        jobs = steps.let_go(jobs)  # what is said to run does not
     if file.problem:
         warn(file.problem)
     progress = ProgressFile(queue_folder()).read()
@@ -48,6 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         show_json([asdict(row) for row in rows])
     else:
         _show(rows)
+        if any(job.is_runnable for job in jobs) and not is_worked(queue_folder()):
+            show(
+                "No llm-lite carries this out now: `llm-lite models queue run` does, or the window."
+            )
     failed = any(row.current is not None and row.current.state == "failed" for row in rows)
     return int(arguments.do == "run" and failed)
 
@@ -79,5 +85,6 @@ def _stage(row: ModelJob, number: int) -> str:
     stage = row.stages[number]
     if stage.state == "running":
         return stage_line(stage)
-    freed = f", {row.frees / 1e6:,.0f} MB" if row.deletes else ""
+    deletes = stage.stage.startswith("delete") and row.frees
+    freed = f", {row.frees / 1e6:,.0f} MB" if deletes else ""
     return f"{stage.stage}: {stage.state}{freed}"

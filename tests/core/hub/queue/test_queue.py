@@ -8,7 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llm_lite.core.hub.queue import commands
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import write_file
+from llm_lite.core.hub.queue import commands, queue_file
+from llm_lite.core.hub.queue import queue as queue_module
 from llm_lite.core.hub.queue.queue import ModelQueue
 from llm_lite.core.hub.queue.queue_file import QueueFile
 from llm_lite.core.messages.library import LocalModel, QueueState
@@ -223,6 +226,39 @@ def test_only_some_jobs_are_carried_out_where_a_program_says_so(watch):
     one.do(commands.fetch("quick/theirs"))
     one.do(commands.fetch("quick/mine", job_id="mine"))
     one.until_stages("waiting", "done")
+
+
+def test_a_full_disk_is_a_sentence_and_what_happened_is_saved_later(watch, monkeypatch):
+    def full(path, content):
+        if path.name == "queue.json" and disk:
+            raise FileError(path, "cannot be written: No space left on device")
+        write_file(path, content)
+
+    disk = ["full"]
+    monkeypatch.setattr(queue_file, "write_file", full)
+    monkeypatch.setattr(queue_module, "_SAVE_AGAIN", 0.2)
+    one = watch()
+    one.do(commands.fetch("quick/a"))
+    state = one.until_stages("done")
+    assert "cannot be saved" in state.problem and "No space left" in state.problem
+    assert QueueFile(one.folder).load() == ()
+    disk.clear()
+    one.until(lambda state: not state.problem)
+    assert stages(one.state) == ["done"]
+    assert QueueFile(one.folder).load()[0].row.stages[0].state == "done"
+
+
+def test_the_file_of_a_newer_version_stays_and_is_told(watch, tmp_path):
+    (tmp_path / "queue").mkdir()
+    file = tmp_path / "queue" / "queue.json"
+    file.write_text('{"version": 2, "jobs": 7}')
+    one = watch()
+    assert "newer llm-lite" in one.until(lambda state: state.problem).problem
+    one.do(commands.fetch("quick/a"))
+    time.sleep(0.5)
+    one.close()
+    assert one.state.jobs == () and started(one.folder) == []
+    assert file.read_text() == '{"version": 2, "jobs": 7}'
 
 
 def gone(process):
