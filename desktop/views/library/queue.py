@@ -209,7 +209,9 @@ def _deletion(job: ModelJob) -> str:
         return words
     if stage.left is None:
         return f"{words} {tr('It waits until everything else in the queue is done.')}"
-    seconds = trn("In {n} second.", "In {n} seconds.", round(stage.left))
+    seconds = trn(
+        "It is deleted in {n} second.", "It is deleted in {n} seconds.", round(stage.left)
+    )
     return f"{words} {seconds.format(n=round(stage.left))}"
 
 
