@@ -155,5 +155,5 @@ class CoreServices:
 
     def _do(self, edit: Edit) -> None:
         if self._queue is None:
-            raise RequestError("the queue of models has not begun")
+            raise RequestError(tr("The queue of models has not begun."))
         self._queue.do(edit)
