@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
+from huggingface_hub.utils import hf_raise_for_status
 from huggingface_hub.utils._http import hf_request_event_hook
 
 from llm_lite.core.errors import RequestError
@@ -17,6 +18,7 @@ MOST_BYTES = 16 << 20  # of what a hub tells about models
 MOST_SECONDS = 60.0
 STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
 _TIMEOUT = 10.0
+_FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
 
 
 def make_client(timeout: Callable[[], float]) -> httpx2.Client:
@@ -44,9 +46,10 @@ def make_client(timeout: Callable[[], float]) -> httpx2.Client:
 
 class _Client(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """What fails on the way is told at once: the library would try for half a minute."""
+        """What fails is told at once: the library would try again for half a minute, in silence,
+        and longer where a hub asks for it."""
         try:
-            return super().send(request, **options)
+            answer = super().send(request, **options)
         except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
             raise HubError(
                 f"{_origin(request.url)} sends us on to where nothing is fetched from: "
@@ -54,6 +57,9 @@ class _Client(httpx2.Client):
             ) from None
         except httpx2.TransportError as error:
             raise HubUnreachableError(unreachable(request.url, error)) from None
+        if answer.status_code in _FOR_A_MOMENT and not request.extensions.get(STREAMED):
+            hf_raise_for_status(answer)
+        return answer
 
 
 def unreachable(url: httpx2.URL, error: Exception) -> str:

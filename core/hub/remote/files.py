@@ -17,8 +17,8 @@ _OID, _SHA256 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 _SPLIT = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.(gguf|safetensors)", re.IGNORECASE)
 # As llama.cpp and those who quantize with it write formats into names: "Q4_K_M", "UD-Q4_K_XL".
 _FORMAT = re.compile(
-    r"(?:^|[-_.])((?:UD-)?(?:I?Q[1-8]_[0-9A-Z](?:_[A-Z0-9]+)*|TQ[12]_0|BF16|FP16|F16|F32|FP32|"
-    r"MXFP4(?:_MOE)?|NVFP4|Q8_0))(?=$|[-_.])",
+    r"(?:^|[-_.])((?:UD-)?(?:I?Q[1-8]_(?:[0-9]|K|NL|XXS|XS|S|M)(?:_(?:XXL|XL|L|M|S|XS|XXS|P))?"
+    r"|TQ[12]_0|BF16|FP16|F16|F32|FP32|MXFP4(?:_MOE)?|NVFP4))(?=$|[-_.])",
     re.IGNORECASE,
 )
 _MIXES = re.compile(r"_(?:XXL|XL|L|M|S|XS|XXS|P|NL)$")

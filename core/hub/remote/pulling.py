@@ -73,6 +73,7 @@ class _Store:
         name = "--".join(["models", *repo.split("/")])
         self._folder = hub.cache / name
         self._locks = hub.cache / ".locks" / name
+        self._locked: set[str] = set()  # digests
 
     def _blob(self, file: RemoteFile) -> Path:
         return self._folder / "blobs" / file.digest
@@ -132,13 +133,16 @@ class _Store:
             _link(self._blob(file), pointer)
 
     def _lock(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
-        """The lock that huggingface_hub itself takes for this file."""
+        """The lock that huggingface_hub itself takes for this file; for two files alike, once."""
         from filelock import Timeout
 
+        if file.digest in self._locked:
+            return
         path = self._locks / f"{file.digest}.lock"
         while True:
             try:
                 locks.enter_context(library().utils.WeakFileLock(path, timeout=_LOCK_TRY))
+                self._locked.add(file.digest)
                 return
             except Timeout:
                 meter.note("waits for another process that fetches the same file")

@@ -155,7 +155,8 @@ def _parameters(info: ModelInfo) -> int:
 
 def _licence(info: ModelInfo) -> str:
     card = info.card_data
-    said = card.get("license_name") or card.get("license") if card is not None else None
+    find = getattr(card, "get", None)
+    said = find("license_name") or find("license") if callable(find) else None
     if isinstance(said, list):
         said = ", ".join(str(one) for one in said[:5])
     if isinstance(said, str) and said != "other":
