@@ -12,6 +12,7 @@ BEGIN += tuple(action.module for action in ACTIONS.values())
 WORKERS = (
     "llm_lite.core.text.sandbox.worker",
     "llm_lite.core.attachments.pdf_worker",
+    "llm_lite.core.convert.stages.worker",
     "llm_lite.desktop.widgets.markup.worker",
 )
 DEFINITIONS = {

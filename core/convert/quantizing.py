@@ -77,9 +77,11 @@ def quantize(
     *,
     moments: Moments | None = None,
     replace: bool = False,
+    made_of: str = "",
     progress: Progress = lambda stage, fraction: None,
 ) -> QuantizationReport:
     """Write a variant of a model; memory beyond the model's is a few pieces of 8 MiB.
+    made_of: the name by which commands know the source, "hf:owner/repo:file" or another.
 
     RequestError for an unknown mode; FileError where the destination exists or cannot be written,
     the disk is too full, a weight is not finite, the source is damaged or its files change
@@ -108,7 +110,7 @@ def quantize(
             bits_per_weight(reports),
             sum(slot.nbytes for slot in writer.slots),
         )
-        writer.finish(_manifest(model, report))
+        writer.finish(_manifest(model, report, made_of))
     return report
 
 
@@ -254,13 +256,14 @@ def _documents(model: ModelFile) -> dict[str, bytes]:
     return documents
 
 
-def _manifest(model: ModelFile, report: QuantizationReport) -> dict[str, Any]:
+def _manifest(model: ModelFile, report: QuantizationReport, made_of: str) -> dict[str, Any]:
     return {
         "tokenizer": model.tokenizer.identity,
         "source": {
             "name": model.path.name,
             "bytes": model.size,
             "identity": identity_of(model.file.metadata, model.file.tensors),
+            **({"made_of": made_of} if made_of else {}),
         },
         "report": asdict(report),
     }

@@ -155,6 +155,19 @@ def remove_folder(path: Path, listed: Listed) -> int:
     return nbytes
 
 
+def remove_file(path: Path) -> int:
+    """Delete a file, of a link the link itself; the bytes that this frees. One that is not
+    there is no error. FileError."""
+    try:
+        status = path.lstat()
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise FileError(path, f"cannot be removed: {reason(error)}") from None
+    return status.st_size if status.st_nlink <= 1 else 0
+
+
 def tidy(destination: Path, listed: Listed | None) -> None:
     """Remove what killed writers for this place left; bring back what one had moved away."""
     for path, kind in leftovers(destination):

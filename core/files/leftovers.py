@@ -22,6 +22,7 @@ from typing import Literal, get_args
 Kind = Literal["part", "old", "gone"]
 
 _LONGEST = 200  # bytes of a name that still has room for ours around it
+_ANY = re.compile(r"\.(.+)\.([0-9]{1,10})(?:-[0-9]+)?\.(\w+)")
 _COUNT = itertools.count(1)
 _in_use: set[Path] = set()  # by this process; what a thread has not finished goes when it ends
 
@@ -55,6 +56,18 @@ def leftovers(target: Path) -> list[tuple[Path, str]]:
     return found
 
 
+def abandoned(folder: Path) -> list[tuple[Path, Path, str]]:
+    """What ended processes left of their work on anything in a folder: what it was for, path, kind.
+    Of a name too long to stand in it, what it was for is not known, and it is passed over."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in _real(folder).iterdir():
+            match = _ANY.fullmatch(path.name)
+            if match and match[3] in get_args(Kind) and not _is_used(path, int(match[2])):
+                found.append((path.with_name(match[1]), path, match[3]))
+    return found
+
+
 def remove_whole(path: Path) -> None:
     """A file, or a directory and all in it; where that cannot be, it stays."""
     with contextlib.suppress(OSError):
@@ -66,7 +79,11 @@ def remove_whole(path: Path) -> None:
 
 def _folder(target: Path) -> Path:
     """In one spelling: names of ours are compared."""
-    return Path(os.path.realpath(target.parent))
+    return _real(target.parent)
+
+
+def _real(folder: Path) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 def _stem(target: Path) -> str:

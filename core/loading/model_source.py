@@ -11,8 +11,6 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
-SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/loading/slice_view.py
-
 
 class ModelSource(Protocol):
     """Tensors handed out stay valid after `close`."""

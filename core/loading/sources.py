@@ -28,9 +28,10 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
-from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
+from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
+from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -53,7 +54,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     except LlmLiteError:
         file.close()
         raise
-    return GgufSource(file, MappingProxyType(dict(tensors)), path.stat().st_size)
+    return GgufSource(file, MappingProxyType(dict(tensors)), file.nbytes)
 
 
 def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:

@@ -12,7 +12,7 @@ Origin = Literal[
     "bundled", "llm-lite", "huggingface", "lm-studio", "ollama", "llama.cpp", "imported"
 ]
 Form = Literal["gguf", "huggingface", "variant", "slice"]
-Stage = Literal["download", "quantize", "delete source"]
+Stage = Literal["download", "slice", "quantize", "delete source", "delete"]
 StageState = Literal["waiting", "running", "paused", "done", "failed", "skipped"]
 
 
@@ -133,3 +133,20 @@ class ModelJob:
     stages: tuple[JobStage, ...]
     message: str = ""  # why it failed, a sentence
     result: str = ""  # the local name of what came out
+    slice: str = ""  # "E2B": what is cut out of the source first
+    deletes: tuple[str, ...] = ()  # of a deletion: the local names
+    frees: int = 0  # bytes, of a deletion: what it will free, or has freed
+
+    @property
+    def current(self) -> JobStage | None:
+        """The stage whose turn it is; None where all are done."""
+        return next((s for s in self.stages if s.state not in ("done", "skipped")), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """What a program knows of the queue, which all programs of a person share."""
+
+    jobs: tuple[ModelJob, ...] = ()
+    works: bool = False  # whether this program carries it out; otherwise it shows what another does
+    problem: str = ""  # a sentence: the queue's own file was damaged, or cannot be written

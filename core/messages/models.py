@@ -13,7 +13,7 @@ from llm_lite.core.messages.tools import ToolStyle
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load a model file or catalogue name; None is the default model."""
+    """Load a model by path or name, as core/hub/catalog.py takes it; None is the default model."""
 
     source: str | None
     options: EngineOptions = field(default_factory=EngineOptions)

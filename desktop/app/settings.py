@@ -171,8 +171,8 @@ def settings_path() -> Path:
 
 
 def variants_folder() -> Path:
-    """Where variants of models are kept that a person wants to keep."""
-    return user_folder("data") / "variants"
+    """Where variants of models are kept, those that the queue of models makes too."""
+    return user_folder("data") / "models"
 
 
 def history_file() -> Path:

@@ -22,8 +22,83 @@ def _list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help=text)
 
 
+def _queue(parser: argparse.ArgumentParser) -> None:
+    words = (
+        *("run", "pause", "resume", "cancel", "retry", "remove", "undo"),
+        *("delete-now", "keep-source"),
+    )
+    parser.add_argument(
+        "do",
+        nargs="?",
+        choices=words,
+        metavar="|".join(words),
+        help="run carries everything out that waits; without a word, the jobs are listed",
+    )
+    parser.add_argument("job", nargs="*", metavar="ID", help="of a job, or how no other id begins")
+
+
+def _search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", help="parts of names; none: the curated list")
+    add = parser.add_argument
+    add("--task", default="text-generation", help='the hub\'s word, "" for any (%(default)s)')
+    add("--licence", default="", metavar="NAME", help="as the hub writes it: apache-2.0, mit")
+    add("--size", default="", metavar="SIZE", help="of the smallest file, at most: 800MB, 4GB")
+    add("--any", action="store_true", help="also what this program cannot run")
+    add("--limit", type=int, default=20, metavar="N", help="results (%(default)s)")
+
+
+def _show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("repo", metavar="REPO", help="OWNER/NAME on the hub")
+
+
+def _pull(parser: argparse.ArgumentParser) -> None:
+    text = "OWNER/NAME on the hub; FILE: a path, a format such as Q4_K_M, or a part of a name"
+    parser.add_argument("source", metavar="REPO[:FILE]", help=text)
+    parser.add_argument("--revision", default="", help="a branch, tag or commit (main)")
+    text = "make a variant of it in this weight mode, calibrated where it is int4"
+    parser.add_argument("--quantize", metavar="int4|int8|fp16|fp32", help=text)
+    parser.add_argument("--no-calibration", action="store_true", help="int4 in seconds, and worse")
+    text = "cut this smaller model out of it first, as E2B out of Gemma 3n E4B"
+    parser.add_argument("--slice", default="", metavar="NAME", help=text)
+    text = "delete what was fetched once the variant or slice was written and read back"
+    parser.add_argument("--delete-source", action="store_true", help=text)
+
+
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="NAME", help="a local name or path")
+    text = "ask the hub for the hashes, instead of what the cache calls its files"
+    parser.add_argument("--online", action="store_true", help=text)
+
+
+def _import(parser: argparse.ArgumentParser) -> None:
+    text = "a GGUF file, a Hugging Face directory or a variant; it stays where it lies"
+    parser.add_argument("path", metavar="PATH", help=text)
+
+
+def _remove(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a name, a part of one, or a path")
+    which = parser.add_mutually_exclusive_group()
+    text = "not the models, but the variants and slices that were made of them"
+    which.add_argument("--variants", action="store_true", help=text)
+    text = "the models with the variants and slices that were made of them"
+    which.add_argument("--both", action="store_true", help=text)
+    parser.add_argument("--yes", action="store_true", help="without asking")
+
+
+def _gc(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would go, delete nothing")
+
+
 ACTIONS = {
     "list": Action(f"{_FOLDER}.listing", "the models on this machine", _list),
+    "queue": Action(f"{_FOLDER}.queueing", "what is fetched, quantized and deleted", _queue),
+    "search": Action(f"{_FOLDER}.searching", "models on the hub, by words", _search),
+    "show": Action(f"{_FOLDER}.showing", "a model on the hub, with its files", _show),
+    "pull": Action(f"{_FOLDER}.pulling", "fetch a model from the hub", _pull),
+    "verify": Action(f"{_FOLDER}.verifying", "whether a model's files are what they were", _verify),
+    "import": Action(f"{_FOLDER}.importing", "use a model where it lies", _import),
+    "remove": Action(f"{_FOLDER}.removing", "delete models, after asking", _remove),
+    "gc": Action(f"{_FOLDER}.collecting", "delete what is left over of downloads", _gc),
 }
 
 

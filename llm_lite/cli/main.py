@@ -102,9 +102,9 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="llm-lite",
         description="Run a language model on your own machine and see inside it while it talks.",
-        epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file, a "
-        "Hugging Face directory or a catalogue name (see `llm-lite models list`); without one, "
-        "smollm2-135m-instruct.",
+        epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file or of a "
+        "Hugging Face directory, hf:OWNER/NAME[:FILE], or a name or unique part of one that "
+        "`llm-lite models list` shows; without one, smollm2-135m-instruct.",
     )
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -181,9 +181,7 @@ def _bench(commands: _Commands, engine: _Parser) -> None:
 
 def _slice(commands: _Commands) -> None:
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
-    cut.add_argument(
-        "source", type=Path, metavar="SRC", help="a Hugging Face directory or a variant"
-    )
+    cut.add_argument("source", metavar="SRC", help="a Hugging Face directory, a variant or a name")
     cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
     cut.add_argument(
         "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.mapping import MappedFile, mapped
 from llm_lite.core.formats.gguf.metadata import read_value
+from llm_lite.core.formats.gguf.parts import check_part, check_tensors, parts_behind
 from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
@@ -48,20 +49,39 @@ _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, 
 
 @dataclass(eq=False)
 class GgufFile(TensorFile):
-    """An open file. Values of metadata: int, float, bool, str, or a MetadataArray."""
+    """An open file, or the parts of one model. Values of metadata: int, float, bool, str, or a
+    MetadataArray."""
 
     version: int
+    nbytes: int  # of all parts
 
 
 def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None) -> GgufFile:
-    """Map a file and read its header; `progress` hears of the part done, 0 to 1.
+    """Map a file and read its header; `progress` hears of the part done, 0 to 1. Of a model in
+    parts this is the first, and the others are mapped with it.
 
     Raises FileError for whatever is wrong with the file, UnsupportedError for a tensor whose
     block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.
     """
     file = Path(path)
     with mapped(file, "a GGUF file") as mapping:
-        return _read(file, mapping, progress)
+        first = _read(file, mapping, progress)
+    others = parts_behind(file, first.metadata)
+    return _joined(first, others) if others else first
+
+
+def _joined(first: GgufFile, others: list[Path]) -> GgufFile:
+    tensors, nbytes = dict(first.tensors), first.nbytes
+    for number, path in enumerate(others, 1):
+        with mapped(path, "a GGUF file") as mapping:
+            part = _read(path, mapping, None)
+        check_part(path, part.metadata, number, len(others) + 1)
+        if twice := sorted(tensors.keys() & part.tensors.keys()):
+            raise FileError(path, f"tensor {quote(twice[0])} is in an earlier part too")
+        tensors |= part.tensors
+        nbytes += part.nbytes
+    check_tensors(first.path, first.metadata, len(tensors))
+    return GgufFile(first.path, first.metadata, MappingProxyType(tensors), first.version, nbytes)
 
 
 def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | None) -> GgufFile:
@@ -80,7 +100,9 @@ def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | N
         report(pair_count + index + 1)
     data = np.frombuffer(mapping, np.uint8)
     tensors = _place(reader, data, _alignment(reader, metadata), infos)
-    return GgufFile(file, MappingProxyType(metadata), MappingProxyType(tensors), version)
+    return GgufFile(
+        file, MappingProxyType(metadata), MappingProxyType(tensors), version, len(mapping)
+    )
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

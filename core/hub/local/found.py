@@ -7,6 +7,18 @@ from pathlib import Path
 
 from llm_lite.core.messages.library import Form, Origin
 
+ON_A_HUB = "hf:"  # before owner/name[:file]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """The source of a variant or slice, as far as it was written down."""
+
+    told: str = ""  # the name by which a person knew it, or "hf:owner/name:file"
+    file: str = ""  # the last part of its path
+    size: int = 0  # bytes
+    path: Path | None = None  # of a slice that is a view
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -17,7 +29,7 @@ class Found:
     files: tuple[Path, ...]  # what it is made of, as the place has them
     repo: str = ""
     revision: str = ""
-    made_of: str = ""
+    made_of: MadeOf | None = None
     licence: str = ""  # where the place tells
     problem: str = ""  # what the place itself says is wrong
     place: Path = Path()  # the folder in which it was found

@@ -14,8 +14,8 @@ from llm_lite.core.formats.variant.reader import MANIFEST_FILE
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.messages.library import Form, Origin
+from llm_lite.core.models.description.slices import SLICE_FILE
 
-SLICE_FILE = "slice.json"
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 _PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")
 Files = Mapping[str, os.stat_result | None]

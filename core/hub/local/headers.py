@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.errors import LlmLiteError, UnsupportedError
-from llm_lite.core.files.json_text import read_bytes, read_object
+from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
+from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf.file_types import FILE_TYPES
 from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
 from llm_lite.core.formats.gguf.stacks import unstacked
 from llm_lite.core.formats.huggingface.reader import CONFIG_FILE, check_types, open_huggingface
-from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.formats.variant.reader import is_variant, open_variant
 from llm_lite.core.messages.library import Form
 from llm_lite.core.models import registry
+from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.tensor import TensorData
 
@@ -57,7 +58,7 @@ def read_header(form: Form, path: Path) -> Header:
         return Header(runnable=False, problem=str(error))
     except LlmLiteError as error:
         return Header(problem=str(error))
-    except (OSError, MemoryError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a null in a path
         return Header(problem=f"{path}: cannot be read: {error}")
 
 
@@ -146,8 +147,18 @@ def _variant(folder: Path) -> Header:
 
 
 def _slice(folder: Path) -> Header:
-    """What it was cut of says the rest."""
-    return Header()
+    """What it was cut of says the most; how many weights stay would have to be cut to know."""
+    told = read_object(folder / SLICE_FILE).get("source")
+    if not isinstance(told, str) or not told or "\0" in told:
+        raise FileError(folder / SLICE_FILE, f"source is {found(told)}, expected a path")
+    source = folder / told
+    if not source.exists():
+        raise FileError(folder / SLICE_FILE, f"its source {source.resolve()} is not there")
+    if (source / SLICE_FILE).is_file():
+        raise FileError(folder / SLICE_FILE, "its source is a view itself, expected a model")
+    form: Form = "variant" if is_variant(source) else "huggingface"
+    header = read_header("gguf" if source.is_file() else form, source)
+    return replace(header, parameters=0)
 
 
 def _count(tensors: Iterable[TensorData]) -> int:

@@ -20,6 +20,7 @@ from llm_lite.core.hub.local.places import (
     ollama,
     ours,
 )
+from llm_lite.core.hub.local.sources import made_of, name_of
 from llm_lite.core.messages.library import LocalModel, Origin
 
 _FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
@@ -73,11 +74,11 @@ def local_models(places: Places | None = None, *, companions: bool = False) -> l
     models = in_order(_find(where))
     with HeaderCache() as cache:
         headers = [_header(cache, model) for model in models]
-    named = list(zip(names(models), models, headers, strict=True))
-    by_path = {model.path: name for name, model, _ in named}
+    sizes = [_size(model.files) for model in models]
+    named = list(zip(names(models), models, sizes, strict=True))
     return [
-        _described(name, model, header, by_path)
-        for name, model, header in named
+        _described(one, header, named)
+        for one, header in zip(named, headers, strict=True)
         if companions or not header.companion
     ]
 
@@ -93,17 +94,17 @@ def _real(path: Path) -> Path | None:
 
 
 def _find(places: Places) -> list[Found]:
-    found: dict[Path, Found] = {}
-    if places.bundled:
-        found |= {model.path: model for model in bundled.find()}
+    """A path that two places have is the first one's; in one place it may have several names."""
+    found = list(bundled.find()) if places.bundled else []
+    owners = {model.path: model.origin for model in found}
     for origin, folder in places.folders:
         try:
             for model in _FINDERS[origin](folder):
-                found.setdefault(model.path, model)
+                if owners.setdefault(model.path, origin) == origin:
+                    found.append(model)
         except OSError as error:
-            problem = f"{folder}: cannot be read: {reason(error)}"
-            found.setdefault(folder, broken(origin, folder, problem))
-    return list(found.values())
+            found.append(broken(origin, folder, f"{folder}: cannot be read: {reason(error)}"))
+    return found
 
 
 def _header(cache: HeaderCache, model: Found) -> Header:
@@ -112,14 +113,18 @@ def _header(cache: HeaderCache, model: Found) -> Header:
     return cache.header(model.form, model.path, model.files)
 
 
-def _described(name: str, model: Found, header: Header, by_path: dict[Path, str]) -> LocalModel:
+def _described(
+    one: tuple[str, Found, int], header: Header, named: Sequence[tuple[str, Found, int]]
+) -> LocalModel:
+    name, model, size = one
+    source = made_of(model)
     return LocalModel(
         name=name,
         path=model.path,
         origin=model.origin,
         form=model.form,
         files=model.files,
-        size=_size(model.files),
+        size=size,
         architecture=header.architecture,
         runnable=header.runnable,
         format=header.format,
@@ -128,7 +133,7 @@ def _described(name: str, model: Found, header: Header, by_path: dict[Path, str]
         licence=header.licence or model.licence,
         repo=model.repo,
         revision=model.revision,
-        made_of=model.made_of,
+        made_of="" if source is None else name_of(source, named),
         problem=model.problem or header.problem,
     )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import get_args
 
@@ -38,13 +39,17 @@ def names(models: Sequence[Found]) -> list[str]:
     return list(taken)
 
 
-def _candidates(model: Found, taken: dict[str, Found]) -> Sequence[str]:
+def _candidates(model: Found, taken: dict[str, Found]) -> Iterator[str]:
     plain = _plain(model.label)
     owner = _plain(model.repo.partition("/")[0]) if "/" in model.repo else ""
     first = taken.get(plain)
     same_place = first is not None and first.origin == model.origin
     marks = [owner, model.origin] if same_place and owner else [model.origin, owner]
-    return [plain, *(f"{plain}@{mark}" for mark in marks if mark), f"{plain}@{_digest(model.path)}"]
+    yield plain
+    yield from (f"{plain}@{mark}" for mark in marks if mark)
+    digest = _digest(model.path)
+    yield f"{plain}@{digest}"
+    yield from (f"{plain}@{digest}-{number}" for number in count(2))
 
 
 def _plain(label: str) -> str:
@@ -55,5 +60,4 @@ def _plain(label: str) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Two of the same path are one model."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]

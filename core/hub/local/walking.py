@@ -19,7 +19,8 @@ DEEPEST = 8  # folders below it
 
 @dataclass(slots=True)
 class Walk:
-    """Iterates over the files below `root`, a folder after the other; links are followed.
+    """Iterates over the files below `root`, a folder after the other; links are followed, hidden
+    files and folders passed over.
 
     `problems` has what could not be looked at: (path, a sentence's end) of each.
     """
@@ -66,6 +67,8 @@ class Walk:
                 left -= 1
                 if left <= 0:
                     break
+                if entry.name.startswith("."):  # what is unfinished, and what systems put there
+                    continue
                 try:
                     status = entry.stat()
                 except OSError:  # a link to nowhere, or to itself

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.quant.tensor import TensorData
 
+SLICE_FILE = "slice.json"  # makes a directory a view of another model
 _PIECE_BYTES = 8 << 20
 
 

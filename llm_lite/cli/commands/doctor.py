@@ -6,10 +6,12 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from llm_lite.cli.commands.library.listing import PLACES, size_text
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
+from llm_lite.core.hub.local import disk_usage
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.metrics.modes import measure_modes, recommend
 from llm_lite.core.processor import cpu_features, default_threads, isa_name, processor_name
@@ -47,6 +49,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         },
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
+        "models": [{**asdict(place), "folder": str(place.folder)} for place in disk_usage.sizes()],
     }
 
 
@@ -110,8 +113,19 @@ def _print(report: dict[str, Any]) -> None:
     auto = report["auto"]
     show(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
     show(f"            because {auto['reason']}")
+    _print_places(report["models"])
     if "modes" in report:
         _print_modes(report["modes"])
+
+
+def _print_places(places: list[dict[str, Any]]) -> None:
+    for number, place in enumerate(places):
+        models = "1 model" if place["models"] == 1 else f"{place['models']} models"
+        what = f"{size_text(place['size'])}, {models}, {place['folder']}"
+        head = "Models" if number == 0 else ""
+        show(f"{head:<12}{PLACES[place['origin']]}: {what}")
+        if place["problem"]:
+            show(f"{'':<12}  {place['problem']}")
 
 
 def _print_device(device: dict[str, Any]) -> None:

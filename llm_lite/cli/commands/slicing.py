@@ -7,6 +7,7 @@ import sys
 
 from llm_lite.cli.terminal.output import overwrite, show
 from llm_lite.core.convert.slicing import find_slice, slice_model
+from llm_lite.core.hub import catalog
 
 
 class Percent:
@@ -24,7 +25,7 @@ class Percent:
 
 def run(arguments: argparse.Namespace) -> int:
     slice_model(
-        arguments.source,
+        catalog.resolve(arguments.source),
         arguments.target,
         find_slice(arguments.config),
         view=arguments.view,

@@ -38,6 +38,9 @@ EXCEPTIONS = {
     ("core/files/places.py", "tempfile.mkdtemp"): "a folder of its own, for a user who has none",
     ("core/text/sandbox/serving.py", "os.open"): "os.devnull, in the place of the streams",
     ("core/text/sandbox/serving.py", "os.fdopen"): "the two pipes",
+    ("core/convert/stages/worker.py", "os.open"): "os.devnull, in the place of the streams",
+    ("core/convert/stages/worker.py", "open"): "the same",
+    ("core/convert/stages/worker.py", "os.fdopen"): "the two pipes",
     ("llm_lite/cli/terminal/endings.py", "tempfile.mkstemp"): "a traceback, in a file of its own",
     ("llm_lite/cli/terminal/endings.py", "os.fdopen"): "the same",
     (

@@ -74,7 +74,7 @@ def snapshots(repository: Path) -> list[Path]:
         found = [
             Path(entry.path)
             for _, entry in zip(range(_MOST_SNAPSHOTS), entries, strict=False)
-            if entry.is_dir()
+            if entry.is_dir(follow_symlinks=False)  # a link would lead out of the cache
         ]
     named = {commit: number for number, commit in enumerate(_commits(repository))}
     return sorted(found, key=lambda path: (named.get(path.name, len(named)), path.name))

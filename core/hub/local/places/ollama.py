@@ -29,6 +29,7 @@ _MANIFEST_BYTES = 4 << 20
 _MOST_LAYERS = 10_000
 _DIGEST = re.compile(r"sha256[:-]([0-9a-fA-F]{64})")
 _HOST, _NAMESPACE, _TAG = "registry.ollama.ai", "library", "latest"
+_HUBS = ("hf.co", "huggingface.co")  # hosts whose names are repositories
 _TREES = ("manifests-v2", "manifests")
 
 
@@ -64,7 +65,8 @@ def _model(folder: Path, manifest: Path, parts: tuple[str, ...]) -> Found:
         path, files = _files(folder, manifest)
     except LlmLiteError as error:
         return broken("ollama", manifest, str(error), label)
-    return Found(label, path, "ollama", "gguf", files, place=folder)
+    repo = f"{parts[1]}/{parts[2]}" if parts[0] in _HUBS else ""
+    return Found(label, path, "ollama", "gguf", files, repo, place=folder)
 
 
 def _label(host: str, namespace: str, name: str, tag: str) -> str:

@@ -10,10 +10,14 @@ from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
 
 
+def models_folder() -> Path:
+    """Where variants and slices are written."""
+    return user_folder("data") / "models"
+
+
 def folders() -> tuple[Path, ...]:
-    """Models, and the variants that the window keeps."""
-    data = user_folder("data")
-    return (data / "models", data / "variants")
+    """Ours, and the one in which earlier versions kept variants."""
+    return (models_folder(), user_folder("data") / "variants")
 
 
 def find(folder: Path) -> Iterator[Found]:

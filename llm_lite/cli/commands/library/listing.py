@@ -11,7 +11,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local.machine import local_models
 from llm_lite.core.messages.library import LocalModel
 
-_PLACES = {
+PLACES = {
     "bundled": "bundled",
     "llm-lite": "llm-lite",
     "huggingface": "Hugging Face cache",
@@ -60,14 +60,17 @@ def _row(model: LocalModel) -> tuple[str, ...]:
         _count(model.parameters),
         f"{model.context:,}" if model.context else "-",
         model.licence or "-",
-        _PLACES[model.origin] + ("  (not usable, see below)" if model.problem else ""),
+        PLACES[model.origin] + ("  (not usable, see below)" if model.problem else ""),
     )
 
 
 def _count(parameters: int) -> str:
+    """As models are called by it: 135M, 4.0B."""
     if not parameters:
         return "-"
-    return f"{parameters / 1e9:.1f}B" if parameters >= 999.5e6 else f"{parameters / 1e6:.0f}M"
+    if parameters >= 999.5e6:
+        return f"{parameters / 1e9:.1f}B"
+    return f"{parameters / 1e6:.0f}M" if parameters >= 999.5e3 else f"{parameters / 1e3:.0f}k"
 
 
 def _table(rows: list[tuple[str, ...]]) -> None:

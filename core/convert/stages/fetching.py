@@ -1,0 +1,30 @@
+"""A model of a hub into the cache of huggingface_hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.convert.stages.report import Report
+from llm_lite.core.hub.remote.progress import PullProgress
+from llm_lite.core.hub.remote.pulling import pull
+
+
+def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """What lies in the cache already is not fetched again; a partial file is gone on with."""
+
+    def progress(told: PullProgress) -> None:
+        report.count(told.all_done, told.all_total, told.note or told.file)
+
+    path = pull(task["repo"], task["file"], task["revision"], progress, report.stop)
+    commit, file = _in_cache(path)
+    return {"path": str(path), "revision": commit, "file": file}
+
+
+def _in_cache(path: Path) -> tuple[str, str]:
+    """Commit and path in the repository: snapshots/COMMIT/FILE; "" of a checkpoint."""
+    for folder in path.parents:
+        if folder.parent.name == "snapshots":
+            return folder.name, path.relative_to(folder).as_posix()
+    return (path.name, "") if path.parent.name == "snapshots" else ("", "")

@@ -1,0 +1,171 @@
+"""Deleting models: a plan that says what it frees, and its execution.
+
+What is deleted: models in our own folder, and in the Hugging Face cache, which is a cache of ours
+as much as of others. What other programs manage they remove themselves; a path that was imported is
+only forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.files.folders import remove_file, remove_folder
+from llm_lite.core.formats.variant.reader import listed_files
+from llm_lite.core.hub import bundled
+from llm_lite.core.hub.local import finding, hub_cache
+from llm_lite.core.hub.local.machine import Places, local_models, machine_places
+from llm_lite.core.hub.local.places import imported
+from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.plain_text import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What would go: `frees` are the bytes that the disk has more of afterwards, each blob counted
+    once, and what others still need not at all. `notes` are sentences on what a person may not
+    expect."""
+
+    models: tuple[LocalModel, ...]
+    frees: int
+    notes: tuple[str, ...]
+    places: Places
+
+
+def removal(
+    wanted: Sequence[str],
+    *,
+    variants: bool = False,
+    sources: bool = True,
+    places: Places | None = None,
+) -> Removal:
+    """The plan for models by name or path. variants: also what was made of them; without
+    `sources` that alone. RequestError where a name is none, or the model is not ours to delete."""
+    where = machine_places() if places is None else places
+    every = local_models(where, companions=True)
+    named = [_named(text, every) for text in wanted]
+    chosen = list(named) if sources else []
+    if variants:
+        names = {model.name for model in named}
+        chosen += [model for model in every if model.made_of in names]
+    chosen = list(dict.fromkeys(chosen))
+    if not chosen:
+        raise RequestError(f"nothing was made of {', '.join(model.name for model in named)}")
+    for model in chosen:
+        _check_ours(model)
+    frees = sum(_frees(where, chosen, every))
+    return Removal(tuple(chosen), frees, tuple(_notes(chosen, every)), where)
+
+
+def carry_out(plan: Removal) -> int:
+    """Delete it; the bytes that were freed. FileError for what cannot be deleted, after all else
+    was: what is gone already is no error."""
+    freed, problems = 0, []
+    for model in plan.models:
+        if model.origin == "huggingface":
+            continue
+        try:
+            freed += _remove(model, plan.places)
+        except FileError as error:
+            problems.append(error)
+    for folder, models in _by_cache(plan.places, plan.models):
+        try:
+            freed += hub_cache.remove(folder, models, _kept(plan, folder))
+        except FileError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
+    return freed
+
+
+def _kept(plan: Removal, folder: Path) -> list[LocalModel]:
+    """What stays in a cache, as it is now."""
+    gone = {model.path for model in plan.models}
+    now = local_models(Places((("huggingface", folder),), bundled=False), companions=True)
+    return [model for model in now if model.path not in gone]
+
+
+def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
+    """Also one that is broken, and by its path."""
+    exact = [model for model in every if model.name == text.strip().lower()]
+    by_path = [model for model in every if os.fspath(model.path) == text]
+    found = exact or by_path or finding.candidates(text, every)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RequestError(finding.ambiguous(text, found))
+    raise RequestError(
+        f"unknown model {quote(text)}: expected a name or a part of one as "
+        "`llm-lite models list` shows it"
+    )
+
+
+_THEIRS = {
+    "lm-studio": "{name} is LM Studio's: delete it there, under My Models",
+    "ollama": "{name} is Ollama's: remove it with `ollama rm {theirs}`, as `ollama list` calls it",
+    "llama.cpp": "{name} is llama.cpp's, which has no command for it: delete {path} yourself",
+    "bundled": "{name} is part of a Python package: remove it with `pip uninstall {package}`",
+}
+
+
+def _check_ours(model: LocalModel) -> None:
+    sentence = _THEIRS.get(model.origin)
+    if sentence is not None:
+        raise RequestError(
+            sentence.format(
+                name=model.name,
+                theirs=model.name.partition("@")[0],
+                path=model.path,
+                package=bundled.package_of(model.path),
+            )
+        )
+    if not model.files and model.origin != "imported":
+        raise RequestError(f"{model.name} cannot be removed: {model.problem}")
+
+
+def _frees(
+    places: Places, chosen: Sequence[LocalModel], every: Sequence[LocalModel]
+) -> Iterable[int]:
+    yield sum(model.size for model in chosen if model.origin == "llm-lite")
+    for folder, models in _by_cache(places, chosen):
+        gone = {model.path for model in chosen}
+        kept = [m for m in every if m.origin == "huggingface" and m.path not in gone]
+        yield hub_cache.frees(folder, models, kept)
+
+
+def _by_cache(places: Places, models: Sequence[LocalModel]) -> list[tuple[Path, list[LocalModel]]]:
+    """The models of each Hugging Face cache."""
+    found = []
+    for folder in places.of("huggingface"):
+        here = [m for m in models if m.origin == "huggingface" and m.path.is_relative_to(folder)]
+        if here:
+            found.append((folder, here))
+    return found
+
+
+def _notes(chosen: Sequence[LocalModel], every: Sequence[LocalModel]) -> Iterable[str]:
+    names = {model.name for model in chosen}
+    for model in chosen:
+        if model.origin == "imported":
+            yield f"{model.name} is only forgotten: its files stay in {model.path}"
+    for model in every:
+        if model.form == "slice" and model.made_of in names and model.name not in names:
+            yield f"the slice {model.name} is a view of {model.made_of}: it cannot be opened then"
+
+
+def _remove(model: LocalModel, places: Places) -> int:
+    if model.origin == "imported":
+        for file in places.of("imported"):
+            imported.write(file, [path for path in imported.read(file) if path != model.path])
+        return 0
+    if not os.path.lexists(model.path):
+        return 0
+    if model.form == "variant":
+        return remove_folder(model.path, listed_files)
+    if model.form != "gguf":
+        names = [file.name for file in model.files]
+        return remove_folder(model.path, lambda folder: names)
+    return sum(map(remove_file, model.files))

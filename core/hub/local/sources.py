@@ -1,0 +1,75 @@
+"""What variants and slices were made of: read from their manifests, matched with what is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.json_text import read_object
+from llm_lite.core.formats.variant.reader import MANIFEST_FILE
+from llm_lite.core.hub.local.found import ON_A_HUB, Found, MadeOf
+from llm_lite.core.models.description.slices import SLICE_FILE
+
+_LONGEST = 200  # characters of a name that a manifest tells
+
+
+def made_of(model: Found) -> MadeOf | None:
+    """None of a model that was made of nothing, or does not say of what."""
+    try:
+        if model.form == "variant":
+            return _of_variant(read_object(model.path / MANIFEST_FILE).get("source"))
+        if model.form == "slice":
+            return _of_slice(model.path, read_object(model.path / SLICE_FILE).get("source"))
+    except LlmLiteError:  # its header says what is wrong with it
+        return None
+    return None
+
+
+def _of_variant(source: object) -> MadeOf | None:
+    if not isinstance(source, dict):
+        return None
+    size = source.get("bytes")
+    return MadeOf(_text(source, "made_of"), _text(source, "name"), size if type(size) is int else 0)
+
+
+def _of_slice(folder: Path, source: object) -> MadeOf | None:
+    if not isinstance(source, str) or len(source) > 4096:
+        return None
+    try:
+        path = (folder / source).resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return MadeOf(file=path.name, path=path)
+
+
+def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
+    """The local name of a source: of (name, model, size) the one that it is; else what was told of
+    it, when it is no longer here."""
+    for name, model, size in named:
+        if source.path is not None and _same(source.path, model.path):
+            return name
+        if source.told and (source.told == name or source.told == _on_hub(model)):
+            return name
+        if source.told.startswith(ON_A_HUB) and source.told == f"{ON_A_HUB}{model.repo}":
+            return name
+        if source.file == model.path.name and source.size == size:
+            return name
+    return source.told or Path(source.file).stem
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one == other or one.samefile(other)
+    except OSError:
+        return False
+
+
+def _on_hub(model: Found) -> str:
+    return f"{ON_A_HUB}{model.repo}:{model.path.name}" if model.repo else ""
+
+
+def _text(source: Mapping[str, Any], key: str) -> str:
+    value = source.get(key)
+    return value if isinstance(value, str) and len(value) <= _LONGEST else ""

@@ -1,0 +1,73 @@
+"""The stage that runs: its process, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from llm_lite.core.hub.queue.jobs import QueuedJob
+from llm_lite.core.hub.queue.process import Said, StageProcess, text_of
+from llm_lite.core.hub.queue.rate import Rate
+from llm_lite.core.messages.library import JobStage, ModelJob, Stage
+
+_MOST = 1 << 62
+
+
+class RunningStage:
+    """RequestError where its process cannot be started."""
+
+    def __init__(self, job: QueuedJob, task: Mapping[str, Any], said: Said, worker: str) -> None:
+        assert job.row.current is not None
+        self.job_id = job.id
+        self.stage: Stage = job.row.current.stage
+        self.process = StageProcess(task, said, worker)
+        self.outcome: Mapping[str, Any] | None = None  # its last word
+        self._rate = Rate()
+        self._shown: dict[str, Any] = {}
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        if "done" not in message:
+            self.outcome = message
+            return
+        done, total = _count(message.get("done")), _count(message.get("total"))
+        self._rate.add(done)
+        rate = self._rate.value if self.stage == "download" else 0.0
+        self._shown = {
+            "done": done,
+            "total": total,
+            "rate": rate,
+            "left": self._rate.left(done, total),
+            "detail": text_of(message, "detail", 200),
+        }
+
+    def progress(self) -> dict[str, Any]:
+        """For the programs that look on."""
+        return {"id": self.job_id, "stage": self.stage, **self._shown}
+
+
+def with_progress(row: ModelJob, progress: Mapping[str, Any]) -> ModelJob:
+    """A row whose running stage is as far as the program that works has said."""
+    current = row.current
+    if current is None or current.state != "running" or progress.get("id") != row.id:
+        return row
+    if progress.get("stage") != current.stage or "done" not in progress:
+        return row
+    shown = JobStage(
+        current.stage,
+        current.state,
+        _count(progress["done"]),
+        _count(progress.get("total")) or current.total,
+        _seconds(progress.get("rate")) or 0.0,
+        _seconds(progress.get("left")),
+        text_of(progress, "detail", 200),
+    )
+    return replace(row, stages=tuple(shown if s is current else s for s in row.stages))
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < _MOST else 0
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value < _MOST else None  # type: ignore[operator, arg-type]

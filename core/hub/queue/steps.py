@@ -1,0 +1,121 @@
+"""From job to job as its stages go: what is next, what its process is told, what came of it.
+
+These changes are the program's own. They pass over a job that a person has removed, paused or
+cancelled meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.hub.queue.jobs import CANCELLED, Edit, Jobs, QueuedJob, with_current
+
+
+def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
+    """The first that is no deletion, or is one that is not to wait; `only`: of these ids."""
+    for job in jobs:
+        mine = only is None or job.id in only
+        if mine and job.is_runnable and (not job.is_deletion or job.now):
+            return job
+    return None
+
+
+def waiting_deletions(jobs: Jobs, only: Collection[str] | None) -> Jobs:
+    return tuple(
+        job
+        for job in jobs
+        if job.is_deletion and job.is_runnable and (only is None or job.id in only)
+    )
+
+
+def downloads_to_come(jobs: Jobs) -> set[str]:
+    """Repositories whose partial files are needed; those of a cancelled job are not."""
+    return {
+        job.repo
+        for job in jobs
+        if (stage := job.row.current) is not None
+        and stage.stage == "download"
+        and job.row.message != CANCELLED
+    }
+
+
+def task_of(job: QueuedJob, models: Path) -> dict[str, Any]:
+    """What the process of the stage whose turn it is needs to know; `models`: our folder."""
+    stage = job.row.current
+    assert stage is not None
+    return {
+        "stage": stage.stage,
+        "repo": job.repo,
+        "file": job.file,
+        "revision": job.revision,
+        "source": f"hf:{job.repo}:{job.file}" if job.file else job.row.source,
+        "path": job.path,
+        "input": job.cut or job.path,
+        "output": job.output,
+        "mode": job.row.mode,
+        "slice": job.row.slice,
+        "calibrate": job.calibrate,
+        "names": job.row.deletes,
+        "paths": job.paths,
+        "models": str(models),
+    }
+
+
+def begun(job_id: str) -> Edit:
+    def change(jobs: Jobs) -> Jobs:
+        return tuple(
+            with_current(job, "running", done=0).changed(message="")
+            if job.id == job_id and job.is_runnable
+            else job
+            for job in jobs
+        )
+
+    return change
+
+
+def let_go(jobs: Jobs) -> Jobs:
+    """What ran waits again: its process, or its program, has ended."""
+    return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
+
+
+def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
+    """`said` has the path, and perhaps the name, of what was made; or the bytes freed.
+    total: bytes of a download."""
+
+    def change(job: QueuedJob) -> QueuedJob:
+        stage = job.row.current
+        assert stage is not None
+        whole = total or stage.total or 1000
+        done = with_current(job, "done", done=whole, total=whole, rate=0.0, left=None, detail="")
+        path = str(said.get("path", ""))
+        if stage.stage == "download":
+            revision, file = said.get("revision") or job.revision, said.get("file") or job.file
+            done = replace(done, path=path, revision=str(revision), file=str(file))
+        elif stage.stage == "slice":
+            done = replace(done, cut=path)
+        elif stage.stage == "quantize":
+            done = replace(done, variant=path)
+        else:
+            done = done.changed(frees=int(said.get("freed", 0)))
+        return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
+
+    return _of_running(job_id, change)
+
+
+def failed(job_id: str, sentence: str) -> Edit:
+    return _of_running(job_id, lambda job: with_current(job, "failed").changed(message=sentence))
+
+
+def _of_running(job_id: str, changed: Callable[[QueuedJob], QueuedJob]) -> Edit:
+    def change(jobs: Jobs) -> Jobs:
+        return tuple(changed(job) if job.id == job_id and _runs(job) else job for job in jobs)
+
+    return change
+
+
+def _runs(job: QueuedJob) -> bool:
+    stage = job.row.current
+    return stage is not None and stage.state == "running"

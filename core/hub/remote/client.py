@@ -1,0 +1,115 @@
+"""The HTTP client of huggingface_hub with limits. Imported after that library only, by `access`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+from huggingface_hub.utils import hf_raise_for_status
+from huggingface_hub.utils._http import hf_request_event_hook
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError
+from llm_lite.core.plain_text import quote
+
+MOST_BYTES = 16 << 20  # of what a hub tells about models
+MOST_SECONDS = 60.0
+STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
+_TIMEOUT = 10.0
+_FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
+
+
+def make_client(timeout: Callable[[], float]) -> httpx2.Client:
+    """RequestError where the environment names a proxy that is no address."""
+
+    def limit(request: httpx2.Request) -> None:
+        if not request.extensions.get(STREAMED):
+            request.extensions = dict(request.extensions) | {
+                "timeout": httpx2.Timeout(timeout()).as_dict()
+            }
+        # What is counted is what is kept: a small answer could unpack to gigabytes.
+        request.headers["Accept-Encoding"] = "identity"
+
+    hooks: dict[str, list[Callable[..., Any]]] = {
+        "request": [hf_request_event_hook, limit],
+        "response": [_bound],
+    }
+    try:
+        return _Client(event_hooks=hooks, follow_redirects=True, timeout=_TIMEOUT)
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:
+        raise RequestError(
+            f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable: {quote(str(error))}"
+        ) from None
+
+
+class _Client(httpx2.Client):
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """What fails is told at once: the library would try again for half a minute, in silence,
+        and longer where a hub asks for it."""
+        try:
+            answer = super().send(request, **options)
+        except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+            raise HubError(
+                f"{_origin(request.url)} sends us on to where nothing is fetched from: "
+                f"{quote(str(error))}"
+            ) from None
+        except httpx2.TransportError as error:
+            raise HubUnreachableError(unreachable(request.url, error)) from None
+        if answer.status_code in _FOR_A_MOMENT and not request.extensions.get(STREAMED):
+            hf_raise_for_status(answer)
+        return answer
+
+
+def unreachable(url: httpx2.URL, error: Exception) -> str:
+    reason = str(error).strip() or type(error).__name__
+    return (
+        f"{_origin(url)} cannot be reached ({quote(reason)}): look at the connection, "
+        "HF_ENDPOINT and the proxies"
+    )
+
+
+def _origin(url: httpx2.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
+
+
+def _bound(response: httpx2.Response) -> None:
+    if response.request.extensions.get(STREAMED) and response.is_success:
+        return
+    host = response.request.url.host
+    coding = response.headers.get("Content-Encoding", "identity").lower()
+    if coding not in ("identity", ""):
+        raise HubError(
+            f"{host} sends its answer packed as {quote(coding)}, which was not asked for"
+        )
+    length = response.headers.get("Content-Length", "")
+    if length.isascii() and length.isdigit() and int(length[:18]) > MOST_BYTES:
+        raise _too_much(host, int(length[:18]))
+    if isinstance(response.stream, httpx2.SyncByteStream):
+        response.stream = _Bounded(response.stream, host)
+
+
+class _Bounded(httpx2.SyncByteStream):
+    def __init__(self, stream: httpx2.SyncByteStream, host: str) -> None:
+        self._stream, self._host = stream, host
+
+    def __iter__(self) -> Iterator[bytes]:
+        count, end = 0, time.monotonic() + MOST_SECONDS
+        for piece in self._stream:
+            count += len(piece)
+            if count > MOST_BYTES:
+                raise _too_much(self._host, None)
+            if time.monotonic() > end:
+                raise HubError(f"{self._host} takes more than {MOST_SECONDS:.0f} s for an answer")
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _too_much(host: str, count: int | None) -> HubError:
+    size = "without end" if count is None else f"of {count / 1e6:,.0f} MB"
+    return HubError(
+        f"{host} sends an answer {size}, expected at most {MOST_BYTES >> 20} MiB about models"
+    )

@@ -1,0 +1,69 @@
+"""What a hub or the way to it refuses, a sentence each."""
+
+from __future__ import annotations
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.plain_text import quote, shortened
+
+_LONGEST = 300  # characters of what a server says
+TOKENS = "https://huggingface.co/settings/tokens"
+
+
+class HubError(RequestError):
+    """What was asked of the hub cannot be had. `near`: names that could have been meant."""
+
+
+class HubStatusError(HubError):
+    """An answer with a status of HTTP other than success."""
+
+    def __init__(self, status: int, sentence: str, wait: float | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.wait = wait  # seconds, as the hub asks
+
+
+class HubUnreachableError(HubError):
+    """No answer, or one that ended before its end."""
+
+
+def refusal(
+    status: int, code: str, message: str, *, endpoint: str, repo: str, file: str, signed: bool
+) -> str:
+    """A sentence for an answer. code, message: X-Error-Code and X-Error-Message."""
+    said = f" ({quote(shortened(message, _LONGEST))})" if message else ""
+    what = f"file {quote(file)} of {repo}" if file else repo
+    if code == "GatedRepo":
+        return _gated(endpoint, repo, signed)
+    if code == "RevisionNotFound":
+        return f"{repo} has no such revision at {endpoint}{said}"
+    if code == "EntryNotFound":
+        return f"{what} is not at {endpoint}: the repository has no such file"
+    if code == "RepoNotFound" or (status in (401, 404) and repo):
+        private = (
+            "or your token may not see it"
+            if signed
+            else "or is private and needs HF_TOKEN, a token of yours"
+        )
+        return f"{repo} is not at {endpoint}: there is no such repository, {private}"
+    if status == 401:
+        return f"{endpoint} does not take the token in HF_TOKEN{said}: make one at {TOKENS}"
+    if status == 403:
+        return f"{endpoint} refuses {what or 'this'}{said}: the token in HF_TOKEN lacks the right"
+    if status == 429:
+        return f"{endpoint} takes no more requests from here for now{said}: try again later"
+    if status >= 500:
+        return f"{endpoint} fails with status {status}{said}: try again later"
+    return f"{endpoint} answers with status {status}{said} instead of {what or 'a list'}"
+
+
+def _gated(endpoint: str, repo: str, signed: bool) -> str:
+    page = f"{endpoint}/{repo}"
+    if signed:
+        return (
+            f"{repo} is gated and the account of your token has no access yet: ask for it at "
+            f"{page}, and give the token in HF_TOKEN the right to read gated repositories"
+        )
+    return (
+        f"{repo} is gated: accept its conditions at {page}, make a token at {TOKENS} and set the "
+        "environment variable HF_TOKEN to it"
+    )

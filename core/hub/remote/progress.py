@@ -1,0 +1,101 @@
+"""How far a pull is: bytes of a file and of all, their rate over some seconds, the time left."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_WINDOW = 5.0  # seconds over which the rate is taken
+_INTERVAL = 0.1  # seconds between two reports
+
+
+@dataclass(frozen=True, slots=True)
+class PullProgress:
+    """`done` counts what was there before; `rate` does not."""
+
+    file: str
+    done: int  # bytes of the file
+    total: int
+    all_done: int  # bytes of all files
+    all_total: int
+    rate: float = 0.0  # bytes/s
+    left: float | None = None  # seconds; None while it is unknown
+    note: str = ""  # what it waits for, a sentence without its end
+
+
+OnProgress = Callable[[PullProgress], None]
+
+
+class Meter:
+    """Counts for one pull and tells at most ten times a second."""
+
+    def __init__(self, total: int, tell: OnProgress) -> None:
+        self._total, self._tell = total, tell
+        self._file, self._file_total = "", 0
+        self._done = self._finished = 0  # of the file, of files before it
+        self._marks: deque[tuple[float, int]] = deque()  # time, bytes received
+        self._received = 0
+        self._told = 0.0
+        self._note = ""
+
+    def begin(self, file: str, total: int) -> None:
+        self._file, self._file_total, self._done, self._note = file, total, 0, ""
+        self._report(always=True)
+
+    def end(self) -> None:
+        self._finished += self._file_total
+        self._done = 0
+
+    def there(self, done: int) -> None:
+        """So much of the file is on the disk."""
+        self._done, self._note = done, ""
+        self._report()
+
+    def received(self, count: int) -> None:
+        now = time.monotonic()
+        self._done += count
+        self._received += count
+        self._marks.append((now, self._received))
+        while len(self._marks) > 2 and self._marks[0][0] < now - _WINDOW:
+            self._marks.popleft()
+        self._note = ""
+        self._report()
+
+    def note(self, text: str) -> None:
+        if text != self._note:
+            self._note = text
+            self._marks.clear()
+            self._report(always=True)
+
+    def finished(self) -> None:
+        self._done = 0
+        self._report(always=True)
+
+    def _report(self, *, always: bool = False) -> None:
+        now = time.monotonic()
+        if not always and now - self._told < _INTERVAL:
+            return
+        self._told = now
+        rate = self._rate()
+        done = self._finished + self._done
+        left = (self._total - done) / rate if rate > 0 else None
+        self._tell(
+            PullProgress(
+                self._file,
+                self._done,
+                self._file_total,
+                done,
+                self._total,
+                rate,
+                left,
+                self._note,
+            )
+        )
+
+    def _rate(self) -> float:
+        if len(self._marks) < 2:
+            return 0.0
+        (first, before), (last, after) = self._marks[0], self._marks[-1]
+        return (after - before) / (last - first) if last > first else 0.0

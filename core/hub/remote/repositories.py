@@ -1,0 +1,181 @@
+"""What the hub tells of a repository, as one of our messages; nothing of it is trusted."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
+from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote.files import (
+    MOST_FILES,
+    RemoteFile,
+    choices,
+    is_name,
+    usable_file,
+    usable_path,
+)
+from llm_lite.core.messages.library import HubFile, HubModel
+from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
+from llm_lite.core.plain_text import one_line, quote
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelInfo
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LONGEST = 100  # characters of a word that a hub says
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A commit of a repository. left_out: why files are not among the usable ones, a name each."""
+
+    repo: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+    left_out: tuple[str, ...]
+    info: ModelInfo
+
+
+def checked_name(repo: str) -> str:
+    """OWNER/NAME; HubError for what can be none."""
+    if not is_name(repo):
+        raise HubError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
+    return repo
+
+
+def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
+    """What is there now, of one commit: later questions name it."""
+    checked_name(repo)
+    info = ask(
+        hub,
+        lambda api: api.model_info(repo, revision=revision or None, files_metadata=True),
+        repo=repo,
+        stop=stop,
+    )
+    commit = info.sha
+    if not isinstance(commit, str) or _COMMIT.fullmatch(commit) is None:
+        raise HubError(f"{hub.endpoint} gives no commit of {repo}, expected 40 hexadecimal digits")
+    files, left_out = _files(hub, repo, info)
+    return Repository(repo, commit, files, left_out, info)
+
+
+def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...], tuple[str, ...]]:
+    siblings = info.siblings or []
+    if len(siblings) > MOST_FILES:
+        raise HubError(
+            f"{repo} has {len(siblings):,} files at {hub.endpoint}, expected at most {MOST_FILES:,}"
+        )
+    usable, left_out = [], []
+    for one in siblings:
+        lfs = one.lfs
+        file = RemoteFile(
+            one.rfilename,
+            one.size if lfs is None else lfs.size,  # type: ignore[arg-type]
+            one.blob_id if isinstance(one.blob_id, str) else "",
+            lfs.sha256 if lfs is not None else "",
+        )
+        if isinstance(file.sha256, str) and usable_file(file):
+            usable.append(file)
+        else:
+            why = "no size and hash" if usable_path(file.path) else "no plain relative path"
+            left_out.append(f"{quote(str(file.path))}, which has {why}")
+    return tuple(usable), tuple(left_out)
+
+
+def model_of(found: Repository, description: str = "") -> HubModel:
+    """The message of a repository."""
+    info = found.info
+    config, gguf = _mapping(info.config), _mapping(info.gguf)
+    files = choices(found.files, checkpoint_format=_dtype(info))
+    architecture = _architecture(gguf, config, files)
+    problem = _problem(architecture, gguf, config, files)
+    return HubModel(
+        repo=found.repo,
+        revision=found.commit,
+        architecture=architecture,
+        runnable=not problem,
+        problem=problem,
+        parameters=_parameters(info),
+        context=_count(gguf.get("context_length")) or _count(config.get("max_position_embeddings")),
+        licence=_licence(info),
+        gated=bool(info.gated),
+        task=_word(info.pipeline_tag),
+        downloads=_count(info.downloads),
+        updated=_date(info.last_modified),
+        description=description,
+        files=files,
+    )
+
+
+def _architecture(
+    gguf: Mapping[str, Any], config: Mapping[str, Any], files: Sequence[HubFile]
+) -> str:
+    """Of GGUF files and of a checkpoint the words differ; what can be fetched decides."""
+    names = [_word(gguf.get("architecture")), _word(config.get("model_type"))]
+    if files and files[0].form == "huggingface":
+        names.reverse()
+    return next(filter(None, names), "")
+
+
+def _problem(
+    architecture: str,
+    gguf: Mapping[str, Any],
+    config: Mapping[str, Any],
+    files: Sequence[HubFile],
+) -> str:
+    """Why nothing of it runs here, as a sentence; "" where something does, or might."""
+    if not files:
+        return "the repository has no GGUF file and no safetensors checkpoint with its config.json"
+    if architecture and architecture not in ARCHITECTURES and architecture not in MODEL_TYPES:
+        return f"this program does not know the architecture {quote(architecture)}"
+    quantized = config.get("quantization_config")
+    if quantized and all(file.form == "huggingface" for file in files):
+        method = quantized.get("quant_method") if isinstance(quantized, dict) else quantized
+        return f"its weights are quantized by {quote(_word(method))}, which is not read here"
+    if all(file.problem for file in files):
+        return f"{quote(files[0].name)}: {files[0].problem}"
+    return ""
+
+
+def _dtype(info: ModelInfo) -> str:
+    """Of a checkpoint: the type of most of its weights."""
+    counts = _mapping(info.safetensors.parameters) if info.safetensors else {}
+    sizes = {name: _count(count) for name, count in counts.items() if isinstance(name, str)}
+    return _word(max(sizes, key=lambda name: sizes[name])) if sizes else ""
+
+
+def _parameters(info: ModelInfo) -> int:
+    total = _count(info.safetensors.total) if info.safetensors else 0
+    return total or _count(_mapping(info.gguf).get("total"))
+
+
+def _licence(info: ModelInfo) -> str:
+    card = info.card_data
+    find = getattr(card, "get", None)
+    said = find("license_name") or find("license") if callable(find) else None
+    if isinstance(said, list):
+        said = ", ".join(str(one) for one in said[:5])
+    if isinstance(said, str) and said != "other":
+        return _word(said)
+    tags = [tag for tag in info.tags or [] if isinstance(tag, str)]
+    return next((_word(tag[8:]) for tag in tags if tag.startswith("license:")), _word(said))
+
+
+def _date(value: object) -> str:
+    return value.date().isoformat() if isinstance(value, datetime.datetime) else ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 62 else 0
+
+
+def _word(value: object) -> str:
+    return one_line(value)[:_LONGEST] if isinstance(value, str) else ""

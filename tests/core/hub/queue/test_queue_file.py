@@ -1,0 +1,135 @@
+"""The file of the queue is read as untrusted, and nothing that it held is lost."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.hub.queue import commands
+from llm_lite.core.hub.queue.queue_file import MOST_JOBS, QueueFile
+
+
+@pytest.fixture
+def file(tmp_path):
+    return QueueFile(tmp_path / "queue")
+
+
+def written(file, value):
+    file.folder.mkdir(exist_ok=True)
+    file.path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
+def stored(queue, **changes):
+    """A sound file with other values in its row, its job or its stage."""
+    queue.edit(commands.fetch("owner/name", "m.gguf", mode="int4", delete_source=True, job_id="j"))
+    value = json.loads(queue.path.read_text())
+    job = value["jobs"][0]
+    for place, (key, new) in changes.items():
+        target = {"job": job, "row": job["row"], "stage": job["row"]["stages"][0], "file": value}
+        target[place][key] = new
+    written(queue, value)
+
+
+def test_jobs_are_the_same_when_they_are_read_again(file):
+    jobs = file.edit(
+        commands.fetch("owner/name", "m.gguf", mode="int4", cut="E2B", delete_source=True, size=5)
+    )
+    assert file.load() == jobs and file.problem == ""
+    names = [stage.stage for stage in jobs[0].row.stages]
+    assert names == ["download", "slice", "quantize", "delete source"]
+
+
+def test_no_file_is_an_empty_queue(file):
+    assert file.load() == () and not file.folder.exists()
+
+
+DAMAGED = {
+    b"": "is not valid JSON",
+    b'{"version": 1, "jobs": [': "is not valid JSON",
+    b"\xff\xfe": "not valid UTF-8",
+    b"[1, 2]": "expected a JSON object",
+    b'{"version": "1"}': "version: expected 1, found '1'",
+    b'{"version": 1, "jobs": {}}': "jobs is an object of 0, expected a list",
+    b'{"version": 1, "jobs": [7]}': "jobs[0] is 7, expected an object",
+    b"[" * 100_000: "nests too deep",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_file_is_set_aside_with_a_sentence(file, content):
+    written(file, content)
+    assert file.load() == ()
+    assert DAMAGED[content] in file.problem and "queue.damaged.json" in file.problem
+    assert (file.folder / "queue.damaged.json").read_bytes() == content
+    file.edit(commands.fetch("a/b"))  # and the queue can be used
+    assert len(file.load()) == 1
+
+
+WRONG = [
+    ("row", "title", 7, "jobs[0].row.title is 7"),
+    ("row", "mode", "int3", "jobs[0].row.mode is 'int3'"),
+    ("row", "deletes", [1], "jobs[0].row.deletes is a list of 1"),
+    ("row", "deletes", ["x"], "jobs[0].paths: expected as many"),
+    ("row", "stages", [], "jobs[0].row.stages is a list of 0"),
+    ("stage", "stage", "explode", "jobs[0].row.stages[0].stage is 'explode'"),
+    ("stage", "state", None, "jobs[0].row.stages[0].state is null"),
+    ("stage", "done", True, "jobs[0].row.stages[0].done is true"),
+    ("job", "now", 1, "jobs[0].now is 1"),
+    ("job", "surprise", 1, "unknown field 'surprise'"),
+    ("job", "row", None, "jobs[0].row is null"),
+]
+
+
+@pytest.mark.parametrize(("place", "key", "value", "sentence"), WRONG)
+def test_a_wrong_field_is_named(file, place, key, value, sentence):
+    stored(file, **{place: (key, value)})
+    assert file.load() == () and sentence in file.problem
+
+
+def test_two_damaged_files_are_both_kept(file):
+    for content in (b"one", b"two"):
+        written(file, content)
+        file.load()
+    kept = {path.read_bytes() for path in file.folder.glob("queue.damaged*")}
+    assert kept == {b"one", b"two"}
+
+
+def test_the_file_of_a_newer_version_is_left_alone(file):
+    stored(file, file=("version", 2))
+    before = file.path.read_bytes()
+    for use in (file.load, lambda: file.edit(commands.fetch("a/b"))):
+        with pytest.raises(FileError, match="expected 1, found 2; it was written by a newer"):
+            use()
+    assert file.path.read_bytes() == before and file.problem == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_left_alone(file):
+    file.edit(commands.fetch("a/b"))
+    file.path.chmod(0)
+    with pytest.raises(FileError, match="Permission denied"):
+        file.load()
+    assert file.path.exists()
+
+
+def test_edits_at_the_same_time_are_all_kept(tmp_path):
+    def add(number):
+        QueueFile(tmp_path).edit(commands.fetch(f"owner/m{number}"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    assert {job.repo for job in QueueFile(tmp_path).load()} == {f"owner/m{n}" for n in range(24)}
+
+
+def test_a_queue_takes_only_so_many_jobs(file):
+    def many(jobs):
+        for number in range(MOST_JOBS):
+            jobs = commands.fetch(f"owner/m{number}")(jobs)
+        return jobs
+
+    file.edit(many)
+    with pytest.raises(RequestError, match="500 jobs already"):
+        file.edit(commands.fetch("one/more"))
+    assert len(file.load()) == MOST_JOBS
