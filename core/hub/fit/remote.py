@@ -69,7 +69,7 @@ def coarse_fit(
         "maps": _QUERIES,
     }
     parts = [_part(name, size, on_device) for name, size in sizes.items()]
-    own = program_bytes(_VOCABULARY, machine.device, started=machine.started)
+    own = program_bytes(_VOCABULARY, _VOCABULARY, machine.device, started=machine.started)
     free = machine.device.memory_bytes if on_device and machine.device else None
     return Fit(
         "as-stored",
