@@ -19,6 +19,7 @@ from llm_lite.core.formats.variant.reader import (
 )
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.sources import repository_of
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.quant.tensor import files_of
 
@@ -65,11 +66,8 @@ def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
 
 
 def _name_of(path: Path) -> str:
-    """Of a directory in the cache of huggingface_hub, whose own is a commit, the repository's:
-    models--owner--NAME/snapshots/COMMIT."""
-    if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
-        return _plain(path.parent.parent.name.rpartition("--")[2])
-    return _plain(path.stem)
+    """Of a directory in the cache of huggingface_hub, whose own is a commit, the repository's."""
+    return _plain(repository_of(path) or path.stem)
 
 
 def _plain(name: str) -> str:

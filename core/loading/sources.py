@@ -77,7 +77,18 @@ def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
 def _name_of(folder: HuggingFaceFolder) -> str:
     name = folder.config.get("_name_or_path")
     last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
-    return last if re.search(r"\w", last) else folder.path.resolve().name
+    if re.search(r"\w", last):
+        return last
+    place = folder.path.resolve()
+    return repository_of(place) or place.name
+
+
+def repository_of(path: Path) -> str:
+    """The name of a repository whose commit a directory in the cache of huggingface_hub is:
+    models--owner--NAME/snapshots/COMMIT; "" for any other."""
+    owner = path.parent.parent.name
+    inside = path.parent.name == "snapshots" and owner.startswith("models--")
+    return owner.rpartition("--")[2] if inside else ""
 
 
 def folder_of(path: Path) -> Path | None:

@@ -7,6 +7,8 @@ the tour and the tests all draw through it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
 from llm_lite.desktop.actions.window.layouts import KeepSizes
 from llm_lite.desktop.app.docking import focus, layout, sizes
@@ -28,6 +31,7 @@ from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
+from llm_lite.desktop.views.library import page
 from llm_lite.desktop.views.palette import palette, shortcuts
 from llm_lite.desktop.views.program import rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
@@ -132,7 +136,7 @@ class Interface:
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             _edge(ui, (1, 0, 1, 1))
-        self._draw_dockspace(state, width, size.x - width, size.y - height)
+        actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
         with _pane("status", 0, size.y - height, size.x, height, ui):
             focus.enter(ui, "status")
@@ -170,9 +174,10 @@ class Interface:
         """What commands asked of the window."""
         asked, self.ui.asked = self.ui.asked, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
+        leaves = state.library.shown and any(what.startswith("view:") for what in asked)
         for what in asked:
             self._answer(what, state, shown)
-        return []
+        return [ShowLibrary(False)] if leaves else []
 
     def _answer(self, what: str, state: AppState, shown: list[View]) -> None:
         ui = self.ui
@@ -198,6 +203,8 @@ class Interface:
                 focus.show(ui, view) if view in shown else ui.ask(what)
 
     def _is_shown(self, view: View, state: AppState) -> bool:
+        if state.library.shown:
+            return False
         match view.place:
             case "left":
                 return self.ui.shows_list
@@ -206,6 +213,22 @@ class Interface:
             case "upper right" | "lower right":
                 return state.layouts.shows_inspector
         return True
+
+    def _draw_middle(
+        self, state: AppState, left: float, width: float, height: float
+    ) -> list[Action]:
+        """The docked views, or the page that stands in their place, where they stay docked."""
+        if not state.library.shown:
+            self._draw_dockspace(state, left, width, height)
+            return []
+        with _pane("host", left, 0, width, height, self.ui):
+            keep = imgui.DockNodeFlags_.keep_alive_only
+            imgui.dock_space(imgui.get_id(layout.DOCKSPACE), ImVec2(0, 0), keep)
+            with self._ground((4, 3), STILL):
+                focus.enter(self.ui, "host")
+                if imgui.is_window_appearing():
+                    focus.take()
+                return self._guard.draw("library", page.draw, state, self.ui, say_failed)
 
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
         with _pane("host", left, 0, width, height, self.ui):
@@ -262,15 +285,19 @@ class Interface:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
         ui, still = self.ui, view.place in ("middle", "left", "beside")
-        across, down = PADDING.get(view.place, (4, 4))
-        pad, flags = (ui.u(across), ui.u(down)), STILL if still else 0
+        with self._ground(PADDING.get(view.place, (4, 4)), STILL if still else 0):
+            focus.enter(ui, view.name)
+            return self._guard.draw(view.name, view.draw, state, ui, say_failed)
+
+    @contextmanager
+    def _ground(self, padding: tuple[float, float], flags: int) -> Iterator[None]:
+        ui, (across, down) = self.ui, padding
+        pad = (ui.u(across), ui.u(down))
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding | imgui.ChildFlags_.nav_flattened
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
-        focus.enter(ui, view.name)
-        actions = self._guard.draw(view.name, view.draw, state, ui, say_failed)
+        yield
         imgui.end_child()
-        return actions
 
     def _relies_on(self, state: AppState) -> tuple[object, ...]:
         """What changes every view's picture: theme, language, room, layout, textures that may be
