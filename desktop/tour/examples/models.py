@@ -3,7 +3,7 @@ nothing of the machine that it runs on. Names are of real models; sizes are abou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from llm_lite.core.messages.library import (
     Origin,
     QueueState,
 )
-from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch, Weighed
+from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion, HubSearch, Weighed
 
 GIB, MIB = 1 << 30, 1 << 20
 FREE = 6 * GIB  # bytes of memory
@@ -216,7 +216,7 @@ def fit_of(stored: int, parameters: int, question: FitQuestion) -> Fit:
     )
     fits = sum(part.host for part in parts) <= FREE
     instead = "" if fits else "int4 with a context of 4,096 tokens would take 3.1 GiB"
-    return Fit(mode, question.context, "cpu", parts, FREE, None, 17e9 / (weights + cache), instead)
+    return Fit(mode, question.context, "cpu", parts, FREE, None, 40e9 / (weights + cache), instead)
 
 
 class ExampleServices:
@@ -249,13 +249,21 @@ class ExampleServices:
                 return model
         raise RequestError(f"{repo} is not on the hub of this example")
 
-    def fit(
-        self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
-    ) -> Fit:
+    def fits(
+        self,
+        questions: Sequence[FitQuestion],
+        subject: LocalModel | HubModel,
+        options: EngineOptions,
+    ) -> Mapping[FitQuestion, FitAnswer]:
+        local = isinstance(subject, LocalModel)
         if isinstance(subject, LocalModel):
-            return fit_of(subject.size, subject.parameters, question)
-        size = next(file.size for file in subject.files if file.name == question.file)
-        return fit_of(size, subject.parameters, question)
+            sizes = {"": subject.size}
+        else:
+            sizes = {file.name: file.size for file in subject.files}
+        return {
+            one: FitAnswer(fit_of(sizes[one.file], subject.parameters, one), rough=not local)
+            for one in questions
+        }
 
     def verify(self, model: LocalModel, stop: Callable[[], bool]) -> str:
         return f"{model.name} is whole: every byte is as it should be"

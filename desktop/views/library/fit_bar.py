@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import MODES
-from llm_lite.core.messages.library import Fit, MemoryPart
+from llm_lite.core.messages import MODES, Mode
+from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import SetFitOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.library.library_state import FitAnswer, LibraryState
+from llm_lite.desktop.state.library.library_state import FitAnswer, LibraryState, modes_of
 from llm_lite.desktop.state.units import rate, sentence, size
 from llm_lite.desktop.widgets.controls import chooser, picker
-from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_WARNING
+from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, tip, wrapped
 
@@ -38,14 +38,30 @@ SPEED = mark(
     "For each token all weights and the cache are read once. This is what the measured speed of "
     "the memory allows; the program itself may be slower."
 )
+ROUGH = mark(
+    "Estimated by the size of the file, before anything is fetched: the cache may be half or twice "
+    "as large."
+)
+NOBODY_KNOWS: Mapping[Mode, Fit] = {}
 HEIGHT = 4.0  # of a bar, in spacing units
 
 
-def draw_options(library: LibraryState, ui: Ui, trained: int) -> list[Action]:
+def draw_local_options(library: LibraryState, ui: Ui, model: LocalModel) -> list[Action]:
+    """The same, with a sign at each mode, and the one to take."""
+    fits, best = modes_of(library, model.name)
+    actions = draw_options(library, ui, model.context, fits)
+    if best is not None:
+        wrapped(ui, tr("Recommended here: {mode}.").format(mode=best), "link")
+    return actions
+
+
+def draw_options(
+    library: LibraryState, ui: Ui, trained: int, fits: Mapping[Mode, Fit] = NOBODY_KNOWS
+) -> list[Action]:
     """The mode and the context that fits are told for."""
     text(ui, tr("Will it fit?"), bold=True)
     hints = [tr(hint) for hint in MODE_HINTS]
-    modes = [(mode, mode) for mode in MODES]
+    modes = [(mode, f"{mode}{_sign(fits.get(mode))}") for mode in MODES]
     mode = chooser(ui, "library.fit.mode", modes, library.mode, hints)
     most = trained or CONTEXTS[-1]
     sizes = sorted(
@@ -58,6 +74,10 @@ def draw_options(library: LibraryState, ui: Ui, trained: int) -> list[Action]:
     if mode != library.mode or int(chosen) != library.context:
         return [SetFitOptions(mode, int(chosen))]
     return []
+
+
+def _sign(fit: Fit | None) -> str:
+    return "" if fit is None else f" {ICON_CHECK if fit.fits else ICON_CLOSE}"
 
 
 def tokens_of(count: int) -> str:
@@ -73,6 +93,8 @@ def draw_answer(ui: Ui, answer: FitAnswer | None) -> None:
         wrapped(ui, sentence(answer.problem), "muted")
         return
     draw_fit(ui, answer.fit)
+    if answer.rough:
+        wrapped(ui, tr(ROUGH))
 
 
 def draw_fit(ui: Ui, fit: Fit) -> None:

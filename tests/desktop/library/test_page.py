@@ -255,7 +255,10 @@ def test_the_fit_is_told_for_the_mode_and_the_context_that_are_chosen(library):
     assert one.driver.shows("library.fit")
     one.driver.click("library.fit.mode.int4")
     assert one.done[-1] == SetFitOptions("int4", 4096)
-    one.driver.wait("the fit", lambda s: any(q.mode == "int4" for q in s.library.fits))
+    one.driver.click("library.fit.context")
+    one.driver.click("library.fit.context.8192")
+    assert one.done[-1] == SetFitOptions("int4", 8192)
+    one.driver.wait("the fit", lambda s: any(q.context == 8192 for q in s.library.fits))
 
 
 def found(library, **more):
