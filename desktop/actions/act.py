@@ -26,6 +26,9 @@ from llm_lite.desktop.actions.composing.prompts import PromptAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.library import changing, showing
+from llm_lite.desktop.actions.library.changing import ChangingAction
+from llm_lite.desktop.actions.library.showing import ShowingAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
@@ -48,6 +51,8 @@ Action = (
     | ProgramAction
     | InsideAction
     | ForkAction
+    | ShowingAction
+    | ChangingAction
     | LayoutAction
     | PaletteAction
     | CacheAction
@@ -68,7 +73,7 @@ def act(action: Action, state: AppState, now: float) -> Result:
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
-    after = undoing.noted(action, state, after, now)
+    after = showing.leaving(action, undoing.noted(action, state, after, now))
     return resuming.leaving(action, state, (after, commands))
 
 
@@ -91,6 +96,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **forking.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
+    **showing.HANDLERS,
+    **changing.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

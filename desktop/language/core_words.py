@@ -14,6 +14,8 @@ from llm_lite.desktop.language.translate import mark, number, tr
 WORDS = (
     # what is under way: loading, converting, measuring
     mark("opening"),
+    mark("reading the model"),
+    mark("cutting"),
     mark("starting"),
     mark("ready"),
     mark("reading the header"),

@@ -39,6 +39,7 @@ from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
+from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
@@ -331,6 +332,7 @@ class AppState:
     resume: ResumeState = field(default_factory=ResumeState)
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
+    library: LibraryState = field(default_factory=LibraryState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
