@@ -91,9 +91,9 @@ def _name(state: AppState, asked: LoadNeedsMemory) -> str:
 def _label(asked: Fit, other: Fit) -> str:
     taken = size(sum(part.host + part.device for part in other.parts))
     if other.mode == asked.mode:
-        words = tr("With a context of {n:,} tokens  ({size})")
+        words = tr("Load with a context of {n:,} tokens  ({size})")
     elif other.context == asked.context:
-        words = tr("In {mode}  ({size})")
+        words = tr("Load in {mode}  ({size})")
     else:
-        words = tr("In {mode}, with a context of {n:,} tokens  ({size})")
+        words = tr("Load in {mode}, with a context of {n:,} tokens  ({size})")
     return words.format(mode=other.mode, n=other.context, size=taken)
