@@ -128,5 +128,6 @@ def test_what_does_not_fit_is_one_sentence(tiny_llama, home, capsys, monkeypatch
     assert main(words) == 1
     assert sentence(capsys).endswith("; --force loads it all the same\n")
     assert main([*words, "--force"]) == 0
+    capsys.readouterr()
     assert main(["bench", str(tiny_llama), "--backend", "cpu"]) == 1
     assert sentence(capsys).endswith("; --force loads it all the same\n")
