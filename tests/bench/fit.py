@@ -1,5 +1,5 @@
-"""What is estimated that a model takes, beside what it took: a fresh process for each, whose peak of
-resident memory counts after the context was filled and some tokens were decoded.
+"""What is estimated that a model takes, beside what it took: a fresh process for each, whose peak
+of resident memory counts after the context was filled and some tokens were decoded.
 
     python -m tests.bench.fit                      all cases, into tests/bench/results/fit.json
     python -m tests.bench.fit --only smollm2 int4  those whose names have all these words
@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from llm_lite.core.convert.synthetic import write_synthetic
+from llm_lite.core.messages import MODES
 from tests.paths import ROOT
 
 RESULTS = ROOT / "tests" / "bench" / "results" / "fit.json"
@@ -99,9 +100,9 @@ class Row:
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """SmolLM2 as it is; shapes of larger ones with random weights, in modes that fit this machine."""
+    """SmolLM2 as it is; shapes of larger ones with random weights."""
     models: list[tuple[str, Path | None, Sequence[str], Sequence[str]]] = [
-        ("smollm2-135m", None, ("as-stored", "int4", "int8", "fp16", "fp32"), ("cpu", "vulkan")),
+        ("smollm2-135m", None, MODES, ("cpu", "vulkan")),
         ("llama-1b gguf", folder / "llama-1b.gguf", ("as-stored", "int4", "fp16"), ("cpu",)),
         ("llama-1b int4", folder / "llama-1b-int4", ("as-stored", "int8"), ("cpu", "vulkan")),
         ("gemma-3n-e2b int4", folder / "gemma-3n-e2b-int4", ("as-stored",), ("cpu",)),
