@@ -43,6 +43,7 @@ ROUGH = mark(
     "Estimated by the size of the file, before anything is fetched: the cache may be half or twice "
     "as large."
 )
+INSTEAD = ((" would fit", mark("{what} would fit")), (" fits", mark("{what} fits")))
 NOBODY_KNOWS: Mapping[Mode, Fit] = {}
 HEIGHT = 4.0  # of a bar, in spacing units
 
@@ -107,10 +108,22 @@ def draw_fit(ui: Ui, fit: Fit) -> None:
         _draw_share(ui, taken, free)
         _draw_verdict(ui, taken, free)
     if fit.instead:
-        wrapped(ui, sentence(said(fit.instead)), "text")
+        wrapped(ui, sentence(said_instead(fit.instead)), "text")
     _draw_speed(ui, fit)
     _draw_legend(ui, fit.parts)
     ui.mark("library.fit")
+
+
+def said_instead(words: str) -> str:
+    """What core says would fit, one thing or two, in the language in use."""
+    for end, whole in INSTEAD:
+        if words.endswith(end):
+            what = [said(part) for part in words.removesuffix(end).split(" or ")]
+            joined = what[0]
+            for other in what[1:]:
+                joined = tr("{one} or {other}").format(one=joined, other=other)
+            return tr(whole).format(what=joined)
+    return said(words)
 
 
 def _bars(fit: Fit) -> list[tuple[str, list[tuple[str, int]], int | None]]:
