@@ -18,8 +18,7 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
 )
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.sources import repository_of
+from llm_lite.core.loading.model_source import ModelSource, repository_of
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.quant.tensor import files_of
 
@@ -56,18 +55,18 @@ def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
 
 
 def _stem_of(file: ModelFile) -> str:
-    return f"{_name_of(file.path)}-{identity_of_model(file)[:_DIGITS]}"
+    return (
+        f"{_plain(repository_of(file.path) or file.path.stem)}-{identity_of_model(file)[:_DIGITS]}"
+    )
 
 
 def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
     """Where a slice of a model is kept."""
     identity = _identity(source, source.nbytes)[:_DIGITS]
-    return folder / f"{_name_of(source.path)}-{identity}-{_plain(cut)}"
-
-
-def _name_of(path: Path) -> str:
-    """Of a directory in the cache of huggingface_hub, whose own is a commit, the repository's."""
-    return _plain(repository_of(path) or path.stem)
+    return (
+        folder
+        / f"{_plain(repository_of(source.path) or source.path.stem)}-{identity}-{_plain(cut)}"
+    )
 
 
 def _plain(name: str) -> str:

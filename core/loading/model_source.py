@@ -12,6 +12,14 @@ from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
+def repository_of(path: Path) -> str:
+    """The repository's name of a directory in the cache of huggingface_hub, whose own is a commit:
+    models--owner--NAME/snapshots/COMMIT; "" of another."""
+    name = path.parent.parent.name
+    held = path.parent.name == "snapshots" and name.startswith("models--")
+    return name.rpartition("--")[2] if held else ""
+
+
 class ModelSource(Protocol):
     """Tensors handed out stay valid after `close`."""
 

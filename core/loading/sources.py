@@ -28,7 +28,7 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
-from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.model_source import ModelSource, repository_of
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
@@ -77,18 +77,9 @@ def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
 def _name_of(folder: HuggingFaceFolder) -> str:
     name = folder.config.get("_name_or_path")
     last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
-    if re.search(r"\w", last):
-        return last
-    place = folder.path.resolve()
-    return repository_of(place) or place.name
-
-
-def repository_of(path: Path) -> str:
-    """The name of a repository whose commit a directory in the cache of huggingface_hub is:
-    models--owner--NAME/snapshots/COMMIT; "" for any other."""
-    owner = path.parent.parent.name
-    inside = path.parent.name == "snapshots" and owner.startswith("models--")
-    return owner.rpartition("--")[2] if inside else ""
+    return (
+        last if re.search(r"\w", last) else repository_of(folder.path) or folder.path.resolve().name
+    )
 
 
 def folder_of(path: Path) -> Path | None:

@@ -20,6 +20,7 @@ from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
 from llm_lite.desktop.actions.window.layouts import KeepSizes
 from llm_lite.desktop.app.docking import focus, layout, sizes
+from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
@@ -48,14 +49,6 @@ if TYPE_CHECKING:
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
-FIXED = (
-    imgui.WindowFlags_.no_decoration
-    | imgui.WindowFlags_.no_docking
-    | imgui.WindowFlags_.no_move
-    | imgui.WindowFlags_.no_saved_settings
-    | imgui.WindowFlags_.no_bring_to_front_on_focus
-    | imgui.WindowFlags_.no_nav_focus
-)
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
@@ -130,19 +123,19 @@ class Interface:
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
         actions = answer_keys(state, ui) + self._answer_asked(state)
-        with _pane("rail", 0, 0, width, size.y - height, ui):
+        with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             actions += self._guard.draw("memory question", memory_question.draw, state, ui)
-            _edge(ui, (1, 0, 1, 1))
+            edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
-        with _pane("status", 0, size.y - height, size.x, height, ui):
+        with pane("status", 0, size.y - height, size.x, height, ui):
             focus.enter(ui, "status")
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
-            _edge(ui, (0, 0, 1, 0))
+            edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
         actions += self._keep_sizes(state)
         composing = self.composition
@@ -222,7 +215,7 @@ class Interface:
         if not state.library.shown:
             self._draw_dockspace(state, left, width, height)
             return []
-        with _pane("host", left, 0, width, height, self.ui):
+        with pane("host", left, 0, width, height, self.ui):
             keep = imgui.DockNodeFlags_.keep_alive_only
             imgui.dock_space(imgui.get_id(layout.DOCKSPACE), ImVec2(0, 0), keep)
             with self._ground((4, 3), STILL):
@@ -232,7 +225,7 @@ class Interface:
                 return self._guard.draw("library", page.draw, state, self.ui, say_failed)
 
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
-        with _pane("host", left, 0, width, height, self.ui):
+        with pane("host", left, 0, width, height, self.ui):
             root = imgui.get_id(layout.DOCKSPACE)
             size = ImVec2(width, height)
             if self._build_layout:
@@ -364,38 +357,6 @@ class Interface:
 def _notice_width(ui: Ui, width: float) -> float:
     """In pixels, in a window that is `width` wide."""
     return min(ui.u(96), width - ui.u(24))
-
-
-class _pane:  # noqa: N801 - reads as a function
-    """A fixed window without padding or border, at a place."""
-
-    def __init__(self, name: str, x: float, y: float, width: float, height: float, ui: Ui) -> None:
-        self._name, self._at, self._size, self._ui = name, ImVec2(x, y), ImVec2(width, height), ui
-
-    def __enter__(self) -> None:
-        imgui.set_next_window_pos(self._at)
-        imgui.set_next_window_size(self._size)
-        styled = self._ui.styled(
-            window_padding=(0.0, 0.0),
-            window_rounding=0.0,
-            window_border_size=0.0,
-            window_min_size=(1.0, 1.0),
-        )
-        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
-        with styled:
-            imgui.begin(f"##{self._name}", None, FIXED | clear)
-
-    def __exit__(self, *error: object) -> None:
-        imgui.end()
-
-
-def _edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
-    """A hairline along a side of the current window: its ends in shares of the size."""
-    at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
-    x0, y0, x1, y1 = line
-    low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)
-    high = ImVec2(at.x + x1 * size.x, at.y + y1 * size.y + (0 if x0 else thick))
-    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("border"))
 
 
 def _copy_last_answer(state: AppState) -> None:

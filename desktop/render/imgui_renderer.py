@@ -65,8 +65,8 @@ class ImguiRenderer:
         flags = imgui.BackendFlags_
         io, platform = imgui.get_io(), imgui.get_platform_io()
         io.backend_flags |= flags.renderer_has_textures | flags.renderer_has_vtx_offset
-        limits = vk.vkGetPhysicalDeviceProperties(self._device.physical).limits
-        side = min(int(limits.maxImageDimension2D), MAX_ATLAS_SIDE)
+        properties = vk.vkGetPhysicalDeviceProperties(self._device.physical)  # holds its limits
+        side = min(int(properties.limits.maxImageDimension2D), MAX_ATLAS_SIDE)
         platform.renderer_texture_max_width = platform.renderer_texture_max_height = side
 
     def register_image(

@@ -63,6 +63,7 @@ def fetch(session: Session) -> None:
     """The GGUF file: paused in the middle, gone on with, there as a model."""
     session.click(f"library.card.{GGUF}")
     session.shown(f"library.file.{FILE}")
+    session.shown("library.fit")
     session.picture("files")
     session.click("library.download")
     job = job_at(session, 0)
@@ -111,6 +112,8 @@ def delete(session: Session) -> None:
     session.keys("ctrl+shift+m")
     session.click("library.tab.local")
     session.click(f"library.local.{made}")
+    session.shown("library.fit")
+    session.picture("fit")
     session.click("library.remove.open")
     session.shown("library.remove.0")
     session.picture("delete")

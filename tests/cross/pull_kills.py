@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -137,8 +138,7 @@ def kill_once(hub: TestHub, home: Path, repo: str, chance: random.Random, tally:
 
 def verified(hub: TestHub, home: Path, repo: str, tally: Tally) -> None:
     for words in (("pull", repo), ("verify", f"hf:{repo}"), ("verify", f"hf:{repo}", "--online")):
-        code, said = ended(start(hub, home, *words))
-        tally.check(code == 0, f"models {' '.join(words)} ended with {code}: {said[-500:]}")
+        done(hub, home, tally, *words)
     look(hub, home, tally)
     tally.finished += 1
 
@@ -157,7 +157,8 @@ def refused(hub: TestHub, home: Path, tally: Tally) -> None:
 
 
 def collected(hub: TestHub, home: Path, tally: Tally) -> None:
-    """A killed pull, then `models gc`: nothing half is left."""
+    """A killed pull that waits in the queue loses nothing to `models gc`; of a cancelled one
+    nothing half is left."""
     for repo in (GGUF, CHECKPOINT):
         process = start(hub, home, "pull", repo)
         deadline = time.monotonic() + PATIENCE
@@ -165,12 +166,23 @@ def collected(hub: TestHub, home: Path, tally: Tally) -> None:
             time.sleep(0.01)
         os.killpg(process.pid, 9)
         ended(process)
-        tally.check(bool(list(home.rglob("*.incomplete"))), "a killed pull left nothing to remove")
-        code, said = ended(start(hub, home, "gc"))
-        tally.check(code == 0, f"models gc ended with {code}: {said[-500:]}")
-        left = [path for path in (home / "hf").rglob("*") if path.name.endswith(".incomplete")]
+        done(hub, home, tally, "gc")
+        tally.check(bool(list(home.rglob("*.incomplete"))), "models gc took what is to go on")
+        jobs = json.loads(done(hub, home, tally, "queue", "--json"))
+        waiting = ("waiting", "running", "paused")
+        to_come = [job["id"] for job in jobs if job["stages"][0]["state"] in waiting]
+        done(hub, home, tally, "queue", "cancel", *to_come)
+        done(hub, home, tally, "gc")
+        left = list(home.rglob("*.incomplete"))
         tally.check(not left, f"models gc left {left[:3]}")
         look(hub, home, tally)
+
+
+def done(hub: TestHub, home: Path, tally: Tally, *words: str) -> str:
+    """What a command says that must end well."""
+    code, said = ended(start(hub, home, *words))
+    tally.check(code == 0, f"models {' '.join(words)} ended with {code}: {said[-500:]}")
+    return said
 
 
 def run(times: int, seed: int) -> Tally:

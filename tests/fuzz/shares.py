@@ -16,6 +16,7 @@ WEIGHTS = {
     "preset": 4,
     "grammar": 4,
     "catalogue": 3,
+    "places": 4,
     "prompt": 6,
     "slice": 4,
     "cli": 5,

@@ -7,6 +7,7 @@ repository: such a cache was not made by huggingface_hub, and what it links to i
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
-from llm_lite.core.hub.local.places.huggingface import snapshots
+from llm_lite.core.hub.local.places.huggingface import repositories, snapshots
 from llm_lite.core.messages.library import LocalModel
 
+_BRANCH_BYTES = 1 << 16
+
 if TYPE_CHECKING:
-    from huggingface_hub import DeleteCacheStrategy
+    from huggingface_hub import DeleteCacheStrategy, HFCacheInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,12 @@ def _inside(repository: Path, model: LocalModel) -> Iterator[Path]:
 
 
 def _strategies(cache: Path, doomed: Iterator[_Doomed]) -> Iterator[DeleteCacheStrategy]:
-    from huggingface_hub import scan_cache_dir
-
-    info = scan_cache_dir(cache)
+    info = _scanned(cache)
+    repos = () if info is None else info.repos
     for one in doomed:
         _check_links(one)
-        repo = next((r for r in info.repos if r.repo_path.name == one.repository.name), None)
-        if repo is None:  # its index does not hold: it is deleted without one
+        repo = next((r for r in repos if r.repo_path.name == one.repository.name), None)
+        if info is None or repo is None:
             yield _by_hand(cache, one)
             continue
         alone = replace(info, repos=frozenset({repo}))
@@ -94,45 +96,66 @@ def _strategies(cache: Path, doomed: Iterator[_Doomed]) -> Iterator[DeleteCacheS
         yield alone.delete_files(*(file for file in files if file.file_path in entries))
 
 
+def _scanned(cache: Path) -> HFCacheInfo | None:
+    """None where a repository in it is damaged in a way that huggingface_hub does not expect."""
+    from huggingface_hub import scan_cache_dir
+
+    try:
+        return scan_cache_dir(cache) if all(map(_branches_are_plain, repositories(cache))) else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _branches_are_plain(repository: Path) -> bool:
+    """huggingface_hub reads the file of every branch whole, whatever it is."""
+    for folder, _, names in os.walk(repository / "refs"):
+        for name in names:
+            status = Path(folder, name).stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _BRANCH_BYTES:
+                return False
+    return True
+
+
 def _check_links(doomed: _Doomed) -> None:
     """FileError where a link leads out of the repository, or not to its blobs."""
-    root = doomed.repository.resolve()
+    root, blobs = doomed.repository.resolve(), doomed.repository / "blobs"
+    if blobs.is_symlink():
+        raise FileError(blobs, f"is a link to {blobs.readlink()}, expected the folder itself")
     for path in doomed.entries:
         if not path.parent.resolve().is_relative_to(root):
             raise FileError(path, f"lies in {path.parent.resolve()}, expected a folder in {root}")
-        if not path.is_symlink():
-            continue
-        blob = linked_to(path)
-        if blob.parent != doomed.repository / "blobs":
-            raise FileError(path, f"links to {blob}, expected a file in {doomed.repository}/blobs")
+        if path.is_symlink() and (blob := _linked_to(path)).parent != blobs:
+            raise FileError(path, f"links to {blob}, expected a file in {blobs}")
 
 
-def linked_to(path: Path) -> Path:
+def _linked_to(path: Path) -> Path:
     """The first that a link leads to, as huggingface_hub follows it."""
     return Path(os.path.normpath(path.parent / path.readlink()))
 
 
 def _by_hand(cache: Path, doomed: _Doomed) -> DeleteCacheStrategy:
     """Of a repository that huggingface_hub takes for corrupted: entries, and blobs that no other
-    entry links to."""
+    entry links to; of a whole one its documents too."""
     from huggingface_hub import DeleteCacheStrategy
 
-    others = {
-        linked_to(path)
-        for snapshot in snapshots(doomed.repository)
-        for path in snapshot.rglob("*")
-        if path.is_symlink() and path not in doomed.entries
-    }
-    blobs = {linked_to(path) for path in doomed.entries if path.is_symlink()}
-    free = {path for path in blobs if path not in others and path.is_file()}
-    sizes = sum(path.stat().st_size for path in free)
-    sizes += sum(path.lstat().st_size for path in doomed.entries if not path.is_symlink())
+    every = [path for snapshot in snapshots(doomed.repository) for path in _files(snapshot)]
+    gone = {*doomed.entries, *(every if doomed.whole else ())}
+    needed = {_linked_to(path) for path in every if path.is_symlink() and path not in gone}
+    linked = {_linked_to(path) for path in gone if path.is_symlink()}
+    blobs = {path for path in linked - needed if path.parent == doomed.repository / "blobs"}
+    sizes = {path: path.lstat().st_size for path in (*blobs, *gone) if path.is_file()}
+    links = sum(sizes.get(path, 0) for path in gone if path.is_symlink())
     return DeleteCacheStrategy(
-        expected_freed_size=sizes,
-        blobs=frozenset(free),
+        expected_freed_size=sum(sizes.values()) - links,
+        blobs=frozenset(path for path in blobs if path.is_file()),
         refs=frozenset(),
         repos=frozenset(),
         snapshots=frozenset(),
-        files=frozenset(doomed.entries),
+        files=frozenset(gone),
         cache_dir=cache,
     )
+
+
+def _files(snapshot: Path) -> list[Path]:
+    """Links and files, of no folder that is a link."""
+    return [path for path in snapshot.rglob("*") if path.is_symlink() or path.is_file()]

@@ -156,6 +156,14 @@ def _notes(chosen: Sequence[LocalModel], every: Sequence[LocalModel]) -> Iterabl
             yield f"the slice {model.name} is a view of {model.made_of}: it cannot be opened then"
 
 
+def _check_inside(model: LocalModel, places: Places) -> None:
+    """FileError where a link within our folder leads out of it: what lies there is none of ours."""
+    roots = [folder.resolve() for folder in places.of("llm-lite")]
+    parent = model.path.parent.resolve()
+    if not any(parent.is_relative_to(root) for root in roots):
+        raise FileError(model.path, f"cannot be removed: it lies in {parent}, not in our folder")
+
+
 def _remove(model: LocalModel, places: Places) -> int:
     if model.origin == "imported":
         for file in places.of("imported"):
@@ -163,6 +171,7 @@ def _remove(model: LocalModel, places: Places) -> int:
         return 0
     if not os.path.lexists(model.path):
         return 0
+    _check_inside(model, places)
     if model.form == "variant":
         return remove_folder(model.path, listed_files)
     if model.form != "gguf":

@@ -14,7 +14,7 @@ from llm_lite.core.messages import MODES
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
 
 GRACE = 10.0  # seconds in which a deletion can be undone after all else is done
-CANCELLED = "It was cancelled; Retry begins it again."
+CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what was fetched."
 
 
 @dataclass(frozen=True, slots=True)

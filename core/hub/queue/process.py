@@ -90,7 +90,10 @@ class StageProcess:
         """How it ended, for a process that said nothing of it."""
         code = self._child.wait()
         if code < 0:
-            return f"its process was killed by signal {-code}; Retry goes on from there"
+            return (
+                f"its process was killed by signal {-code}, as the system does where memory is "
+                "short; Retry goes on from there"
+            )
         return f"its process ended with code {code} and gave no reason"
 
     def _read(self) -> None:

@@ -26,6 +26,18 @@ class HubUnreachableError(HubError):
     """No answer, or one that ended before its end."""
 
 
+class HubOfflineError(HubError):
+    """A person does not want the network to be asked."""
+
+
+def unreachable(origin: str, error: Exception) -> str:
+    reason = str(error).strip() or type(error).__name__
+    return (
+        f"{origin} cannot be reached ({quote(shortened(reason, _LONGEST))}): look at the "
+        "connection, HF_ENDPOINT and the proxies"
+    )
+
+
 def refusal(
     status: int, code: str, message: str, *, endpoint: str, repo: str, file: str, signed: bool
 ) -> str:

@@ -58,7 +58,7 @@ def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     )
     commit = info.sha
     if not isinstance(commit, str) or _COMMIT.fullmatch(commit) is None:
-        raise HubError(f"{hub.endpoint} gives no commit of {repo}, expected 40 hexadecimal digits")
+        raise HubError(f"{hub.name} gives no commit of {repo}, expected 40 hexadecimal digits")
     files, left_out = _files(hub, repo, info)
     return Repository(repo, commit, files, left_out, info)
 
@@ -67,7 +67,7 @@ def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...]
     siblings = info.siblings or []
     if len(siblings) > MOST_FILES:
         raise HubError(
-            f"{repo} has {len(siblings):,} files at {hub.endpoint}, expected at most {MOST_FILES:,}"
+            f"{repo} has {len(siblings):,} files at {hub.name}, expected at most {MOST_FILES:,}"
         )
     usable, left_out = [], []
     for one in siblings:

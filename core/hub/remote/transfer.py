@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20  # bytes read at once
 _FIRST_WAIT, _LONGEST_PAUSE = 1.0, 8.0  # seconds before a further try
 _TRIES = 5  # without a byte more
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_SPACE = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "this user may not use more of the disk",
+    errno.EFBIG: "files may not be as large here",
+}
 # A file over this is served in parts by another protocol only.
 MOST_BYTES = 50_000_000_000
 
@@ -91,11 +95,12 @@ def fetch(source: Source, blob: Path, meter: Meter, stop: Stop) -> None:
 
 
 def _unwritable(source: Source, partial: Path, error: OSError) -> FileError:
-    if error.errno in _NO_SPACE:
+    words = _NO_SPACE.get(error.errno or 0)
+    if words is not None:
         size = partial.stat().st_size if partial.exists() else 0
         return FileError(
             partial.parent,
-            f"the disk is full: {size / 1e6:,.1f} of {source.file.size / 1e6:,.1f} MB of "
+            f"{words}: {size / 1e6:,.1f} of {source.file.size / 1e6:,.1f} MB of "
             f"{source.name} are kept, and the next pull goes on from there",
         )
     return FileError(partial.parent, f"{source.name} cannot be written: {reason(error)}")

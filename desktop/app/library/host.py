@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -180,20 +180,24 @@ class LibraryHost:
         library, options = state.library, state.options
 
         def work() -> Iterable[Action]:
-            told = {one: self._fit(one, library, options) for one in wanted}
+            told = self._fits(wanted, library, options)
             self._asked.difference_update(wanted)
             yield TellFits(told)
 
         self._disk.put(work, _say)
 
-    def _fit(self, one: FitQuestion, library: LibraryState, options: EngineOptions) -> FitAnswer:
-        subject = library.model(one.name) if one.name else library.hub_model(one.repo)
+    def _fits(
+        self, wanted: list[FitQuestion], library: LibraryState, options: EngineOptions
+    ) -> Mapping[FitQuestion, FitAnswer]:
+        """All of one model, which is what the page shows."""
+        first = wanted[0]
+        subject = library.model(first.name) if first.name else library.hub_model(first.repo)
         if subject is None:
-            return FitAnswer(None, tr("It is not listed any more."))
+            return dict.fromkeys(wanted, FitAnswer(None, tr("It is not listed any more.")))
         try:
-            return FitAnswer(self._services.fit(one, subject, options))
+            return self._services.fits(wanted, subject, options)
         except LlmLiteError as error:
-            return FitAnswer(None, str(error))
+            return dict.fromkeys(wanted, FitAnswer(None, fit_line(str(error))))
 
     def _verify(self, name: str, state: AppState) -> None:
         model = state.library.model(name)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import EngineOptions
-from llm_lite.core.messages.library import CuratedModel, Fit, HubModel, LocalModel, QueueState
+from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel, SliceModel
 from llm_lite.desktop.actions.library.hosted import JobAction
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch, Weighed
+from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion, HubSearch, Weighed
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo
@@ -41,9 +41,12 @@ class ModelServices(Protocol):
 
     def read(self, repo: str) -> HubModel: ...
 
-    def fit(
-        self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
-    ) -> Fit: ...
+    def fits(
+        self,
+        questions: Sequence[FitQuestion],
+        subject: LocalModel | HubModel,
+        options: EngineOptions,
+    ) -> Mapping[FitQuestion, FitAnswer]: ...
 
     def verify(self, model: LocalModel, stop: Stop) -> str: ...
 
@@ -107,14 +110,17 @@ class CoreServices:
 
         return show(repo)
 
-    def fit(
-        self, question: FitQuestion, subject: LocalModel | HubModel, options: EngineOptions
-    ) -> Fit:
-        from llm_lite.desktop.app.library.fitting import fit_of_path
+    def fits(
+        self,
+        questions: Sequence[FitQuestion],
+        subject: LocalModel | HubModel,
+        options: EngineOptions,
+    ) -> Mapping[FitQuestion, FitAnswer]:
+        from llm_lite.desktop.app.library.fitting import fits_of_files, fits_of_path
 
         if isinstance(subject, LocalModel):
-            return fit_of_path(subject.path, question, options, self._device())
-        raise RequestError(tr("How much it takes is known once it is here."))
+            return fits_of_path(subject.path, questions, options, self._device())
+        return fits_of_files(subject, questions, options, self._device())
 
     def verify(self, model: LocalModel, stop: Stop) -> str:
         from llm_lite.desktop.app.library.verifying import verified
@@ -155,5 +161,5 @@ class CoreServices:
 
     def _do(self, edit: Edit) -> None:
         if self._queue is None:
-            raise RequestError("the queue of models has not begun")
+            raise RequestError(tr("The queue of models has not begun."))
         self._queue.do(edit)

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.defects import defect_of
 
 Job = Callable[[], Iterable[Action]]
@@ -47,7 +48,7 @@ class Worker:
             except LlmLiteError as error:
                 found = list(failed(str(error)))
             except Exception as error:
-                name = type(error).__name__
-                found = [*failed(f"A defect of the program: {name}"), defect_of(self._name, error)]
+                words = tr("A defect of the program: {name}").format(name=type(error).__name__)
+                found = [*failed(words), defect_of(self._name, error)]
             self._told.extend(found)
             self._heard()

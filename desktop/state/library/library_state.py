@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from llm_lite.core.messages import Mode
+from llm_lite.core.hub.fit.recommend import recommend, recommend_mode
+from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.messages.library import (
     CuratedModel,
     Fit,
@@ -48,10 +49,12 @@ class FitQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FitAnswer:
-    """`fit` is None where it cannot be said; then there is a sentence."""
+    """`fit` is None where it cannot be said; then there is a sentence. `rough`: by the size of a
+    file alone."""
 
     fit: Fit | None
     problem: str = ""
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
     if state.tab == "local":
         model = state.model(state.chosen)
         if model is not None and not model.problem and model.runnable:
-            wanted.append(fit_of_local(state, model.name))
+            first = fit_of_local(state, model.name)
+            wanted += dict.fromkeys([first, *(replace(first, mode=mode) for mode in MODES)])
     elif state.tab == "find":
         found = state.hub_model(state.repo)
         for file in found.files if found is not None and found.runnable else ():
@@ -165,16 +169,26 @@ def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
 
 
 def recommended(state: LibraryState, model: HubModel) -> HubFile | None:
-    """The largest file that fits as it is stored: fewer bits would lose more, and need not."""
-    fitting = [
-        file
-        for file in model.files
-        if not file.problem
-        and (told := state.fits.get(fit_of_file(state, model.repo, file))) is not None
-        and told.fit is not None
-        and told.fit.fits
-    ]
-    return max(fitting, key=lambda file: (file.size, file.name), default=None)
+    """The file to take here, as far as the fits are known."""
+    known: list[tuple[HubFile, Fit]] = []
+    for file in model.files:
+        told = state.fits.get(fit_of_file(state, model.repo, file))
+        if not file.problem and told is not None and told.fit is not None:
+            known.append((file, told.fit))
+    best = recommend([fit for _, fit in known], [float(file.size) for file, _ in known])
+    return None if best is None else known[best][0]
+
+
+def modes_of(state: LibraryState, name: str) -> tuple[dict[Mode, Fit], Mode | None]:
+    """Of a model here: its fits in the modes that are known, and the mode to take here, once all
+    of them are."""
+    question = fit_of_local(state, name)
+    told = {mode: state.fits.get(replace(question, mode=mode)) for mode in MODES}
+    fits = {mode: one.fit for mode, one in told.items() if one is not None and one.fit is not None}
+    if None in told.values():
+        return fits, None
+    best = recommend_mode(list(fits.values()))
+    return fits, None if best is None else list(fits)[best]
 
 
 def variants_of(state: LibraryState, name: str) -> tuple[LocalModel, ...]:

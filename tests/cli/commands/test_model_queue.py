@@ -101,10 +101,7 @@ def test_an_interrupted_pull_is_paused_and_goes_on(hub, person, capsys):
     words = [sys.executable, "-m", "llm_lite", "models", "pull", "owner/tiny", "--quantize", "int8"]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     file = QueueFile(queue_folder())
-    begin = time.monotonic()
-    while not any(job.is_runnable for job in file.load()):
-        assert time.monotonic() - begin < PATIENCE
-        time.sleep(0.05)
+    until(lambda: any(job.is_runnable for job in file.load()))
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130 and "paused: the same command goes on with it" in err
@@ -112,6 +109,31 @@ def test_an_interrupted_pull_is_paused_and_goes_on(hub, person, capsys):
     hub.faults.clear()
     assert models(capsys, "pull", "owner/tiny", "--quantize", "int8")[0] == 0
     assert len(file.load()) == 1
+
+
+def test_an_interrupt_leaves_the_job_to_the_program_that_works(hub, person, capsys):
+    hub.faults.append(Fault("", rate=20_000))
+    command = [sys.executable, "-m", "llm_lite", "models"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    add(commands.fetch("owner/tiny"))
+    works = subprocess.Popen([*command, "queue", "run"], **pipes)
+    file = QueueFile(queue_folder())
+    until(lambda: file.load()[0].row.stages[0].state == "running")
+    looks = subprocess.Popen([*command, "pull", "owner/tiny"], **pipes)
+    until(lambda: "downloading" in looks.stderr.readline())
+    looks.send_signal(signal.SIGINT)
+    _, err = looks.communicate(timeout=PATIENCE)
+    assert looks.returncode == 130 and "another llm-lite goes on with it" in err
+    hub.faults.clear()
+    out, _ = works.communicate(timeout=PATIENCE)
+    assert works.returncode == 0 and "download: done" in out
+
+
+def until(holds):
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < PATIENCE
+        time.sleep(0.05)
 
 
 def test_the_queue_takes_commands_by_the_beginning_of_an_id(person, capsys):

@@ -124,7 +124,7 @@ def sentence(stage, task, report):
 
 
 def test_a_source_that_is_gone_is_named(task, report):
-    os.unlink(task["path"])
+    Path(task["path"]).unlink()
     assert "tiny.gguf: no such file" in sentence(making.convert, task, report)
 
 

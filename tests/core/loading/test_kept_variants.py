@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
 )
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
+from tests.make_huggingface import write_tiny_llama as write_checkpoint
 from tests.runners import exact
 
 
@@ -72,6 +73,26 @@ def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tm
     again = opened(tiny_llama, tmp_path / "kept")
     assert {mode: str(path) for mode, path in again.kept.items()} == {"int4": kept.path}
     assert (logits(again, "int4") == logits(opened(tiny_llama), "int4")).all()
+
+
+def test_those_of_earlier_versions_are_found_in_their_folder(client, tiny_llama, tmp_path):
+    kept = Path(keep(client, tiny_llama).path)
+    (tmp_path / "variants").mkdir()
+    older = kept.rename(tmp_path / "variants" / kept.name)
+    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {"int4": older}
+    newer = Path(keep(client, tiny_llama).path)
+    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {"int4": newer}
+
+
+def test_a_checkpoint_in_the_hub_cache_has_its_repositorys_name(tmp_path):
+    snapshots = tmp_path / "models--owner--Tiny-Llama" / "snapshots"
+    source = write_checkpoint(snapshots / ("a" * 40))
+    file = opened(source)
+    assert place_of(tmp_path, file, "int8").name.startswith("Tiny-Llama-")
+    assert file.file.metadata["general.name"] == "Tiny-Llama"
+    source.rename(snapshots / ("b" * 40))  # another commit, the same weights
+    again = opened(snapshots / ("b" * 40))
+    assert place_of(tmp_path, again, "int8") == place_of(tmp_path, file, "int8")
 
 
 def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_path):

@@ -65,6 +65,9 @@ QUIET = {
     "views/tools/panel.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
+    "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
+    "views/library/finding.py": (r"Apache 2\.0|Llama 3\.2|CC BY 4\.0|Gemma", "names of licences"),
+    "views/library/words.py": ("Hugging Face|LM Studio|Ollama|Safetensors", "names"),
     "widgets/fonts.py": (r"[A-Za-z-]+\.(otf|ttf)", "files"),
     "widgets/markup/worker.py": (".*", "a process apart, whose errors draw the text as it is"),
 }  # fmt: skip

@@ -115,7 +115,7 @@ def test_a_model_is_opened_and_the_conversation_is_there(library):
     one.program.start(engine)
     one.driver.click(f"library.local.{QWEN}-int4")
     one.driver.click("library.open")
-    assert one.done[-2:] == [OpenModel(path_of(f"{QWEN}-int4")), ShowLibrary(False)]
+    assert one.done[-1] == OpenModel(path_of(f"{QWEN}-int4"))
     one.driver.frames(3)
     assert sent(engine, LoadModel)[0].source == path_of(f"{QWEN}-int4")
     assert one.driver.shows("chat.model")
@@ -255,7 +255,10 @@ def test_the_fit_is_told_for_the_mode_and_the_context_that_are_chosen(library):
     assert one.driver.shows("library.fit")
     one.driver.click("library.fit.mode.int4")
     assert one.done[-1] == SetFitOptions("int4", 4096)
-    one.driver.wait("the fit", lambda s: any(q.mode == "int4" for q in s.library.fits))
+    one.driver.click("library.fit.context")
+    one.driver.click("library.fit.context.8192")
+    assert one.done[-1] == SetFitOptions("int4", 8192)
+    one.driver.wait("the fit", lambda s: any(q.context == 8192 for q in s.library.fits))
 
 
 def found(library, **more):
@@ -345,7 +348,7 @@ def test_each_job_has_the_buttons_of_its_state(library):
 def test_what_a_job_has_made_is_opened_from_its_row(library):
     one = library("queue")
     one.driver.click("library.job.dddd.open")
-    assert one.done == [OpenModel(path_of(f"{QWEN}-int4")), ShowLibrary(False)]
+    assert one.done == [OpenModel(path_of(f"{QWEN}-int4"))] and not one.state.library.shown
 
 
 def test_keys_go_through_the_rows(library):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from llm_lite.core.messages import MODES
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.library.changing import TellVerified
@@ -30,6 +31,7 @@ from llm_lite.desktop.state.library.library_state import (
     HubSearch,
     LibraryState,
     fit_of_file,
+    modes_of,
     recommended,
     removal_choices,
     wanted_fits,
@@ -110,12 +112,15 @@ def test_what_keeps_a_repository_from_being_read_is_told_where_it_is_shown():
 
 def test_fits_are_wanted_of_what_is_shown_and_only_once():
     state = did(listed(), ChooseLocal(LOCAL[1].name))
-    (question,) = wanted_fits(state.library)
-    assert question == FitQuestion(LOCAL[1].name, "", "", "as-stored", 4096)
-    state = did(state, TellFits({question: FitAnswer(None, "unknown")}))
+    questions = wanted_fits(state.library)
+    assert questions[0] == FitQuestion(LOCAL[1].name, "", "", "as-stored", 4096)
+    assert [question.mode for question in questions] == list(MODES)
+    state = did(state, TellFits(dict.fromkeys(questions, FitAnswer(None, "unknown"))))
     assert wanted_fits(state.library) == ()
+    assert wanted_fits(did(state, SetFitOptions("int4", 4096)).library) == ()
     state = did(state, SetFitOptions("int4", 8192))
-    assert [q.mode for q in wanted_fits(state.library)] == ["int4"]
+    assert {q.context for q in wanted_fits(state.library)} == {8192}
+    assert wanted_fits(state.library)[0].mode == "int4"
     assert wanted_fits(did(state, ShowLibrary(False)).library) == ()
 
 
@@ -142,6 +147,19 @@ def test_the_largest_file_that_fits_is_recommended():
     assert best.format == "Q8_0" and others
     for file in others:
         assert not state.library.fits[fit_of_file(state.library, model.repo, file)].fit.fits
+
+
+def test_the_mode_to_take_is_told_once_all_are_known():
+    state = did(listed(), ChooseLocal(LOCAL[1].name))
+    told = {
+        q: FitAnswer(fit_of(LOCAL[1].size, LOCAL[1].parameters, q))
+        for q in wanted_fits(state.library)
+    }
+    some = dict(list(told.items())[:3])
+    assert modes_of(did(state, TellFits(some)).library, LOCAL[1].name)[1] is None
+    fits, best = modes_of(did(state, TellFits(told)).library, LOCAL[1].name)
+    assert set(fits) == set(MODES) and best == "int8"  # fp16 and what is stored do not fit
+    assert not fits["fp16"].fits and not fits["as-stored"].fits and fits["int4"].fits
 
 
 def test_what_can_be_deleted_together():

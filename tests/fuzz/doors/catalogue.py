@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ _SOURCES = (
 def use(case: Case) -> None:
     rng, folder = case.rng, case.folder
     plant(folder, rng)
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # headers of models are kept there
     sys.path.insert(0, str(folder / "packages"))
     importlib.invalidate_caches()
     try:

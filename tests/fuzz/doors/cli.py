@@ -258,6 +258,8 @@ def use(case: Case) -> Result:
         special_file(folder / "special", rng)
     os.chdir(folder)
     os.environ["HOME"] = str(folder)  # what ~ is, stays its own
+    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
+        os.environ[f"XDG_{kind}_HOME"] = str(case.folder / "user" / kind.lower())
     before = sorted(case.folder.rglob("*"))
     argv = words_of(case)
     (case.folder / "argv.json").write_text(json.dumps(argv))

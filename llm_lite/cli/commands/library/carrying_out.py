@@ -12,7 +12,7 @@ from llm_lite.core.hub.local.places.ours import models_folder
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Jobs, QueuedJob
 from llm_lite.core.hub.queue.queue import ModelQueue
-from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
+from llm_lite.core.hub.queue.queue_file import QueueFile, is_worked, queue_folder
 from llm_lite.core.messages.library import ModelJob, QueueState
 
 _TICK = 0.2  # seconds in which Ctrl-C is noticed
@@ -21,7 +21,8 @@ _TICK = 0.2  # seconds in which Ctrl-C is noticed
 def carried_out(addition: commands.Addition) -> QueuedJob:
     """Add a job and stay until it has ended. RequestError where it fails.
 
-    Ctrl-C pauses it: the same command, or the window, goes on with it.
+    Ctrl-C pauses it, unless another program carries it out: the same command, or the window, goes
+    on with it.
     """
     file = QueueFile(queue_folder())
     job_id = addition.id_in(file.edit(addition))
@@ -43,8 +44,11 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
             line.show(job, waits=not state.works and stage.state == "waiting")
     except KeyboardInterrupt:
         line.end()
-        follower.queue.do(commands.pause(job_id))
-        say("paused: the same command goes on with it, or the window")
+        if follower.works:
+            follower.queue.do(commands.pause(job_id))
+            say("paused: the same command goes on with it, or the window")
+        else:
+            say("another llm-lite goes on with it")
         raise
     finally:
         follower.queue.close()
@@ -75,6 +79,11 @@ class _Follower:
         self.queue = ModelQueue(queue_folder(), models_folder(), self._states.put, only=only)
         self._state: QueueState | None = None
         self._problem = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether no other program carries the queue out."""
+        return self._state is None or self._state.works or not is_worked(queue_folder())
 
     def state(self) -> QueueState:
         """The newest, after a moment; what is wrong with the queue itself is told once."""

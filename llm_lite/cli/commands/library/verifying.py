@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 
 from llm_lite.cli.commands import verify as whole_model
 from llm_lite.cli.commands.slicing import Percent
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.local.finding import by_name, on_a_hub
+from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local.machine import local_models
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.messages.library import LocalModel
@@ -46,11 +45,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _model(text: str) -> LocalModel | None:
     """None for a path that is none of the models of this machine."""
-    models = local_models()
-    if text.startswith("hf:"):
-        return on_a_hub(text.removeprefix("hf:"), models)
-    path = Path(text)
-    if "/" in text or "\\" in text or path.suffix:
-        there = path.expanduser().absolute()
-        return next((model for model in models if model.path == there), None)
-    return by_name(text, models)
+    path = catalog.resolve(text).absolute()
+    return next((model for model in local_models() if model.path == path), None)

@@ -146,7 +146,7 @@ def test_pause_ends_the_process_and_resume_begins_another(watch):
     until_started(one.folder, 2)
     one.until_stages("running")
     one.do(commands.cancel("j"))
-    assert "cancelled" in one.until_stages("failed").jobs[0].message
+    assert "Cancelled" in one.until_stages("failed").jobs[0].message
     one.do(commands.remove("j"))
     one.until(lambda state: state.jobs == ())
 
