@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    fitting,
     forking,
     history,
     inspecting,
@@ -23,6 +24,7 @@ from llm_lite.desktop.actions.composing import attaching, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
+from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
@@ -51,6 +53,7 @@ Action = (
     | ProgramAction
     | InsideAction
     | ForkAction
+    | FitAction
     | ShowingAction
     | ChangingAction
     | LayoutAction
@@ -94,6 +97,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **program.HANDLERS,
     **inspecting.HANDLERS,
     **forking.HANDLERS,
+    **fitting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
     **showing.HANDLERS,

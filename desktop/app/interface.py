@@ -34,7 +34,7 @@ from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.library import page
 from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.program import memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
@@ -128,6 +128,7 @@ class Interface:
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
+            actions += self._guard.draw("memory question", memory_question.draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)

@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     LensResult,
     Level,
+    LoadNeedsMemory,
     ModelInfo,
     Overflow,
     Role,
@@ -290,6 +291,7 @@ class AppState:
     model: ModelInfo | None = None
     executor: ExecutorInfo | None = None
     load: Load | None = None
+    memory_question: LoadNeedsMemory | None = None  # before what does not fit is loaded
     load_seconds: float = 0.0
     context_used: int = 0  # tokens in the cache
     last_stats: GenerationStats | None = None

@@ -11,6 +11,7 @@ from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
+from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
@@ -235,13 +236,13 @@ def _tell_fits(action: TellFits, state: AppState, now: float) -> Result:
 
 
 def leaving(action: object, state: AppState) -> AppState:
-    """A conversation or layout that a person goes to is shown instead of the page."""
+    """A model, conversation or layout that a person goes to is shown instead of the page."""
     if state.library.shown and isinstance(action, _ELSEWHERE):
         return with_library(state, shown=False)
     return state
 
 
-_ELSEWHERE = (NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
+_ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLibrary: _show,
     ListModels: _list,

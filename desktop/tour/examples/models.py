@@ -128,7 +128,7 @@ def _hub(repo: str, architecture: str, parameters: float, context: int, download
 
 FOUND = (
     _hub(
-        "Qwen/Qwen3-4B-GGUF", "qwen3", 4.02e9, 40_960, 218_402,
+        "Qwen/Qwen3-4B-GGUF", "qwen3", 4.02e9, 40_960, 2_218_402,
         [
             _file("Qwen3-4B-Q4_K_M.gguf", "Q4_K_M", 2382),
             _file("Qwen3-4B-Q5_K_M.gguf", "Q5_K_M", 2756),
@@ -149,17 +149,17 @@ FOUND = (
         ],
     ),
     _hub(
+        "Qwen/Qwen3-VL-4B-Instruct", "qwen3_vl", 4.44e9, 262_144, 702_114, [],
+        task="image-text-to-text", runnable=False,
+        problem="this build does not know the architecture qwen3_vl",
+    ),
+    _hub(
         "unsloth/Qwen3-4B-Instruct-2507-GGUF", "qwen3", 4.02e9, 262_144, 91_733,
         [_file("Qwen3-4B-Instruct-2507-Q4_K_M.gguf", "Q4_K_M", 2382)],
     ),
     _hub(
         "google/gemma-3-4b-it-qat-q4_0-gguf", "gemma3", 3.88e9, 131_072, 60_215,
         [_file("gemma-3-4b-it-q4_0.gguf", "Q4_0", 3002)], licence="gemma", gated=True,
-    ),
-    _hub(
-        "Qwen/Qwen3-VL-4B-Instruct", "qwen3_vl", 4.44e9, 262_144, 702_114, [],
-        task="image-text-to-text", runnable=False,
-        problem="this build does not know the architecture qwen3_vl",
     ),
     _hub(
         "a-person-with-a-long-name/A-model-whose-name-is-so-long-that-no-card-has-room-for-all-of-it-GGUF",
@@ -214,8 +214,9 @@ def fit_of(stored: int, parameters: int, question: FitQuestion) -> Fit:
         MemoryPart("maps", 64 * MIB, 0),
         MemoryPart("program", PROGRAM, 0),
     )
-    fits = sum(part.host for part in parts) <= FREE
-    instead = "" if fits else "int4 with a context of 4,096 tokens would take 3.1 GiB"
+    taken = sum(part.host for part in parts)
+    smaller = taken - weights + round(parameters * BITS["int8"] / 8)
+    instead = "" if taken <= FREE else f"mode int8 ({smaller / GIB:.1f} GiB) fits"
     return Fit(mode, question.context, "cpu", parts, FREE, None, 40e9 / (weights + cache), instead)
 
 

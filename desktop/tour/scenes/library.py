@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from llm_lite.desktop.actions.library.showing import (
     ChooseLocal,
@@ -15,7 +16,7 @@ from llm_lite.desktop.actions.library.showing import (
 from llm_lite.desktop.app.library.host import LibraryHost
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.examples.models import FOUND, FREE, ExampleServices
+from llm_lite.desktop.tour.examples.models import FOUND, FREE, LOCAL, ExampleServices
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]
@@ -26,7 +27,10 @@ SOURCE, BROKEN = "qwen3-4b-instruct", "granite-3.3-2b-instruct"
 def look_at_library(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
     """From the rail to the page, through its tabs, and back to the conversation."""
     program, kept = driver.program, driver.state
-    program.library = host = LibraryHost(ExampleServices(), lambda: None)
+    model = kept.model
+    used = LOCAL[0] if model is None else replace(LOCAL[0], path=Path(model.path))
+    services = ExampleServices((used, *LOCAL[1:]))
+    program.library = host = LibraryHost(services, lambda: None)
     host.begin()
     driver.click("rail.library")
     driver.wait(
@@ -84,6 +88,8 @@ def _look_for_more(driver: InputDriver, picture: Picture, name: str, after: str)
     picture(f"{name}-found{after}")
     program.do(SetFitOptions("fp16", 32_768))
     _fits(driver)
+    driver.point("library.fit")
+    driver.wheel(-20)
     driver.leave()
     picture(f"{name}-fit{after}")
     program.do(SetFitOptions("as-stored", 4096))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.hub.fit.recommend import HEADROOM
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.messages.library import Fit, LocalModel, MemoryPart
 from llm_lite.desktop.actions.act import Action
@@ -17,7 +18,7 @@ from llm_lite.desktop.state.units import rate, sentence, size
 from llm_lite.desktop.widgets.controls import chooser, picker
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import meter, text, tip, wrapped
 
 PARTS: dict[str, tuple[str, str]] = {
     "weights": (mark("Weights"), mark("The numbers that were learnt, in the chosen mode.")),
@@ -42,6 +43,7 @@ ROUGH = mark(
     "Estimated by the size of the file, before anything is fetched: the cache may be half or twice "
     "as large."
 )
+INSTEAD = ((" would fit", mark("{what} would fit")), (" fits", mark("{what} fits")))
 NOBODY_KNOWS: Mapping[Mode, Fit] = {}
 HEIGHT = 4.0  # of a bar, in spacing units
 
@@ -98,47 +100,58 @@ def draw_answer(ui: Ui, answer: FitAnswer | None) -> None:
 
 
 def draw_fit(ui: Ui, fit: Fit) -> None:
-    bars = _bars(fit)
-    scale = max(max(sum(n for _, n in parts), free or 0) for _, parts, free in bars) or 1
-    for label, parts, free in bars:
-        if len(bars) > 1:
+    for label, parts, free in _bars(fit):
+        taken = sum(count for _, count in parts)
+        if label:
             text(ui, label, "muted", "small")
-        _draw_bar(ui, parts, free, scale)
-    for label, parts, free in bars:
-        _draw_verdict(ui, label if len(bars) > 1 else "", sum(n for _, n in parts), free)
+        _draw_parts(ui, parts, taken, free)
+        _draw_share(ui, taken, free)
+        _draw_verdict(ui, taken, free)
     if fit.instead:
-        wrapped(ui, sentence(said(fit.instead)), "text")
+        wrapped(ui, sentence(said_instead(fit.instead)), "text")
     _draw_speed(ui, fit)
     _draw_legend(ui, fit.parts)
     ui.mark("library.fit")
 
 
+def said_instead(words: str) -> str:
+    """What core says would fit, one thing or two, in the language in use."""
+    for end, whole in INSTEAD:
+        if words.endswith(end):
+            what = [said(part) for part in words.removesuffix(end).split(" or ")]
+            joined = what[0]
+            for other in what[1:]:
+                joined = tr("{one} or {other}").format(one=joined, other=other)
+            return tr(whole).format(what=joined)
+    return said(words)
+
+
 def _bars(fit: Fit) -> list[tuple[str, list[tuple[str, int]], int | None]]:
     """(label, parts in bytes, free bytes): one for the system's memory, one for the device's."""
     host = [(part.name, part.host) for part in fit.parts]
-    found = [(tr("Memory"), host, fit.host_free)]
     device = [(part.name, part.device) for part in fit.parts]
-    if any(count for _, count in device):
+    both = any(count for _, count in device)
+    found = [(tr("Memory") if both else "", host, fit.host_free)]
+    if both:
         found.append((tr("Memory of the device"), device, fit.device_free))
     return [(label, [(n, c) for n, c in parts if c > 0], free) for label, parts, free in found]
 
 
-def _draw_bar(ui: Ui, parts: Sequence[tuple[str, int]], free: int | None, scale: int) -> None:
+def _draw_parts(ui: Ui, parts: Sequence[tuple[str, int]], taken: int, free: int | None) -> None:
+    """What it takes, over the whole width; a line where memory ends, if it ends before."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    width, height, radius = imgui.get_content_region_avail().x, ui.u(HEIGHT), ui.u(1)
-    room = width if free is None else width * min(free, scale) / scale
-    draw.add_rect_filled(at, ImVec2(at.x + room, at.y + height), ui.color("pressed"), radius)
+    width, height = imgui.get_content_region_avail().x, ui.u(HEIGHT)
     x = at.x
     for name, count in parts:
-        end = x + width * count / scale
-        draw.add_rect_filled(
-            ImVec2(x, at.y), ImVec2(max(end - ui.u(0.25), x + 1), at.y + height), _color(ui, name)
-        )
+        end = x + width * count / max(taken, 1)
+        edge = max(end - ui.u(0.25), x + 1)
+        draw.add_rect_filled(ImVec2(x, at.y), ImVec2(edge, at.y + height), _color(ui, name))
         x = end
-    if free is not None and free < scale:  # where memory ends
-        line = ImVec2(at.x + room - ui.u(0.25), at.y - ui.u(1))
-        end_of = ImVec2(at.x + room + ui.u(0.25), at.y + height + ui.u(1))
-        draw.add_rect_filled(line, end_of, ui.color("error"))
+    if free is not None and free < taken:
+        middle = at.x + width * free / taken
+        low = ImVec2(middle - ui.u(0.25), at.y - ui.u(1))
+        high = ImVec2(middle + ui.u(0.25), at.y + height + ui.u(1))
+        draw.add_rect_filled(low, high, ui.color("error"))
     imgui.dummy(ImVec2(width, height))
     words = [f"{tr(PARTS[name][0])}: {size(count)}" for name, count in parts]
     if free is not None:
@@ -146,18 +159,27 @@ def _draw_bar(ui: Ui, parts: Sequence[tuple[str, int]], free: int | None, scale:
     tip(ui, "\n".join(words))
 
 
-def _draw_verdict(ui: Ui, label: str, taken: int, free: int | None) -> None:
-    prefix = f"{label}: " if label else ""
+def _draw_share(ui: Ui, taken: int, free: int | None) -> None:
+    """How much that is of what is free."""
+    if free is None:
+        return
+    share = taken / max(free, 1)
+    color = "error" if share > 1 else "warning" if share > HEADROOM else "good"
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(0.75))
+    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.25), color)
+
+
+def _draw_verdict(ui: Ui, taken: int, free: int | None) -> None:
     if free is None:
         words = tr("It takes {taken}. How much is free, the system does not tell.")
-        wrapped(ui, prefix + words.format(taken=size(taken)), "muted", "small")
+        wrapped(ui, words.format(taken=size(taken)))
         return
     fits = taken <= free
     good = tr("It fits: {taken} of {free} that are free.")
     bad = tr("It does not fit: it takes {taken}, and {free} are free.")
     words = (good if fits else bad).format(taken=size(taken), free=size(free))
     icon = ICON_CHECK if fits else ICON_WARNING
-    wrapped(ui, f"{icon}  {prefix}{words}", "good" if fits else "error", "small")
+    wrapped(ui, f"{icon}  {words}", "good" if fits else "error")
 
 
 def _draw_speed(ui: Ui, fit: Fit) -> None:

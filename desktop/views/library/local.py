@@ -282,7 +282,7 @@ def _draw_row(
     cut = _draw_cells(ui, row, columns, (at.x, at.y), height, used)
     tip(ui, model.problem or (model.name if cut else ""))
     if twice and can_open(state, model):
-        return [ChooseLocal(model.name), OpenModel(str(model.path)), ShowLibrary(False)]
+        return [ChooseLocal(model.name), OpenModel(str(model.path))]
     return [ChooseLocal(model.name)] if clicked and not chosen else []
 
 

@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import RevealModel, SliceModel, VerifyModel
-from llm_lite.desktop.actions.library.showing import ChooseLocal, ShowLibrary
+from llm_lite.desktop.actions.library.showing import ChooseLocal
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.incoming import shown_path
@@ -98,7 +98,7 @@ def _draw_buttons(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     whole = not model.problem and model.runnable
     label = tr("In use") if used else tr("Open")
     if primary_button(ui, "library.open", label, enabled=whole and not used and not state.load):
-        actions += [OpenModel(str(model.path)), ShowLibrary(False)]
+        actions.append(OpenModel(str(model.path)))
     if whole and model.form in ("gguf", "huggingface", "slice"):
         actions += quantizing.draw_local(state, ui, model)
     if whole and can_slice(model):

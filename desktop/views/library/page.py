@@ -64,7 +64,7 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line(ui.right(2 * side + ui.u(1)))
     imgui.set_cursor_pos_y(top)
     hint = tr("Look again for models on this machine")
-    if icon_button(ui, "library.refresh", ICON_REGENERATE, hint, side=side):
+    if icon_button(ui, "library.refresh", ICON_REGENERATE, hint, side=side, active=library.listing):
         actions.append(ListModels())
     imgui.same_line(0, ui.u(1))
     imgui.set_cursor_pos_y(top)

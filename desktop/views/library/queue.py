@@ -18,7 +18,6 @@ from llm_lite.desktop.actions.library.changing import (
     RetryJob,
     UndoRemoval,
 )
-from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -179,7 +178,7 @@ def _buttons(state: AppState, job: ModelJob) -> list[JobButton]:
         model = state.library.model(job.result)
         if model is None or state.load is not None:
             return [dismiss]
-        done = (OpenModel(str(model.path)), ShowLibrary(False))
+        done = (OpenModel(str(model.path)),)
         return [JobButton("open", tr("Open"), "", done), dismiss]
     again = JobButton("retry", tr("Try again"), ICON_REGENERATE, (RetryJob(job.id),))
     if stage.state == "failed":

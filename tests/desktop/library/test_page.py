@@ -115,7 +115,7 @@ def test_a_model_is_opened_and_the_conversation_is_there(library):
     one.program.start(engine)
     one.driver.click(f"library.local.{QWEN}-int4")
     one.driver.click("library.open")
-    assert one.done[-2:] == [OpenModel(path_of(f"{QWEN}-int4")), ShowLibrary(False)]
+    assert one.done[-1] == OpenModel(path_of(f"{QWEN}-int4"))
     one.driver.frames(3)
     assert sent(engine, LoadModel)[0].source == path_of(f"{QWEN}-int4")
     assert one.driver.shows("chat.model")
@@ -348,7 +348,7 @@ def test_each_job_has_the_buttons_of_its_state(library):
 def test_what_a_job_has_made_is_opened_from_its_row(library):
     one = library("queue")
     one.driver.click("library.job.dddd.open")
-    assert one.done == [OpenModel(path_of(f"{QWEN}-int4")), ShowLibrary(False)]
+    assert one.done == [OpenModel(path_of(f"{QWEN}-int4"))] and not one.state.library.shown
 
 
 def test_keys_go_through_the_rows(library):

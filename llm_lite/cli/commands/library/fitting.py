@@ -81,7 +81,7 @@ def _show_free(fit: Fit) -> None:
 
 
 def _row(fit: Fit, recommended: bool) -> tuple[str, ...]:
-    sizes = {part.name: part.host + part.device for part in fit.parts}
+    sizes = {str(part.name): part.host + part.device for part in fit.parts}
     mark = "recommended" if recommended else "" if fit.fits else "does not fit"
     return (
         fit.mode,
