@@ -117,8 +117,8 @@ def library() -> Any:
             ) from None
         except ValueError as error:  # a variable of its own that it does not understand
             raise RequestError(
-                "the hub cannot be asked: huggingface_hub does not understand one of its variables, "
-                f"such as HF_HUB_ETAG_TIMEOUT: {error}"
+                "the hub cannot be asked: huggingface_hub does not understand one of its "
+                f"variables, such as HF_HUB_ETAG_TIMEOUT: {error}"
             ) from None
     warnings.filterwarnings("ignore", module="huggingface_hub")
     for name in _QUIET:
