@@ -185,7 +185,10 @@ class ModelHost:
 
     def _tell_of_memory(self, command: LoadModel | Reconfigure, error: LlmLiteError) -> None:
         if isinstance(error, DoesNotFitError):
-            self._emit(LoadNeedsMemory(command, error.fit, error.others))
+            in_use = isinstance(command, Reconfigure)
+            source = None if isinstance(command, Reconfigure) else command.source
+            needs = LoadNeedsMemory(source, command.options, in_use, error.fit, error.others)
+            self._emit(needs)
 
     def _put(self, preparation: Preparation) -> None:
         options = preparation.request.command.options

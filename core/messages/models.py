@@ -108,9 +108,12 @@ class ModelInfo:
 @dataclass(frozen=True, slots=True)
 class LoadNeedsMemory:
     """What was asked for would take more memory than there is; a `LoadFailed` follows. The same
-    command with other options, of what fits or with `force`, is the answer."""
+    command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
+    `Reconfigure` where the model is `in_use`."""
 
-    command: LoadModel | Reconfigure
+    source: str | None
+    options: EngineOptions
+    in_use: bool
     fit: Fit
     others: tuple[Fit, ...] = ()  # what would fit, the closest first
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_lite.core.messages import EngineOptions, LoadModel
+from llm_lite.core.messages import EngineOptions, LoadModel, Reconfigure
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
@@ -30,10 +30,11 @@ def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:
     if state.load:
         problem = tr("A model is already loading. Cancel it first.")
         return notify(state, "warning", problem, now), ()
-    command = replace(asked.command, options=action.options)
-    source = asked.command.source if isinstance(asked.command, LoadModel) else None
-    if source is None and state.model is not None and not isinstance(command, LoadModel):
-        source = state.model.path
+    if asked.in_use:
+        command: LoadModel | Reconfigure = Reconfigure(action.options)
+        source = state.model.path if state.model else None
+    else:
+        command, source = LoadModel(asked.source, action.options), asked.source
     # To load it all the same is said of this load only.
     state = replace(state, options=replace(action.options, force=False))
     return replace(state, load=Load(source or tr("the default model"))), (command,)

@@ -44,7 +44,7 @@ _PATHS = {
     ("ModelInfo", "kept"),
     ("LoadStarted", "source"),
     ("LoadFailed", "source"),
-    ("LoadModel", "source"),
+    ("LoadNeedsMemory", "source"),
     ("VariantKept", "path"),
     ("CacheKept", "path"),
     ("KeptChecked", "path"),

@@ -60,5 +60,3 @@ def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, bac
             sizes = [executor.host_state(name).nbytes for name in names]
         assert sum(sizes) == layout.reserved_bytes == runner.model_info.kv_bytes
         assert layout.reserved_bytes == cache_memory(layout, 96, 96, None).needed
-
-

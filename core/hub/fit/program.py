@@ -14,7 +14,7 @@ LOADED = 22 << 20  # what is imported when a model runs, and what the allocator 
 TOKEN = 90  # of one token of the vocabulary: its text, and its place in a table
 MERGE = 450  # of one merge of two tokens
 DRIVER = 40 << 20  # a Vulkan driver of hardware, with its pipelines
-SOFTWARE_DRIVER = 140 << 20  # lavapipe: LLVM, and the code that it made of shaders
+SOFTWARE_DRIVER = 105 << 20  # lavapipe: LLVM, and the code that it made of shaders
 
 
 def program_bytes(vocabulary: int, merges: int, device: DeviceInfo | None, *, started: bool) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import EngineOptions, LoadModel, LoadNeedsMemory
+from llm_lite.core.messages import EngineOptions, LoadNeedsMemory
 from llm_lite.core.messages.library import Fit
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.fitting import AnswerMemory
@@ -60,7 +60,7 @@ def _draw_inside(state: AppState, asked: LoadNeedsMemory, ui: Ui) -> list[Action
     imgui.spacing()
     draw_fit(ui, replace(asked.fit, instead=""))
     imgui.spacing()
-    options = asked.command.options
+    options = asked.options
     for number, other in enumerate(asked.others):
         label = _label(asked.fit, other)
         press = primary_button if number == 0 else button
@@ -82,9 +82,8 @@ def _answer(options: EngineOptions | None) -> list[Action]:
 
 
 def _name(state: AppState, asked: LoadNeedsMemory) -> str:
-    command = asked.command
-    if isinstance(command, LoadModel):
-        return short_name(command.source) if command.source else tr("the default model")
+    if not asked.in_use:
+        return short_name(asked.source) if asked.source else tr("the default model")
     return state.model.name if state.model else tr("the model")
 
 

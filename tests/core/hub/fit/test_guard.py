@@ -78,10 +78,10 @@ def test_one_can_insist(tiny_llama, free):
 def test_the_engine_asks_and_keeps_the_model(client, tiny_llama, free):
     client.load(tiny_llama)
     free(MIB)
-    command = LoadModel(str(tiny_llama), exact("cpu"))
-    client.send(command)
+    client.send(LoadModel(str(tiny_llama), exact("cpu")))
     asked = client.until(LoadNeedsMemory)
-    assert (asked.command, asked.fit.fits) == (command, False)
+    assert (asked.source, asked.options, asked.in_use) == (str(tiny_llama), exact("cpu"), False)
+    assert not asked.fit.fits
     assert "need" in client.until(LoadFailed).message
     assert client.ask()[0].stop_reason == "length", "with the model before"
     client.send(LoadModel(str(tiny_llama), exact("cpu", force=True)))
@@ -93,7 +93,7 @@ def test_a_change_that_does_not_fit_is_asked_about_too(client, tiny_llama, free)
     free(MIB)
     client.send(Reconfigure(exact(context=100)))
     asked = client.until(LoadNeedsMemory)
-    assert asked.command == Reconfigure(exact(context=100))
+    assert (asked.options, asked.in_use) == (exact(context=100), True)
     client.until(LoadFailed)
     assert client.ask()[0].stop_reason == "length", "as it was before"
     client.send(Reconfigure(exact(context=100, force=True)))

@@ -166,6 +166,16 @@ def variant(folder, name, source):
     put(folder / name / "variant.json", json.dumps(value).encode())
 
 
+def test_variants_know_a_source_that_another_program_has(ours, home):
+    """By the name and size of the file: Ollama's has other layers beside it."""
+    ollama_model(home / ".ollama/models", "registry.ollama.ai/library/tiny/1b", gguf())
+    blob = listed()["tiny:1b"].path
+    variant(ours, "small-int8", {"name": blob.name, "bytes": len(gguf())})
+    assert listed()["small-int8"].made_of == "tiny:1b"
+    plan = removal(["tiny:1b"], variants=True, sources=False)
+    assert [model.name for model in plan.models] == ["small-int8"]
+
+
 def test_variants_the_source_or_both(ours, cache):
     hub_repository(cache, "acme/m", {"m.gguf": gguf()})
     variant(ours, "m-0123456789abcdef-int4", {"name": "m.gguf", "bytes": len(gguf())})
