@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     DeviceLostError,
+    DoesNotFitError,
     LlmLiteError,
     OutOfDeviceMemoryError,
     RequestError,
@@ -38,10 +40,12 @@ from llm_lite.core.messages import (
     Level,
     LoadFailed,
     LoadModel,
+    LoadNeedsMemory,
     LoadProgress,
     LoadStarted,
     ModelLoaded,
     OpenCache,
+    Reconfigure,
     SaveCache,
 )
 
@@ -100,6 +104,7 @@ class ModelHost:
             return False
         except LlmLiteError as error:
             self._log("error", str(error))
+            self._tell_of_memory(command, error)
             self._emit(LoadFailed(source, str(error)))
             return False
         if not self._install(file, runner, command.options):
@@ -172,10 +177,18 @@ class ModelHost:
             self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
         except LlmLiteError as error:
             self._log("error", str(error))
+            self._tell_of_memory(preparation.request.command, error)
             self._emit(LoadFailed(path, str(error)))
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+
+    def _tell_of_memory(self, command: LoadModel | Reconfigure, error: LlmLiteError) -> None:
+        if isinstance(error, DoesNotFitError):
+            in_use = isinstance(command, Reconfigure)
+            source = None if isinstance(command, Reconfigure) else command.source
+            needs = LoadNeedsMemory(source, command.options, in_use, error.fit, error.others)
+            self._emit(needs)
 
     def _put(self, preparation: Preparation) -> None:
         options = preparation.request.command.options
@@ -208,7 +221,8 @@ class ModelHost:
         try:
             runner = self._start(file, options, progress)
         except LlmLiteError:
-            runner = self._start(file, self.options, self._unless_closing)
+            before = replace(self.options, force=True)  # it was there a moment ago
+            runner = self._start(file, before, self._unless_closing)
             self._take_over(runner, old, kept)
             raise
         self.options = options
@@ -261,8 +275,9 @@ class ModelHost:
         if self.file is None or self.runner is None or self.runner.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
+        options = replace(self.options, force=True)  # better slow than no answer
         runner = loader.start(
-            self.file, self.options, None, self._unless_closing, choice=_fallback(error)
+            self.file, options, None, self._unless_closing, choice=_fallback(error)
         )
         self._replace_runner(runner)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
+from llm_lite.core.hub.fit.bandwidth import known_gb_s
 from llm_lite.core.hub.fit.description import ModelDescription, TensorSpec
 from llm_lite.core.hub.fit.estimate import Planned, estimate, planned
 from llm_lite.core.hub.fit.instead import (
@@ -151,11 +152,11 @@ def guarded(
     say to go on all the same."""
     asked = Fitting(description_of(model_file), choice, this_machine(choice.info))
     plan = asked.plan(options, every_output=every_output)
-    if choice.backend == "numpy" or options.force:
+    if options.force:
         return plan
-    fit = estimate(plan, asked.machine)
-    if fit.fits:
+    if estimate(plan, asked.machine).fits:
         return plan
+    fit = estimate(plan, asked.machine, known_gb_s(choice.info))
     others = asked.smaller(plan, fit)
     instead = asked.instead(plan, fit, others)
     where = "this machine" if choice.info is None else choice.info.name

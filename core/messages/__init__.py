@@ -102,6 +102,7 @@ from llm_lite.core.messages.models import (
     FileDamaged,
     LoadFailed,
     LoadModel,
+    LoadNeedsMemory,
     LoadProgress,
     LoadStarted,
     ModelInfo,
@@ -177,6 +178,7 @@ Event = (
     | LoadProgress
     | ModelLoaded
     | LoadFailed
+    | LoadNeedsMemory
     | ExecutorChanged
     | FileDamaged
     | GenerationStarted
@@ -268,6 +270,7 @@ __all__ = [
     "Level",
     "LoadFailed",
     "LoadModel",
+    "LoadNeedsMemory",
     "LoadProgress",
     "LoadStarted",
     "Logged",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
 
@@ -102,6 +103,19 @@ class ModelInfo:
     kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
         default_factory=lambda: MappingProxyType({})
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadNeedsMemory:
+    """What was asked for would take more memory than there is; a `LoadFailed` follows. The same
+    command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
+    `Reconfigure` where the model is `in_use`."""
+
+    source: str | None
+    options: EngineOptions
+    in_use: bool
+    fit: Fit
+    others: tuple[Fit, ...] = ()  # what would fit, the closest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,10 +71,15 @@ def architecture_of(metadata: Metadata, path: Path) -> Architecture:
 def translate(config: CheckpointConfig, tensors: Tensors) -> Translated:
     """A Hugging Face checkpoint under GGUF's keys and names. UnsupportedError for a model type or
     what else is not known here; FileError naming the field."""
+    return architecture_by_config(config).translate(config, tensors)
+
+
+def architecture_by_config(config: CheckpointConfig) -> Architecture:
+    """UnsupportedError for a model type that is not known here; FileError where there is none."""
     kind = config.text("model_type")
     if kind not in MODEL_TYPES:
         raise _unknown(f"{config.path}: model_type {quote(kind)}", kind, MODEL_TYPES)
-    return MODEL_TYPES[kind].translate(config, tensors)
+    return MODEL_TYPES[kind]
 
 
 def complete(metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:

@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    fitting,
     forking,
     history,
     inspecting,
@@ -23,9 +24,13 @@ from llm_lite.desktop.actions.composing import attaching, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
+from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.library import changing, showing
+from llm_lite.desktop.actions.library.changing import ChangingAction
+from llm_lite.desktop.actions.library.showing import ShowingAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
@@ -48,6 +53,9 @@ Action = (
     | ProgramAction
     | InsideAction
     | ForkAction
+    | FitAction
+    | ShowingAction
+    | ChangingAction
     | LayoutAction
     | PaletteAction
     | CacheAction
@@ -68,7 +76,7 @@ def act(action: Action, state: AppState, now: float) -> Result:
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
-    after = undoing.noted(action, state, after, now)
+    after = showing.leaving(action, undoing.noted(action, state, after, now))
     return resuming.leaving(action, state, (after, commands))
 
 
@@ -89,8 +97,11 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **program.HANDLERS,
     **inspecting.HANDLERS,
     **forking.HANDLERS,
+    **fitting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
+    **showing.HANDLERS,
+    **changing.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

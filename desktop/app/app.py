@@ -140,6 +140,7 @@ class App:
         self._files = FileChoice(self.program, lambda: self._pacer.on_input(time.monotonic()))
         self.program.on_choose_file = self._files.choose_model
         self.program.on_choose_attachments = self._files.choose_attachments
+        self.program.on_choose_import = self._files.choose_import
         self.program.files.wake = self._heard
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
@@ -154,6 +155,7 @@ class App:
             self.program.do(ListPresets(self.program.presets.names(), ""))
         self._system_theme = SystemTheme(self.window.wake)
         self._begin_tools()
+        self._begin_library()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
@@ -162,6 +164,13 @@ class App:
         from llm_lite.desktop.app.tools.host import ToolHost
 
         self.program.use_tools(ToolHost(tools_file(), self.window.wake))
+
+    def _begin_library(self) -> None:
+        from llm_lite.desktop.app.library.host import LibraryHost
+        from llm_lite.desktop.app.library.services import CoreServices
+
+        self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
+        self.program.library.begin()
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -323,6 +332,8 @@ class App:
             self._system_theme.close()
         if self.program.tools is not None:
             self.program.tools.close(self.program.state, TOOLS_SECONDS)
+        if self.program.library is not None:
+            self.program.library.close()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

@@ -8,8 +8,9 @@ from pathlib import Path
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.desktop.actions.composing.attaching import AttachFiles
 from llm_lite.desktop.actions.composing.prompts import ImportPrompts
+from llm_lite.desktop.actions.library.changing import ImportLocal
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
+from llm_lite.desktop.app.dialogs import ATTACHMENTS, IMPORT, MODEL, FileDialog, Wish
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
 
@@ -34,6 +35,9 @@ class FileChoice:
     def choose_attachments(self) -> None:
         self._ask(ATTACHMENTS)
 
+    def choose_import(self) -> None:
+        self._ask(IMPORT)
+
     def look(self) -> None:
         """Whether the dialog was answered."""
         try:
@@ -43,6 +47,9 @@ class FileChoice:
             return
         if chosen and self._dialog.wish is MODEL:
             self._open(chosen[0])
+        elif chosen and self._dialog.wish is IMPORT:
+            self._program.do(ImportLocal(str(chosen[0])))
+            self._on_given()
         elif chosen:
             self._attach(chosen)
 

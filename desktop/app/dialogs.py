@@ -32,6 +32,7 @@ class Wish:
 
 
 MODEL = Wish(mark("Open a model"), ((mark("Models"), _MODELS), (mark("All files"), "*")))
+IMPORT = Wish(mark("Import a model"), MODEL.kinds)
 ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), many=True)
 
 

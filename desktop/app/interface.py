@@ -7,6 +7,8 @@ the tour and the tests all draw through it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,11 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
 from llm_lite.desktop.actions.window.layouts import KeepSizes
 from llm_lite.desktop.app.docking import focus, layout, sizes
+from llm_lite.desktop.app.docking.panes import FIXED, edge, pane
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
@@ -28,8 +32,9 @@ from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
+from llm_lite.desktop.views.library import page
 from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.program import memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
@@ -44,14 +49,6 @@ if TYPE_CHECKING:
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
-FIXED = (
-    imgui.WindowFlags_.no_decoration
-    | imgui.WindowFlags_.no_docking
-    | imgui.WindowFlags_.no_move
-    | imgui.WindowFlags_.no_saved_settings
-    | imgui.WindowFlags_.no_bring_to_front_on_focus
-    | imgui.WindowFlags_.no_nav_focus
-)
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
@@ -126,18 +123,19 @@ class Interface:
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
         actions = answer_keys(state, ui) + self._answer_asked(state)
-        with _pane("rail", 0, 0, width, size.y - height, ui):
+        with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
-            _edge(ui, (1, 0, 1, 1))
-        self._draw_dockspace(state, width, size.x - width, size.y - height)
+            actions += self._guard.draw("memory question", memory_question.draw, state, ui)
+            edge(ui, (1, 0, 1, 1))
+        actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
-        with _pane("status", 0, size.y - height, size.x, height, ui):
+        with pane("status", 0, size.y - height, size.x, height, ui):
             focus.enter(ui, "status")
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
-            _edge(ui, (0, 0, 1, 0))
+            edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
         actions += self._keep_sizes(state)
         composing = self.composition
@@ -170,9 +168,10 @@ class Interface:
         """What commands asked of the window."""
         asked, self.ui.asked = self.ui.asked, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
+        leaves = state.library.shown and any(what.startswith("view:") for what in asked)
         for what in asked:
             self._answer(what, state, shown)
-        return []
+        return [ShowLibrary(False)] if leaves else []
 
     def _answer(self, what: str, state: AppState, shown: list[View]) -> None:
         ui = self.ui
@@ -198,6 +197,8 @@ class Interface:
                 focus.show(ui, view) if view in shown else ui.ask(what)
 
     def _is_shown(self, view: View, state: AppState) -> bool:
+        if state.library.shown:
+            return False
         match view.place:
             case "left":
                 return self.ui.shows_list
@@ -207,8 +208,24 @@ class Interface:
                 return state.layouts.shows_inspector
         return True
 
+    def _draw_middle(
+        self, state: AppState, left: float, width: float, height: float
+    ) -> list[Action]:
+        """The docked views, or the page that stands in their place, where they stay docked."""
+        if not state.library.shown:
+            self._draw_dockspace(state, left, width, height)
+            return []
+        with pane("host", left, 0, width, height, self.ui):
+            keep = imgui.DockNodeFlags_.keep_alive_only
+            imgui.dock_space(imgui.get_id(layout.DOCKSPACE), ImVec2(0, 0), keep)
+            with self._ground((4, 3), STILL):
+                focus.enter(self.ui, "host")
+                if imgui.is_window_appearing():
+                    focus.take()
+                return self._guard.draw("library", page.draw, state, self.ui, say_failed)
+
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
-        with _pane("host", left, 0, width, height, self.ui):
+        with pane("host", left, 0, width, height, self.ui):
             root = imgui.get_id(layout.DOCKSPACE)
             size = ImVec2(width, height)
             if self._build_layout:
@@ -262,15 +279,19 @@ class Interface:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
         ui, still = self.ui, view.place in ("middle", "left", "beside")
-        across, down = PADDING.get(view.place, (4, 4))
-        pad, flags = (ui.u(across), ui.u(down)), STILL if still else 0
+        with self._ground(PADDING.get(view.place, (4, 4)), STILL if still else 0):
+            focus.enter(ui, view.name)
+            return self._guard.draw(view.name, view.draw, state, ui, say_failed)
+
+    @contextmanager
+    def _ground(self, padding: tuple[float, float], flags: int) -> Iterator[None]:
+        ui, (across, down) = self.ui, padding
+        pad = (ui.u(across), ui.u(down))
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding | imgui.ChildFlags_.nav_flattened
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
-        focus.enter(ui, view.name)
-        actions = self._guard.draw(view.name, view.draw, state, ui, say_failed)
+        yield
         imgui.end_child()
-        return actions
 
     def _relies_on(self, state: AppState) -> tuple[object, ...]:
         """What changes every view's picture: theme, language, room, layout, textures that may be
@@ -336,38 +357,6 @@ class Interface:
 def _notice_width(ui: Ui, width: float) -> float:
     """In pixels, in a window that is `width` wide."""
     return min(ui.u(96), width - ui.u(24))
-
-
-class _pane:  # noqa: N801 - reads as a function
-    """A fixed window without padding or border, at a place."""
-
-    def __init__(self, name: str, x: float, y: float, width: float, height: float, ui: Ui) -> None:
-        self._name, self._at, self._size, self._ui = name, ImVec2(x, y), ImVec2(width, height), ui
-
-    def __enter__(self) -> None:
-        imgui.set_next_window_pos(self._at)
-        imgui.set_next_window_size(self._size)
-        styled = self._ui.styled(
-            window_padding=(0.0, 0.0),
-            window_rounding=0.0,
-            window_border_size=0.0,
-            window_min_size=(1.0, 1.0),
-        )
-        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
-        with styled:
-            imgui.begin(f"##{self._name}", None, FIXED | clear)
-
-    def __exit__(self, *error: object) -> None:
-        imgui.end()
-
-
-def _edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
-    """A hairline along a side of the current window: its ends in shares of the size."""
-    at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
-    x0, y0, x1, y1 = line
-    low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)
-    high = ImVec2(at.x + x1 * size.x, at.y + y1 * size.y + (0 if x0 else thick))
-    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("border"))
 
 
 def _copy_last_answer(state: AppState) -> None:

@@ -26,6 +26,8 @@ from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.composing.presets import PresetFileAction
 from llm_lite.desktop.actions.composing.prompts import PromptFileAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.library.changing import ChooseImport
+from llm_lite.desktop.actions.library.hosted import LibraryHostAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -54,6 +56,7 @@ from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+    from llm_lite.desktop.app.library.host import LibraryHost
     from llm_lite.desktop.app.tools.host import ToolHost
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
@@ -79,8 +82,10 @@ class Program:
         self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
+        self.library: LibraryHost | None = None  # of models, here and on the hub
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
+        self.on_choose_import: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -109,6 +114,8 @@ class Program:
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
         for told in self.tools.poll(self.state) if self.tools else ():
+            self.do(told)
+        for told in self.library.poll(self.state) if self.library else ():
             self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
@@ -167,6 +174,8 @@ class Program:
             self.on_choose_file()
         elif isinstance(action, ChooseAttachments):
             self.on_choose_attachments()
+        elif isinstance(action, ChooseImport):
+            self.on_choose_import()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -187,6 +196,8 @@ class Program:
             self._follow(partial(self.presets.do, action, self.state))
         elif isinstance(action, ToolHostAction | CallHostAction) and self.tools is not None:
             self._follow(partial(self.tools.do, action, self.state))
+        elif isinstance(action, LibraryHostAction) and self.library is not None:
+            self._follow(partial(self.library.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

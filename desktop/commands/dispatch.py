@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.commands.command import UserCommand
 from llm_lite.desktop.commands.keys import chord
 from llm_lite.desktop.commands.table import GLOBAL
@@ -14,6 +15,12 @@ from llm_lite.desktop.widgets.ui import Ui
 _CHORDS = tuple((chord(key), command) for command in GLOBAL for key in command.keys)
 _ROUTE = int(imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_focused)
 _OVER_INPUT = int(imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_active)
+OF_CONVERSATION = (
+    "chat",
+    "conversations",
+    "look",
+    "compare",
+)  # groups whose work is in sight there
 UNTOUCHED = "input.untouched"  # the chat's input has the keys, and nothing of its own to undo
 
 
@@ -36,4 +43,7 @@ def run(command: UserCommand, state: AppState, ui: Ui) -> list[Action]:
     """Nothing, where it cannot be done now."""
     if command.run is None or not command.when(state, ui):
         return []
-    return command.run(state, ui)
+    done = command.run(state, ui)
+    if state.library.shown and command.group in OF_CONVERSATION:
+        return [ShowLibrary(False), *done]
+    return done

@@ -12,6 +12,7 @@ from llm_lite.desktop.actions.inspecting import (
     SetXRay,
     Steer,
 )
+from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import (
     CancelLoading,
     ChooseFile,
@@ -21,6 +22,7 @@ from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, StopTask
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.command import Run, UserCommand
 from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.state.library.library_state import LibraryTab
 from llm_lite.desktop.state.quant_state import TaskKind
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
@@ -44,6 +46,10 @@ def _large(state: AppState, ui: Ui) -> list[Action]:
 
 def _unlock(state: AppState, ui: Ui) -> list[Action]:
     return [SetAttention(replace(state.attention, locked=()))]
+
+
+def _show_library(tab: LibraryTab | None) -> Run:
+    return lambda state, ui: [ShowLibrary(True, tab)]
 
 
 LOOK = (
@@ -78,6 +84,18 @@ LOOK = (
 )  # fmt: skip
 MODEL = (
     UserCommand("models", mark("Models"), "model", _open("models"), ("Ctrl+M",), words="load"),
+    UserCommand(
+        "manage_models", mark("Manage models"), "model", _show_library(None), ("Ctrl+Shift+M",),
+        words="library download hugging face local disk quantize delete import",
+    ),
+    UserCommand(
+        "find_models", mark("Find models on the hub"), "model", _show_library("find"),
+        words="search download hugging face library",
+    ),
+    UserCommand(
+        "model_queue", mark("Queue of models"), "model", _show_library("queue"),
+        words="downloads progress library",
+    ),
     UserCommand(
         "open_file", mark("Open a model's file"), "model", lambda s, u: [ChooseFile()], ("Ctrl+O",),
         words="gguf load",

@@ -14,6 +14,8 @@ from llm_lite.desktop.language.translate import mark, number, tr
 WORDS = (
     # what is under way: loading, converting, measuring
     mark("opening"),
+    mark("reading the model"),
+    mark("cutting"),
     mark("starting"),
     mark("ready"),
     mark("reading the header"),
@@ -65,6 +67,12 @@ SENTENCES = (
     mark(
         "{mode} is more exact than {other} and is nearly as fast: {speed} against {fastest} tok/s"
     ),
+    # what fits instead of a model that does not
+    mark("mode {mode} with a context of {tokens} tokens ({size})"),
+    mark("mode {mode} ({size})"),
+    mark("a context of {tokens} tokens ({size})"),
+    mark("its slice {name}"),
+    mark("nothing smaller of this model fits; close other programs, or take a smaller model"),
     # weight formats
     mark("Single weights of {bits} bits."),
     mark("Blocks of {weights} weights in {size} bytes: {bits} bits a weight."),

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     LoadFailed,
+    LoadNeedsMemory,
     LoadProgress,
     LoadStarted,
     Logged,
@@ -115,7 +116,13 @@ def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
     state = replace(state, load=None)
     if event.cancelled:
         return notify(state, "info", tr("Loading was cancelled."), now)
+    if state.memory_question is not None:
+        return state  # which says it
     return notify(state, "error", event.message, now)
+
+
+def _load_needs_memory(event: LoadNeedsMemory, state: AppState, now: float) -> AppState:
+    return replace(state, memory_question=event)
 
 
 def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> AppState:
@@ -303,6 +310,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     LoadProgress: _load_progress,
     ModelLoaded: _model_loaded,
     LoadFailed: _load_failed,
+    LoadNeedsMemory: _load_needs_memory,
     ExecutorChanged: _executor_changed,
     GenerationStarted: _generation_started,
     PrefillProgress: _prefill_progress,

@@ -44,6 +44,7 @@ _PATHS = {
     ("ModelInfo", "kept"),
     ("LoadStarted", "source"),
     ("LoadFailed", "source"),
+    ("LoadNeedsMemory", "source"),
     ("VariantKept", "path"),
     ("CacheKept", "path"),
     ("KeptChecked", "path"),

@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     LensResult,
     Level,
+    LoadNeedsMemory,
     ModelInfo,
     Overflow,
     Role,
@@ -39,6 +40,7 @@ from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
+from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
@@ -289,6 +291,7 @@ class AppState:
     model: ModelInfo | None = None
     executor: ExecutorInfo | None = None
     load: Load | None = None
+    memory_question: LoadNeedsMemory | None = None  # before what does not fit is loaded
     load_seconds: float = 0.0
     context_used: int = 0  # tokens in the cache
     last_stats: GenerationStats | None = None
@@ -331,6 +334,7 @@ class AppState:
     resume: ResumeState = field(default_factory=ResumeState)
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
+    library: LibraryState = field(default_factory=LibraryState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

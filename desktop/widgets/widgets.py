@@ -129,6 +129,14 @@ def icon_button(
     return clicked
 
 
+def beside(ui: Ui, label: str) -> None:
+    """The next button beside the last one, or below it where there is no room."""
+    imgui.same_line(0, ui.u(2))
+    icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
+    if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
+        imgui.new_line()
+
+
 def row_button(
     ui: Ui,
     name: str,

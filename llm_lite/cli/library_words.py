@@ -64,6 +64,15 @@ def _pull(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delete-source", action="store_true", help=text)
 
 
+def _fit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="NAME", help="a local name or path")
+    parser.add_argument("--ctx", type=int, default=0, metavar="TOKENS", help="context size")
+    parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
+    parser.add_argument("--device", type=int, metavar="N", help="see `llm-lite doctor`")
+    text = "measure how fast memory reads again, which is kept otherwise"
+    parser.add_argument("--measure", action="store_true", help=text)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="NAME", help="a local name or path")
     text = "ask the hub for the hashes, instead of what the cache calls its files"
@@ -95,6 +104,7 @@ ACTIONS = {
     "search": Action(f"{_FOLDER}.searching", "models on the hub, by words", _search),
     "show": Action(f"{_FOLDER}.showing", "a model on the hub, with its files", _show),
     "pull": Action(f"{_FOLDER}.pulling", "fetch a model from the hub", _pull),
+    "fit": Action(f"{_FOLDER}.fitting", "what a model takes in every mode, and what fits", _fit),
     "verify": Action(f"{_FOLDER}.verifying", "whether a model's files are what they were", _verify),
     "import": Action(f"{_FOLDER}.importing", "use a model where it lies", _import),
     "remove": Action(f"{_FOLDER}.removing", "delete models, after asking", _remove),

@@ -13,6 +13,7 @@ from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
+from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -64,7 +65,12 @@ def _run(words: list[str], imported: Callable[[], object]) -> int:
         sandbox().warm()
     command = importlib.import_module(_COMMANDS[arguments.command])
     imported()
-    return int(command.run(arguments))
+    try:
+        return int(command.run(arguments))
+    except DoesNotFitError as error:
+        if not hasattr(arguments, "backend"):
+            raise
+        raise OutOfMemoryError(f"{error}; --force loads it all the same") from None
 
 
 if TYPE_CHECKING:
@@ -88,6 +94,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         values=arguments.kv[1],
         threads=arguments.threads,
         context=arguments.ctx,
+        force=arguments.force,
     )
 
 
@@ -291,6 +298,9 @@ def _engine_parent() -> _Parser:
     engine.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
     engine.add_argument(
         "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
+    )
+    engine.add_argument(
+        "--force", action="store_true", help="load the model even if memory will not do"
     )
     return parent
 

@@ -4,7 +4,6 @@ import psutil
 import pytest
 
 from llm_lite.core import memory
-from llm_lite.core.errors import OutOfMemoryError
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from tests.runners import BACKENDS, exact, running
@@ -61,13 +60,3 @@ def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, bac
             sizes = [executor.host_state(name).nbytes for name in names]
         assert sum(sizes) == layout.reserved_bytes == runner.model_info.kv_bytes
         assert layout.reserved_bytes == cache_memory(layout, 96, 96, None).needed
-
-
-def test_a_context_larger_than_memory_is_refused_with_what_fits(tiny_llama, monkeypatch):
-    per_token = 2 * 2 * 32 * 4  # layers, keys and values, numbers, bytes
-    monkeypatch.setattr("llm_lite.core.loading.loader.available_bytes", lambda: 64 * per_token)
-    sentence = "context of 100 tokens needs .* has 0 MiB free: at most 60 tokens fit"
-    with pytest.raises(OutOfMemoryError, match=sentence), running(tiny_llama, exact(context=100)):
-        pass
-    with running(tiny_llama, exact(context=60)) as runner:
-        assert runner.session.context == 60

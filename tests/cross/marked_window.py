@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ def told(state: AppState) -> dict[str, Any]:
         "notices": [notice.text for notice in state.notices],
         "locked": list(state.attention.locked),
         "cached": len(state.owners),
+        **told_of_models(state),
+    }
+
+
+def told_of_models(state: AppState) -> dict[str, Any]:
+    library = state.library
+    return {
+        "model_path": state.model.path if state.model and not state.load else "",
+        "local": {model.name: {"path": str(model.path)} for model in library.local or ()},
+        "found_models": [model.repo for model in library.found or ()],
+        "jobs": [asdict(job) for job in library.jobs],
     }
 
 

@@ -169,7 +169,8 @@ def collected(hub: TestHub, home: Path, tally: Tally) -> None:
         done(hub, home, tally, "gc")
         tally.check(bool(list(home.rglob("*.incomplete"))), "models gc took what is to go on")
         jobs = json.loads(done(hub, home, tally, "queue", "--json"))
-        to_come = [job["id"] for job in jobs if any(s["state"] != "done" for s in job["stages"])]
+        waiting = ("waiting", "running", "paused")
+        to_come = [job["id"] for job in jobs if job["stages"][0]["state"] in waiting]
         done(hub, home, tally, "queue", "cancel", *to_come)
         done(hub, home, tally, "gc")
         left = list(home.rglob("*.incomplete"))

@@ -42,7 +42,7 @@ class Session:
         self._number = 0
         self._marks = home / "marks"
         kinds = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("CONFIG", "DATA", "CACHE")}
-        self._environment = {**os.environ, **kinds, "DISPLAY": display}
+        self.environment = {**os.environ, **kinds, "DISPLAY": display}
         settings = home / "CONFIG" / "llm-lite" / "settings.json"
         settings.parent.mkdir(parents=True)
         own = {"theme": theme, "appearance": theme, "language": language, "window": WINDOW}
@@ -53,7 +53,7 @@ class Session:
         self._marks.unlink(missing_ok=True)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.cross.marked_window", str(self._marks), "desktop"],
-            cwd=ROOT, env=self._environment,
+            cwd=ROOT, env=self.environment,
         )  # fmt: skip
         self.wait("the model", lambda told: told["model"] and not told["busy"])
         self.wait("the rows", lambda told: "chat.input" in told["rects"])
@@ -94,7 +94,7 @@ class Session:
 
     def do(self, *words: object) -> None:
         command = ["xdotool", *map(str, words)]
-        subprocess.run(command, env=self._environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, env=self.environment, check=True, stdout=subprocess.DEVNULL)
         time.sleep(0.15)
 
     def keys(self, *chords: str) -> None:
@@ -127,7 +127,7 @@ class Session:
 
     def clipboard(self) -> str:
         command = ["xclip", "-selection", "clipboard", "-out"]
-        ran = subprocess.run(command, env=self._environment, capture_output=True, timeout=10)
+        ran = subprocess.run(command, env=self.environment, capture_output=True, timeout=10)
         return ran.stdout.decode()
 
     def picture(self, name: str) -> None:
@@ -135,7 +135,7 @@ class Session:
         path = self._out / f"{self._name}-{self._number:02}-{name}.png"
         self._out.mkdir(parents=True, exist_ok=True)
         subprocess.run(
-            ["import", "-window", "root", "-crop", CROP, path], env=self._environment, check=True
+            ["import", "-window", "root", "-crop", CROP, path], env=self.environment, check=True
         )
 
     def ask(self, text: str) -> dict[str, Any]:

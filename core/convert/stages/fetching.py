@@ -15,11 +15,18 @@ def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """What lies in the cache already is not fetched again; a partial file is gone on with."""
 
     def progress(told: PullProgress) -> None:
-        report.count(told.all_done, told.all_total, told.note or told.file)
+        report.count(told.all_done, told.all_total, told.note or _file_of(told))
 
     path = pull(task["repo"], task["file"], task["revision"], progress, report.stop)
     commit, file = _in_cache(path)
     return {"path": str(path), "revision": commit, "file": file}
+
+
+def _file_of(told: PullProgress) -> str:
+    """The file that comes now; of several how far it is itself."""
+    if not 0 < told.total < told.all_total:
+        return told.file
+    return f"{told.file} ({told.done / told.total:.0%})"
 
 
 def _in_cache(path: Path) -> tuple[str, str]:

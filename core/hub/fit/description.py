@@ -61,6 +61,12 @@ class ModelDescription:
     note: str = ""  # a sentence on what is only guessed
     data: Mapping[str, TensorData] = field(default_factory=dict)  # where there are weights
 
+    @property
+    def merges(self) -> int:
+        """Of the vocabulary's tokens; 0 where they are in a tokenizer.json, which a process apart
+        reads."""
+        return len(self.metadata.get("tokenizer.ggml.merges", ()))
+
     def model(self) -> Model:
         """FileError, UnsupportedError."""
         return read_model(self.metadata, self.tensors, self.path)

@@ -50,7 +50,9 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
     """
     memory = _executor_memory(plan, machine)
     device = machine.device
-    program = program_bytes(plan.program.vocabulary, device, started=machine.started)
+    program = program_bytes(
+        plan.program.vocabulary, plan.description.merges, device, started=machine.started
+    )
     parts = [
         MemoryPart("weights", memory.weights, memory.device_weights),
         MemoryPart("cache", *_placed(memory.cache, device is not None)),

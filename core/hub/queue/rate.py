@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 
-_WINDOW = 8.0  # seconds that the rate is of
+_WINDOW = 8.0  # seconds that the rate is of, or
+_STEPS = 5  # so many steps, where they take longer
 _TELLING = 1.0  # seconds, before which it is a mere guess
 
 
@@ -15,11 +16,19 @@ class Rate:
 
     def add(self, done: int, now: float | None = None) -> None:
         now = time.monotonic() if now is None else now
-        if self._points and done < self._points[-1][1]:  # what comes next begins
-            self._points.clear()
-        self._points.append((now, done))
-        while len(self._points) > 2 and now - self._points[1][0] > _WINDOW:
-            self._points.popleft()
+        points = self._points
+        if points and done < points[-1][1]:  # what comes next begins
+            points.clear()
+        if points and done == points[-1][1]:
+            return
+        points.append((now, done))
+        while len(points) > _STEPS + 1 and now - points[1][0] > _WINDOW:
+            points.popleft()
+
+    def rests(self, now: float | None = None) -> bool:
+        """Whether nothing has come for as long as the rate is of."""
+        now = time.monotonic() if now is None else now
+        return bool(self._points) and now - self._points[-1][0] > _WINDOW
 
     @property
     def value(self) -> float:

@@ -43,7 +43,10 @@ class RunningStage:
 
     def progress(self) -> dict[str, Any]:
         """For the programs that look on."""
-        return {"id": self.job_id, "stage": self.stage, **self._shown}
+        shown = {"id": self.job_id, "stage": self.stage, **self._shown}
+        if self.stage == "download" and self._rate.rests():
+            shown |= {"rate": 0.0, "left": None}
+        return shown
 
 
 def with_progress(row: ModelJob, progress: Mapping[str, Any]) -> ModelJob:

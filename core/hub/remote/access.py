@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -21,9 +22,11 @@ from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.local.places import huggingface
 from llm_lite.core.hub.remote.failures import (
     HubError,
+    HubOfflineError,
     HubStatusError,
     HubUnreachableError,
     refusal,
+    unreachable,
 )
 from llm_lite.core.plain_text import quote
 
@@ -54,6 +57,11 @@ class Hub:
     cache: Path
     offline: bool
     timeout: float  # seconds without a byte
+
+    @property
+    def name(self) -> str:
+        """The endpoint for sentences: without the password that may be in it."""
+        return re.sub(r"//[^/@]*@", "//", self.endpoint)
 
 
 def hub_of_environment() -> Hub:
@@ -129,16 +137,16 @@ def api(hub: Hub) -> HfApi:
 def headers() -> dict[str, str]:
     """With the token, where the environment or a login has one."""
     made: dict[str, str] = library().utils.build_hf_headers(library_name="llm-lite")
+    token = made.get("authorization", "")
+    if not (token.isascii() and token.isprintable()):
+        raise RequestError("HF_TOKEN has characters that no token has: copy it again from the hub")
     return made
-
-
-def signed() -> bool:
-    return library().get_token() is not None
 
 
 def ask(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = never) -> T:
     """What `work` asks of the hub, again where it fails for a moment. HubError, CancelledError."""
     refuse_offline(hub, repo)
+    headers()  # says what is wrong with the token
     wait = _FIRST_WAIT
     for attempt in range(_RETRIES + 1):
         try:
@@ -154,9 +162,8 @@ def ask(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = ne
 
 def refuse_offline(hub: Hub, what: str = "") -> None:
     if hub.offline:
-        raise HubError(
-            f"HF_HUB_OFFLINE is set, so {hub.endpoint} is not asked"
-            + (f" for {what}" if what else "")
+        raise HubOfflineError(
+            f"HF_HUB_OFFLINE is set, so {hub.name} is not asked" + (f" for {what}" if what else "")
         )
 
 
@@ -192,15 +199,15 @@ def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "
     except found.errors.HfHubHTTPError as error:
         raise status_error(hub, error.response, repo=repo, file=file) from None
     except found.errors.OfflineModeIsEnabled:
-        raise HubError(f"HF_HUB_OFFLINE is set, so {hub.endpoint} is not asked") from None
+        raise HubOfflineError(f"HF_HUB_OFFLINE is set, so {hub.name} is not asked") from None
     except found.utils.HFValidationError:
         raise HubError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise HubUnreachableError(unreachable(hub, error)) from None
+        raise HubUnreachableError(unreachable(hub.name, error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         # JSON of another shape than the hub's; the library looks at none of it before
         raise HubError(
-            f"{hub.endpoint} does not answer as a hub does"
+            f"{hub.name} does not answer as a hub does"
             f"{f' about {repo}' if repo else ''}: {type(error).__name__} {quote(str(error))}"
         ) from None
 
@@ -211,7 +218,7 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
         response.status_code,
         told.get("X-Error-Code", ""),
         told.get("X-Error-Message", ""),
-        endpoint=hub.endpoint,
+        endpoint=hub.name,
         repo=repo,
         file=file,
         signed="authorization" in response.request.headers,
@@ -219,7 +226,7 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
     wait = _asked_wait(told)
     if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
         sentence += f"; it asks to wait {wait / 60:.0f} min"
-    return HubStatusError(response.status_code, sentence, wait)
+    return HubStatusError(response.status_code, sentence, wait, told.get("X-Error-Code", ""))
 
 
 def _asked_wait(told: httpx2.Headers) -> float | None:
@@ -229,11 +236,3 @@ def _asked_wait(told: httpx2.Headers) -> float | None:
         return float(text[:9])
     limit = library().utils.parse_ratelimit_headers(told)
     return None if limit is None or limit.remaining else float(limit.reset_in_seconds)
-
-
-def unreachable(hub: Hub, error: Exception) -> str:
-    reason = str(error).strip() or type(error).__name__
-    return (
-        f"{hub.endpoint} cannot be reached ({quote(reason)}): look at the connection, "
-        "HF_ENDPOINT and the proxies"
-    )

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
-from huggingface_hub.utils import hf_raise_for_status
-from huggingface_hub.utils._http import hf_request_event_hook
+from huggingface_hub.utils._http import hf_raise_for_status, hf_request_event_hook
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError
+from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
 MOST_BYTES = 16 << 20  # of what a hub tells about models
@@ -56,18 +55,10 @@ class _Client(httpx2.Client):
                 f"{quote(str(error))}"
             ) from None
         except httpx2.TransportError as error:
-            raise HubUnreachableError(unreachable(request.url, error)) from None
+            raise HubUnreachableError(unreachable(_origin(request.url), error)) from None
         if answer.status_code in _FOR_A_MOMENT and not request.extensions.get(STREAMED):
             hf_raise_for_status(answer)
         return answer
-
-
-def unreachable(url: httpx2.URL, error: Exception) -> str:
-    reason = str(error).strip() or type(error).__name__
-    return (
-        f"{_origin(url)} cannot be reached ({quote(reason)}): look at the connection, "
-        "HF_ENDPOINT and the proxies"
-    )
 
 
 def _origin(url: httpx2.URL) -> str:

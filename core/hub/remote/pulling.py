@@ -11,11 +11,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from llm_lite.core.errors import CancelledError, FileError
+from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
 from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.hub.local.finding import on_a_hub
 from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, library, never
 from llm_lite.core.hub.remote.choosing import chosen
-from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote.failures import HubError, HubOfflineError, HubUnreachableError
 from llm_lite.core.hub.remote.files import RemoteFile
 from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.progress import Meter, OnProgress, PullProgress
@@ -45,7 +46,14 @@ def pull(
     stays, and the next pull goes on with it.
     """
     hub = hub_of_environment()
-    found = read_or_suggest(hub, repo, revision, stop)
+    try:
+        found = read_or_suggest(hub, repo, revision, stop)
+    except (HubOfflineError, HubUnreachableError) as error:
+        here = _here_already(repo, file, revision)
+        if here is None:
+            raise
+        on_progress(PullProgress(here.name, 0, 0, 0, 0, note=f"what is here is used: {error}"))
+        return here
     choice = chosen(found, file)
     files = {one.path: one for one in found.files}
     wanted = [files[part] for part in choice.parts]
@@ -63,6 +71,15 @@ def pull(
     meter.finished()
     first = store.pointer(files[choice.name])
     return first if choice.form == "gguf" else first.parent
+
+
+def _here_already(repo: str, file: str, revision: str) -> Path | None:
+    """Of an earlier pull, where the hub cannot be asked."""
+    try:
+        model = on_a_hub(f"{repo}:{file}" if file else repo)
+    except LlmLiteError:
+        return None
+    return model.path if revision in ("", model.revision) else None
 
 
 class _Store:

@@ -33,6 +33,7 @@ _LONGEST = 100  # characters of a word that a hub says
 class Repository:
     """A commit of a repository. left_out: why files are not among the usable ones, a name each."""
 
+    hub: Hub
     repo: str
     commit: str
     files: tuple[RemoteFile, ...]
@@ -58,16 +59,16 @@ def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     )
     commit = info.sha
     if not isinstance(commit, str) or _COMMIT.fullmatch(commit) is None:
-        raise HubError(f"{hub.endpoint} gives no commit of {repo}, expected 40 hexadecimal digits")
+        raise HubError(f"{hub.name} gives no commit of {repo}, expected 40 hexadecimal digits")
     files, left_out = _files(hub, repo, info)
-    return Repository(repo, commit, files, left_out, info)
+    return Repository(hub, repo, commit, files, left_out, info)
 
 
 def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...], tuple[str, ...]]:
     siblings = info.siblings or []
     if len(siblings) > MOST_FILES:
         raise HubError(
-            f"{repo} has {len(siblings):,} files at {hub.endpoint}, expected at most {MOST_FILES:,}"
+            f"{repo} has {len(siblings):,} files at {hub.name}, expected at most {MOST_FILES:,}"
         )
     usable, left_out = [], []
     for one in siblings:

@@ -10,14 +10,16 @@ from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.widgets.ui import Ui
 
 RAIL, STATUS = "##rail", "##status"
+PAGE = "##host"  # where views are docked, or a page is shown in their place
 TO = "panels.to"  # in the memory of the surroundings: the view whose first control comes next
 
 
 def go(ui: Ui, step: int, shown: list[View]) -> None:
     """To the panel after or before the one that has the keyboard, around the window."""
-    stops = [RAIL, *(view.window for view in shown if _in_front(view)), STATUS]
+    middle = [view.window for view in shown if _in_front(view)] or [PAGE]
+    stops = [RAIL, *middle, STATUS]
     at = _current(stops)
-    there = (at + step) % len(stops) if at is not None else stops.index(_chat())
+    there = (at + step) % len(stops) if at is not None else stops.index(middle[0])
     _give(ui, stops[there])
 
 
@@ -48,6 +50,13 @@ def enter(ui: Ui, name: str) -> None:
         imgui.internal.focus_window(window)
         imgui.internal.nav_init_window(window, True)
         imgui.set_nav_cursor_visible(True)
+
+
+def take() -> None:
+    """The window that was just begun has the keyboard, at its first control; no ring is shown."""
+    window = imgui.internal.get_current_window()
+    imgui.internal.focus_window(window)
+    imgui.internal.nav_init_window(window, True)
 
 
 def _give(ui: Ui, window: str) -> None:

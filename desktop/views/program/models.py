@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.core_words import said_stage
@@ -12,7 +13,7 @@ from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
-from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_MEMORY
+from llm_lite.desktop.widgets.icons import ICON_ARCHIVE, ICON_FOLDER_OPEN, ICON_MEMORY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
@@ -40,8 +41,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(ChooseFile())
         imgui.close_current_popup()
     imgui.same_line()
-    imgui.align_text_to_frame_padding()
-    text(ui, tr("or drop one on the window, or type its path:"), "muted", "small")
+    hint = with_keys(tr("All models on this machine, and those of the hub"), "manage_models")
+    if button(ui, "models.manage", tr("Manage models"), ICON_ARCHIVE, hint):
+        actions.append(ShowLibrary(True))
+        imgui.close_current_popup()
+    wrapped(ui, tr("Or drop a file on the window, or type its path:"))
     return actions + _draw_path(ui)
 
 

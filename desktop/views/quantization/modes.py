@@ -22,7 +22,16 @@ from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    beside,
+    button,
+    facts,
+    popover,
+    progress,
+    text,
+    tip,
+    wrapped,
+)
 
 PAGES: tuple[tuple[Page, str], ...] = (
     ("modes", mark("Modes")), ("report", mark("Report")), ("tensors", mark("Tensors")),
@@ -140,14 +149,6 @@ def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> l
         return []
     imgui.close_current_popup()
     return [RunTask("drop")]
-
-
-def beside(ui: Ui, label: str) -> None:
-    """The next button beside the last one, or below it where there is no room."""
-    imgui.same_line(0, ui.u(2))
-    icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
-    if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
-        imgui.new_line()
 
 
 def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import DoesNotFitError, RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     LoadFailed,
+    LoadNeedsMemory,
     Logged,
     ModelLoaded,
     Stop,
@@ -150,14 +151,18 @@ def wait_for(engine: Engine, kind: type[E], *, cancel: bool = False) -> E:
 
 
 def _next(engine: Engine, kind: type[E], cancelled: Callable[[], bool] = lambda: False) -> E:
-    cancelling = False
+    cancelling, needs = False, None
     while True:
         if not cancelling and cancelled():
             cancelling = True
             engine.send(CancelLoad())
         for event in engine.wait(_POLL_SECONDS):
             report(event)
+            if isinstance(event, LoadNeedsMemory):
+                needs = event
             if isinstance(event, LoadFailed):
+                if needs is not None:
+                    raise DoesNotFitError(event.message, needs.fit, needs.others)
                 raise RequestError(event.message)
             if isinstance(event, kind):
                 return event

@@ -6,6 +6,8 @@ import pytest
 
 from llm_lite.cli.commands.library import removing
 from llm_lite.cli.main import main
+from llm_lite.core.hub.fit import machine
+from llm_lite.core.messages import MODES
 from tests.cli.on_terminal import on_terminal
 from tests.cli.terminal_runs import sentence
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
@@ -111,3 +113,31 @@ def test_doctor_says_how_much_each_place_holds(cache, capsys):
     assert f"Hugging Face cache: {len(gguf()) / 1e3:.0f} kB, 1 model, {cache}" in (
         capsys.readouterr().out
     )
+
+
+def test_what_a_model_takes(tiny_llama, home, capsys):  # noqa: F811
+    assert main(["models", "fit", str(tiny_llama), "--backend", "cpu", "--ctx", "100"]) == 0
+    shown = lines(capsys)
+    assert "GB/s; context 100 tokens" in shown[0] and shown[1].startswith("free: ")
+    assert [line.split()[0] for line in shown[3:]] == list(MODES)
+    assert [line.split()[0] for line in shown if line.endswith("recommended")] == ["as-stored"]
+    words = ["models", "fit", str(tiny_llama), "--backend", "cpu", "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["mode"] for row in told["modes"]] == list(MODES)
+    assert all(row["fits"] and row["bytes"] > 0 for row in told["modes"])
+    kept = home / ".cache/llm-lite/bandwidth.json"
+    assert list(json.loads(kept.read_text()).values()) == [told["read_gb_s"]]
+
+
+def test_what_does_not_fit_is_one_sentence(tiny_llama, home, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 20)
+    assert main(["models", "fit", str(tiny_llama), "--backend", "cpu"]) == 0
+    assert "int4 does not fit: nothing smaller of this model fits" in capsys.readouterr().out
+    words = ["chat", str(tiny_llama), "-p", "x", "--max-new-tokens", "1", "--backend", "cpu"]
+    assert main(words) == 1
+    assert sentence(capsys).endswith("; --force loads it all the same\n")
+    assert main([*words, "--force"]) == 0
+    capsys.readouterr()
+    assert main(["bench", str(tiny_llama), "--backend", "cpu"]) == 1
+    assert sentence(capsys).endswith("; --force loads it all the same\n")

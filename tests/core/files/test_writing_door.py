@@ -41,6 +41,14 @@ EXCEPTIONS = {
     ("core/convert/stages/worker.py", "os.open"): "os.devnull, in the place of the streams",
     ("core/convert/stages/worker.py", "open"): "the same",
     ("core/convert/stages/worker.py", "os.fdopen"): "the two pipes",
+    **{
+        ("core/hub/remote/transfer.py", call): "a partial file, which the next pull goes on with"
+        for call in ("partial.open", "partial.unlink", "partial.replace")
+    },
+    **{
+        ("core/hub/remote/pulling.py", call): "links of a cache that is huggingface_hub's"
+        for call in ("pointer.symlink_to", "pointer.unlink", "blob.replace")
+    },
     ("llm_lite/cli/terminal/endings.py", "tempfile.mkstemp"): "a traceback, in a file of its own",
     ("llm_lite/cli/terminal/endings.py", "os.fdopen"): "the same",
     (

@@ -48,6 +48,14 @@ def test_names_and_fields_are_those_of_gguf(tmp_path):
     assert "output.weight" in file.tensors
 
 
+def test_a_commit_in_the_cache_of_huggingface_hub_has_the_name_of_its_repository(tmp_path):
+    folder = tmp_path / "models--owner--Some-Llama" / "snapshots" / ("0123456789" * 4)
+    folder.parent.mkdir(parents=True)
+    file = open_source(write_tiny_llama(folder))
+    assert file.metadata["general.name"] == "Some-Llama"
+    file.close()
+
+
 def test_any_file_of_the_directory_opens_it(tmp_path):
     write_tiny_llama(tmp_path)
     for path in (tmp_path, tmp_path / "config.json", tmp_path / "model.safetensors"):

@@ -115,9 +115,9 @@ def test_a_plan_names_the_formats_that_its_weights_have(tiny_llama, monkeypatch,
     given = {}
     make = backends.make_executor
 
-    def remember(choice, model, build, weights, *rest):
+    def remember(choice, program, weights, *rest):
         given.update(weights)
-        return make(choice, model, build, weights, *rest)
+        return make(choice, program, weights, *rest)
 
     monkeypatch.setattr(backends, "make_executor", remember)
     with running(tiny_llama, exact(mode=mode, activations=activations)) as runner:

@@ -1,18 +1,20 @@
 """Pulls that end well: the cache is as huggingface_hub would have made it."""
 
 import hashlib
-import os
+import subprocess
+import sys
 import threading
 import time
 
 import huggingface_hub
 import pytest
 
-from llm_lite.core.errors import CancelledError
+from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.hub.remote.pulling import pull
 from tests.core.hub.remote.pulls import NAME, REPO, blobs, content, pointers
 from tests.hub.faults import Fault, too_many
 from tests.hub.server import TOKEN
+from tests.paths import ROOT
 
 CHECKPOINT = {
     "config.json": b'{"model_type": "llama"}',
@@ -74,6 +76,25 @@ def test_files_are_of_the_commit_that_was_there_at_the_start(hub, cache):
     assert pull(REPO).name == repository.head
 
 
+def test_a_commit_that_is_gone_in_the_middle(hub, cache):
+    repository = hub.add(REPO, CHECKPOINT)
+    first = repository.head
+    repository.commit(CHECKPOINT | {"config.json": b"{}"})
+
+    def change(progress):
+        if progress.file.startswith("model-00002"):
+            repository.commits.pop(first, None)
+
+    with pytest.raises(LlmLiteError) as caught:
+        pull(REPO, revision=first, on_progress=change)
+    assert str(caught.value) == (
+        f"{REPO} was changed at the hub while it was fetched: commit {first[:12]} is gone; pull it "
+        "again"
+    )
+    assert pointers(cache) == []
+    assert pull(REPO).name == repository.head
+
+
 def test_a_pull_goes_on_where_the_last_was_stopped(hub, cache):
     data = content(400_000)
     hub.add(REPO, {NAME: data})
@@ -89,14 +110,38 @@ def test_a_pull_goes_on_where_the_last_was_stopped(hub, cache):
     assert ranges == [None, f"bytes={kept}-"]
 
 
-def test_a_stop_does_not_wait_for_bytes(hub):
+def test_what_is_here_is_used_where_the_hub_cannot_be_asked(hub, cache, tiny_llama, monkeypatch):
+    hub.add(REPO, {NAME: tiny_llama})
+    path = pull(REPO)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    told = []
+    assert pull(REPO, "Q4_0", on_progress=told.append) == path
+    assert told[0].note.startswith("what is here is used: HF_HUB_OFFLINE is set")
+    with pytest.raises(LlmLiteError):
+        pull(REPO, "Q8_0")
+    with pytest.raises(LlmLiteError):
+        pull(REPO, revision="v2")
+
+
+def test_nothing_is_imported_before_a_hub_is_asked():
+    code = """
+import sys
+from llm_lite.core.hub.remote import checking, curated, pulling, searching
+curated.curated_models()
+print([name for name in sys.modules if name.startswith(("huggingface_hub", "httpx", "hf_xet"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_stop_does_not_wait_for_bytes(hub, monkeypatch):
     hub.add(REPO, {NAME: content(300_000)})
     hub.faults.append(Fault("/cdn/", stall=100_000, wait=30))
     told = []
     stopped = threading.Event()
     threading.Timer(0.5, stopped.set).start()
     begun = time.monotonic()
-    os.environ["HF_HUB_DOWNLOAD_TIMEOUT"] = "30"
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "30")
     with pytest.raises(CancelledError):
         pull(REPO, on_progress=told.append, stop=stopped.is_set)
     assert time.monotonic() - begun < 10

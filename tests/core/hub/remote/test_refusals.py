@@ -76,6 +76,13 @@ def test_a_gated_model(hub, monkeypatch):
     assert "the account of your token has no access yet" in sentence()
 
 
+def test_a_gated_model_of_which_no_sizes_are_told(hub, repository):
+    repository.details["gated"] = "manual"
+    for name, blob in repository.commits[repository.head].items():
+        repository.commits[repository.head] = {name: HubBlob(blob.content, blob.size, "", "")}
+    assert f"{REPO} is gated: accept its conditions at {hub.url}/{REPO}" in sentence()
+
+
 def test_a_token_that_is_none(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "wrong")
     said = {"X-Error-Message": "Invalid credentials in Authorization header"}
@@ -123,6 +130,8 @@ def test_offline_by_the_environment(hub, monkeypatch):
     [
         ("HF_ENDPOINT", "ftp://x", "HF_ENDPOINT is 'ftp://x', expected the address of a hub"),
         ("HF_HUB_DOWNLOAD_TIMEOUT", "soon", "HF_HUB_DOWNLOAD_TIMEOUT is 'soon', expected whole"),
+        ("HF_TOKEN", "hf_é\u2603", "HF_TOKEN has characters that no token has"),
+        ("HF_ENDPOINT", "http://user:secret@127.0.0.1:1", "http://127.0.0.1:1 cannot be reached"),
         ("HTTP_PROXY", "socks9://x", "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable"),
         ("HTTP_PROXY", "http://127.0.0.1:1", "cannot be reached"),
     ],
@@ -133,7 +142,8 @@ def test_a_variable_that_says_nothing_usable(monkeypatch, name, value, words):
     monkeypatch.setenv(name, value)
     access.library().utils.close_session()  # a client reads the proxies once
     try:
-        assert words in sentence()
+        said = sentence()
+        assert words in said and "secret" not in said
     finally:
         access.library().utils.close_session()
 

@@ -1,0 +1,46 @@
+"""Which of several files or modes to take on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_lite.core.hub.fit.instead import BY_QUALITY
+from llm_lite.core.messages.library import Fit
+
+HEADROOM = 0.8  # of what is free: a browser may want some more meanwhile
+USEFUL = 8.0  # tokens/s: about twice what a person reads
+
+
+def recommend(fits: Sequence[Fit], quality: Sequence[float]) -> int | None:
+    """The index of the best of what fits and is fast enough; None where nothing fits.
+
+    Of those that take at most four fifths of the memory that is free and whose speed, as far as
+    memory decides it, is at least 8 tokens/s, the one of the highest `quality` (of files of one
+    model: their sizes, as more bytes a weight lose less), of equal ones the smaller. Where none is
+    that fast, or the speed is not known, the smallest that fits with that headroom; where none has
+    that headroom, the smallest that fits at all.
+    """
+    fitting = [i for i, fit in enumerate(fits) if fit.fits]
+    roomy = [i for i in fitting if _has_headroom(fits[i])]
+    useful = [i for i in roomy if (fits[i].speed or 0.0) >= USEFUL]
+    if useful:
+        return max(useful, key=lambda i: (quality[i], -_total(fits[i])))
+    return min(roomy or fitting, key=lambda i: _total(fits[i]), default=None)
+
+
+def recommend_mode(fits: Sequence[Fit]) -> int | None:
+    """As `recommend`, of one model in several modes: as stored is as exact as the file is, so that
+    only fewer bits lose something."""
+    return recommend(fits, [-BY_QUALITY.index(fit.mode) for fit in fits])
+
+
+def _has_headroom(fit: Fit) -> bool:
+    pairs = ((fit.host_free, "host"), (fit.device_free, "device"))
+    return all(
+        free is None or sum(getattr(part, at) for part in fit.parts) <= HEADROOM * free
+        for free, at in pairs
+    )
+
+
+def _total(fit: Fit) -> int:
+    return sum(part.host + part.device for part in fit.parts)

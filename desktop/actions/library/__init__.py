@@ -1,0 +1,1 @@
+"""What a person does with models as files: find, fetch, convert, verify, delete."""

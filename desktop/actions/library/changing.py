@@ -1,0 +1,262 @@
+"""Models that a person fetches, converts, verifies, imports, deletes; host and queue do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.core.messages import Mode
+from llm_lite.core.messages.library import QueueState
+from llm_lite.desktop.actions.library.showing import with_library
+from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.incoming import fit_line
+from llm_lite.desktop.state.library.library_state import Checked, Weighed
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import short_name
+
+
+@dataclass(frozen=True, slots=True)
+class FetchModel:
+    """Into the queue: a file of the hub, then perhaps quantized, and its source deleted."""
+
+    repo: str
+    file: str
+    size: int = 0  # bytes, where they are known
+    revision: str = ""  # the commit, where it is known
+    mode: Mode | None = None  # None: used as it is stored
+    delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeModel:
+    """Into the queue: a model that lies here."""
+
+    name: str
+    mode: Mode
+    delete_source: bool = False
+    calibrate: bool = True  # int4 by a text, which takes minutes
+
+
+@dataclass(frozen=True, slots=True)
+class SliceModel:
+    """Gemma 3n's E2B, as a view of an E4B that lies here."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseJob:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJob:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """It ends where it is; what was fetched stays, and it can be tried again."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJob:
+    """Of one that failed or was cancelled."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DismissJob:
+    """Its row leaves the list."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRemoval:
+    """Of a deletion that waits: it is not carried out."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNow:
+    """Of a deletion that waits: it waits no longer."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSource:
+    """Of a job that is to delete its source: it stays."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellJobs:
+    queue: QueueState
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyModel:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellVerified:
+    name: str
+    good: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class WeighRemoval:
+    """How much deleting would free: of each of these groups of names."""
+
+    choices: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TellRemoval:
+    removal: Mapping[tuple[str, ...], Weighed]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveModels:
+    """Into the queue: they can be taken back until it is empty."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLocal:
+    """Remember a model where it lies."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseImport:
+    """Ask the system for a model to import; the window does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellImported:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevealModel:
+    """Show its file in the system's file manager."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellLibrary:
+    """Something that went wrong, or well, as a sentence."""
+
+    words: str
+    good: bool = False
+
+
+ChangingAction = (
+    FetchModel
+    | QuantizeModel
+    | SliceModel
+    | PauseJob
+    | ResumeJob
+    | CancelJob
+    | RetryJob
+    | DismissJob
+    | UndoRemoval
+    | RemoveNow
+    | KeepSource
+    | TellJobs
+    | VerifyModel
+    | TellVerified
+    | WeighRemoval
+    | TellRemoval
+    | RemoveModels
+    | ImportLocal
+    | ChooseImport
+    | TellImported
+    | RevealModel
+    | TellLibrary
+)
+
+
+def _leave_to_the_host(action: Any, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _to_the_queue(action: FetchModel | QuantizeModel, state: AppState, now: float) -> Result:
+    """It is shown where it went."""
+    return with_library(state, tab="queue"), ()
+
+
+def _tell_jobs(action: TellJobs, state: AppState, now: float) -> Result:
+    queue = action.queue
+    told = {"jobs": queue.jobs, "queue_works": queue.works, "queue_problem": queue.problem}
+    return with_library(state, **told), ()
+
+
+def _verify(action: VerifyModel, state: AppState, now: float) -> Result:
+    return with_library(state, checking=action.name), ()
+
+
+def _tell_verified(action: TellVerified, state: AppState, now: float) -> Result:
+    checked = Checked(action.good, fit_line(action.words))
+    return replace(state, library=state.library.with_checked(action.name, checked)), ()
+
+
+def _weigh(action: WeighRemoval, state: AppState, now: float) -> Result:
+    return with_library(state, removal=None), ()
+
+
+def _tell_removal(action: TellRemoval, state: AppState, now: float) -> Result:
+    return with_library(state, removal=action.removal), ()
+
+
+def _tell_imported(action: TellImported, state: AppState, now: float) -> Result:
+    state = with_library(state, chosen=action.name, tab="local", listing=True)
+    words = tr("{name} is in the list. It stays where it lies.")
+    return notify(state, "info", words.format(name=short_name(action.name)), now), ()
+
+
+def _tell(action: TellLibrary, state: AppState, now: float) -> Result:
+    return notify(state, "info" if action.good else "warning", action.words, now), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    FetchModel: _to_the_queue,
+    QuantizeModel: _to_the_queue,
+    SliceModel: _leave_to_the_host,
+    PauseJob: _leave_to_the_host,
+    ResumeJob: _leave_to_the_host,
+    CancelJob: _leave_to_the_host,
+    RetryJob: _leave_to_the_host,
+    DismissJob: _leave_to_the_host,
+    UndoRemoval: _leave_to_the_host,
+    RemoveNow: _leave_to_the_host,
+    KeepSource: _leave_to_the_host,
+    TellJobs: _tell_jobs,
+    VerifyModel: _verify,
+    TellVerified: _tell_verified,
+    WeighRemoval: _weigh,
+    TellRemoval: _tell_removal,
+    RemoveModels: _leave_to_the_host,
+    ImportLocal: _leave_to_the_host,
+    ChooseImport: _leave_to_the_host,
+    TellImported: _tell_imported,
+    RevealModel: _leave_to_the_host,
+    TellLibrary: _tell,
+}

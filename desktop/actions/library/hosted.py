@@ -1,0 +1,41 @@
+"""The actions that the host of models does: those that need a disk, a network or the queue."""
+
+from __future__ import annotations
+
+from llm_lite.desktop.actions.library.changing import (
+    CancelJob,
+    DismissJob,
+    FetchModel,
+    ImportLocal,
+    KeepSource,
+    PauseJob,
+    QuantizeModel,
+    RemoveModels,
+    RemoveNow,
+    ResumeJob,
+    RetryJob,
+    RevealModel,
+    SliceModel,
+    TellImported,
+    UndoRemoval,
+    VerifyModel,
+    WeighRemoval,
+)
+from llm_lite.desktop.actions.library.showing import ListModels, ReadRepo, SearchHub, ShowLibrary
+
+JobAction = (
+    PauseJob | ResumeJob | CancelJob | RetryJob | DismissJob | UndoRemoval | RemoveNow | KeepSource
+)
+QueueAction = FetchModel | QuantizeModel | SliceModel | RemoveModels | JobAction
+LibraryHostAction = (
+    ShowLibrary
+    | ListModels
+    | TellImported
+    | SearchHub
+    | ReadRepo
+    | VerifyModel
+    | WeighRemoval
+    | ImportLocal
+    | RevealModel
+    | QueueAction
+)

@@ -1,0 +1,120 @@
+"""What is estimated is what executors allocate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from llm_lite.core.hub.fit import executors
+from llm_lite.core.hub.fit.estimate import estimate
+from llm_lite.core.hub.fit.executors import cpu_memory, vulkan_memory
+from llm_lite.core.hub.fit.machine import Machine
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.fitting import Fitting, described
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import MODES, EngineOptions
+from tests.runners import running
+
+
+@pytest.fixture(scope="module")
+def source(tiny_llama):
+    opened = open_source(tiny_llama)
+    yield opened
+    opened.close()
+
+
+def planned(source, options, choice, machine):
+    return Fitting(described(source), choice, machine).plan(options)
+
+
+def memory_under(array):
+    """The object that an array's bytes belong to."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_on_the_processor(tiny_llama, source, mode):
+    options = EngineOptions(backend="cpu", mode=mode, context=96)
+    plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    found = cpu_memory(plan.program, plan.loaded, True)
+    with running(tiny_llama, options) as runner:
+        executor = runner.executor
+        states = {name: np.asarray(memory).nbytes for name, memory in executor._state.items()}
+        weights = [weight.data for weight in executor._weights.values()]
+    caches = sum(size for name, size in states.items() if "_cache." in name)
+    assert (found.cache, found.maps) == (caches, sum(states.values()) - caches)
+    assert found.scratch == np.asarray(executor._arena).nbytes
+    rooms = {
+        id(under): len(under) for under in map(memory_under, weights) if hasattr(under, "madvise")
+    }
+    copies = sum(array.nbytes for array in weights if not hasattr(memory_under(array), "madvise"))
+    assert found.weights == pytest.approx(sum(rooms.values()) + copies, abs=8192)
+    assert found.loading >= found.weights - 8192
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_on_a_device(tiny_llama, source, device, mode):
+    options = EngineOptions(backend="vulkan", mode=mode, context=96)
+    choice = backends.choose(options, device)
+    plan = planned(source, options, choice, Machine(None, device.info))
+    found = vulkan_memory(plan.program, plan.loaded, True, device.info)
+    with running(tiny_llama, options, device=device) as runner:
+        executor = runner.executor
+        assert found.device_weights == executor._weights._arena.nbytes
+        assert found.scratch >= executor._scratch.size
+        assert found.scratch - executor._scratch.size < 1 << 17, "tables and parts of attention"
+        states = {buffer[0].handle: buffer[0].size for buffer in executor._state.values()}
+        assert found.cache + found.maps == sum(states.values())
+        assert found.cache == runner.model_info.kv_bytes
+        hosts = [b.size for b in executor._closing if getattr(b, "host", False)]
+        assert found.host_scratch == sum(hosts) + executors_staging(device)
+
+
+def executors_staging(device):
+    return device.staging._buffer.size
+
+
+def test_a_model_in_rows_is_laid_out_in_tiles_and_no_longer_mapped(source):
+    """As stored, what is resident is the tiles, not the file beside them."""
+    options = EngineOptions(backend="cpu", context=96)
+    plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    rows = [one for one in plan.loaded.values() if executors._tile_bytes(one)]
+    assert rows, "the fixture has blocks in rows"
+    found = cpu_memory(plan.program, plan.loaded, True)
+    file = sum(one.stored_bytes for one in plan.loaded.values())
+    assert found.weights < 1.2 * file
+    assert found.loading > file
+
+
+def test_parts_of_one_memory_count_once(source, device):
+    options = EngineOptions(backend="vulkan", context=96)
+    choice = backends.choose(options, device)
+    apart = replace(device.info, kind="discrete", memory_bytes=1 << 33)
+    whole = {}
+    for kind, info in (("one", device.info), ("apart", apart)):
+        machine = Machine(1 << 34, info)
+        plan = planned(source, options, choice, machine)
+        fit = whole[kind] = estimate(plan, machine, 10.0)
+        assert fit.fits and fit.backend == "vulkan"
+        assert fit.speed > 1
+    assert all(part.device == 0 for part in whole["one"].parts)
+    assert whole["one"].device_free is None
+    assert {p.name for p in whole["apart"].parts if p.device} == {
+        "weights", "cache", "scratch", "maps"
+    }  # fmt: skip
+    assert whole["apart"].device_free == 1 << 33
+    small = Machine(1 << 34, replace(apart, memory_bytes=1000))
+    assert not estimate(planned(source, options, choice, small), small).fits
+
+
+def test_a_program_that_runs_counts_no_more(source):
+    choice, options = backends.ExecutorChoice("cpu", ""), EngineOptions(backend="cpu")
+    sizes = []
+    for started in (False, True):
+        machine = Machine(None, started=started)
+        fit = estimate(planned(source, options, choice, machine), machine)
+        assert fit.fits, "where the system does not tell"
+        sizes.append(next(part.host for part in fit.parts if part.name == "program"))
+    assert sizes[0] - sizes[1] == 40 << 20

@@ -1,0 +1,30 @@
+"""The page over an example of a machine, a hub and a queue."""
+
+from dataclasses import replace
+
+import pytest
+
+from llm_lite.desktop.actions.library.showing import ShowLibrary
+from llm_lite.desktop.app.library.host import LibraryHost
+from llm_lite.desktop.tour.examples.models import LOCAL, ExampleServices
+from tests.desktop.headless import READY
+
+
+@pytest.fixture
+def library(headless):
+    """library(tab, services) -> the window, its page open and its list read."""
+
+    def make(tab="local", services=None, size=(1280, 800), state=READY):
+        model = replace(state.model, path=str(LOCAL[0].path)) if state.model else None
+        one = headless(replace(state, model=model), size=size)
+        one.services = services or ExampleServices()
+        one.program.library = LibraryHost(one.services, lambda: None)
+        one.program.library.begin()
+        one.program.do(ShowLibrary(True, tab))
+        one.driver.wait("the list", lambda s: s.library.local is not None and s.library.jobs)
+        one.driver.wait("the short list", lambda s: s.library.curated)
+        one.driver.frames(2)
+        one.done.clear()
+        return one
+
+    return make

@@ -1,0 +1,428 @@
+"""The page with mouse and keyboard: each thing that can be done in it, once."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.core.messages import LoadModel
+from llm_lite.core.messages.library import QueueState
+from llm_lite.desktop.actions.library.changing import (
+    CancelJob,
+    ChooseImport,
+    DismissJob,
+    FetchModel,
+    ImportLocal,
+    KeepSource,
+    PauseJob,
+    QuantizeModel,
+    RemoveModels,
+    RemoveNow,
+    ResumeJob,
+    RetryJob,
+    RevealModel,
+    SliceModel,
+    TellJobs,
+    UndoRemoval,
+    VerifyModel,
+)
+from llm_lite.desktop.actions.library.showing import (
+    ChooseHubFile,
+    ChooseLocal,
+    ChooseRepo,
+    ForgetFound,
+    ListModels,
+    ReadRepo,
+    SearchHub,
+    SetFitOptions,
+    ShowLibrary,
+)
+from llm_lite.desktop.actions.program import OpenLink, OpenModel, SetFontSize
+from llm_lite.desktop.app.library import host
+from llm_lite.desktop.state.library.library_state import HubSearch
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.examples.models import (
+    CURATED,
+    DOWNLOADING,
+    FOUND,
+    LOCAL,
+    QUEUE,
+    ExampleServices,
+)
+from llm_lite.desktop.views.library.local import rows_of
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.headless import READY, sent
+
+QWEN = "qwen3-4b-instruct"
+
+
+def path_of(name):
+    return str(next(model.path for model in LOCAL if model.name == name))
+
+
+@pytest.mark.parametrize("way", ["rail", "menu", "keys", "palette"])
+def test_there_are_four_ways_to_it_and_back(headless, way):
+    one = headless(READY)
+    one.program.library = host.LibraryHost(ExampleServices(), lambda: None)
+    if way == "rail":
+        one.driver.click("rail.library")
+    elif way == "menu":
+        one.driver.click("rail.models")
+        one.driver.click("models.manage")
+    elif way == "keys":
+        one.driver.press(imgui.Key.mod_ctrl, imgui.Key.mod_shift, imgui.Key.m)
+    else:
+        one.driver.press(imgui.Key.mod_ctrl, imgui.Key.k)
+        one.driver.type("manage models")
+        one.driver.press(imgui.Key.enter)
+    one.driver.wait("the list", lambda s: s.library.local)
+    one.driver.frames(2)
+    assert one.driver.shows("library.tab.local") and not one.driver.shows("chat.input")
+    if way == "rail":
+        one.driver.click("rail.library")
+    elif way == "menu":
+        one.driver.click("library.close")
+    else:
+        one.driver.press(imgui.Key.escape)
+    one.driver.frames(3)
+    assert one.driver.shows("chat.input") and not one.driver.shows("library.tab.local")
+
+
+def test_nothing_is_asked_of_the_network_before_search_is_pressed(library):
+    one = library("find")
+    one.driver.click("library.words")
+    one.driver.type("qwen3 4b")
+    one.driver.click(f"library.card.{CURATED[0].repo}")
+    one.driver.click("library.runnable")
+    one.driver.frames(3)
+    assert one.services.asked == []
+    one.driver.click("library.search")
+    one.driver.wait("what was found", lambda s: s.library.found is not None)
+    assert one.services.asked == [HubSearch("qwen3 4b", runnable=False)]
+
+
+def test_enter_searches_too(library):
+    one = library("find")
+    one.driver.click("library.words")
+    one.driver.type("qwen3")
+    one.driver.press(imgui.Key.enter)
+    one.driver.wait("what was found", lambda s: s.library.found is not None)
+    assert one.did(SearchHub)
+
+
+def test_a_model_is_opened_and_the_conversation_is_there(library):
+    one, engine = library(), FakeEngine(0.0)
+    one.program.start(engine)
+    one.driver.click(f"library.local.{QWEN}-int4")
+    one.driver.click("library.open")
+    assert one.done[-1] == OpenModel(path_of(f"{QWEN}-int4"))
+    one.driver.frames(3)
+    assert sent(engine, LoadModel)[0].source == path_of(f"{QWEN}-int4")
+    assert one.driver.shows("chat.model")
+
+
+def test_what_is_in_use_or_broken_is_not_opened(library):
+    one = library()
+    for name in (LOCAL[0].name, "granite-3.3-2b-instruct", "nomic-embed-text-v1.5"):
+        one.program.do(ChooseLocal(name))
+        one.driver.frames(3)
+        one.driver.click("library.open")
+    assert not one.did(OpenModel)
+
+
+def test_what_can_be_done_with_a_local_model(library, monkeypatch):
+    shown = []
+    monkeypatch.setattr(host, "reveal", shown.append)
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    one.driver.click("library.verify")
+    one.driver.wait("the verification", lambda s: QWEN in s.library.checked)
+    one.driver.click("library.copy")
+    assert imgui.get_clipboard_text() == path_of(QWEN)
+    one.driver.click("library.reveal")
+    assert one.done[1:] == [VerifyModel(QWEN), RevealModel(path_of(QWEN))]
+    assert [str(path) for path in shown] == [path_of(QWEN)]
+
+
+def test_a_model_is_quantized_and_its_source_may_go(library):
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    one.driver.click("library.quantize.open")
+    one.driver.click("library.quantize.mode.int8")
+    one.driver.click("library.quantize.delete")
+    one.driver.click("library.quantize.go")
+    wanted = QuantizeModel(QWEN, "int8", True)
+    assert one.done[-1] == wanted and one.state.library.tab == "queue"
+    one.driver.wait("the queue", lambda s: wanted in one.services.asked)
+
+
+def test_only_gemma_3n_s_e4b_is_sliced(library):
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    assert not one.driver.shows("library.slice")
+    one.driver.click("library.local.gemma-3n-e4b-it")
+    one.driver.click("library.slice")
+    assert one.done[-1] == SliceModel("gemma-3n-e4b-it")
+
+
+@pytest.mark.parametrize(("row", "names"), [
+    (0, (QWEN,)),
+    (1, (f"{QWEN}-int4", f"{QWEN}-int8")),
+    (2, (QWEN, f"{QWEN}-int4", f"{QWEN}-int8")),
+])  # fmt: skip
+def test_deleting_says_what_each_choice_frees(library, row, names):
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    one.driver.click("library.remove.open")
+    one.driver.wait("the sizes", lambda s: s.library.removal is not None)
+    freed = one.state.library.removal[names].freed
+    assert freed == sum(model.size for model in LOCAL if model.name in names)
+    one.driver.click(f"library.remove.{row}")
+    assert one.done[-1] == RemoveModels(names) and one.state.library.tab == "queue"
+
+
+def test_what_cannot_be_deleted_says_why(library):
+    class Refusing(ExampleServices):
+        def weigh(self, models):
+            raise host.RequestError(f"{models[0].name} is Ollama's")
+
+    one = library(services=Refusing())
+    one.driver.click("library.local.phi4-mini")
+    one.driver.click("library.remove.open")
+    one.driver.wait("why not", lambda s: s.library.removal is not None)
+    one.driver.frames(2)
+    one.driver.click("library.remove.0")
+    assert not one.did(RemoveModels)
+    assert one.state.library.removal[("phi4-mini",)].problem == "phi4-mini is Ollama's"
+
+
+def test_a_path_is_imported_and_a_file_can_be_chosen(library):
+    one = library()
+    one.driver.click("library.import.open")
+    one.driver.click("library.import.path")
+    one.driver.type("/data/a model.gguf")
+    one.driver.click("library.import.add")
+    assert one.did(ImportLocal) == [ImportLocal("/data/a model.gguf")]
+    one.driver.wait("it", lambda s: s.library.chosen == LOCAL[0].name)
+    one.driver.click("library.import.open")
+    one.driver.click("library.import.choose")
+    assert one.did(ChooseImport)
+
+
+def test_the_list_is_looked_through_again(library):
+    one = library()
+    one.services.models = LOCAL[:3]
+    one.driver.click("library.refresh")
+    assert one.did(ListModels)
+    one.driver.wait("the list", lambda s: len(s.library.local) == 3)
+
+
+def test_the_filter_finds_by_every_word_and_keeps_sources(library):
+    one = library()
+    one.driver.click("library.filter")
+    one.driver.type("QWEN int4")
+    one.driver.frames(2)
+    rows = [name for name in one.ui.rects if name.startswith("library.local.")]
+    assert rows == [f"library.local.{QWEN}", f"library.local.{QWEN}-int4"]
+
+
+@pytest.mark.parametrize("column", ["name", "format", "size", "context", "licence", "place"])
+def test_rows_are_sorted_by_a_column_with_variants_below_their_source(library, column):
+    one = library()
+    one.driver.click(f"library.by.{column}")
+    names = [row.model.name for row in rows_of(LOCAL, "", column, column in ("size", "context"))]
+    rows = sorted((r[1], n) for n, r in one.ui.rects.items() if n.startswith("library.local."))
+    if column != "name":  # which is the order from the beginning, turned round by the click
+        assert [name.removeprefix("library.local.") for _, name in rows] == names
+    at = names.index(QWEN)
+    assert set(names[at + 1 : at + 3]) == {f"{QWEN}-int4", f"{QWEN}-int8"}
+    assert sorted(names) == sorted(model.name for model in LOCAL)
+
+
+def test_models_that_say_they_are_made_of_each_other_are_listed_all_the_same():
+    one, other = (replace(LOCAL[1], name=name) for name in "ab")
+    circle = (replace(one, made_of="b"), replace(other, made_of="a"))
+    itself = (replace(one, made_of="a"),)
+    assert [row.model.name for row in rows_of(circle, "", "name", False)] == ["a", "b"]
+    assert [row.model.name for row in rows_of(itself, "", "name", False)] == ["a"]
+
+
+def test_the_fit_is_told_for_the_mode_and_the_context_that_are_chosen(library):
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    one.driver.wait("the fit", lambda s: s.library.fits)
+    one.driver.frames(2)
+    assert one.driver.shows("library.fit")
+    one.driver.click("library.fit.mode.int4")
+    assert one.done[-1] == SetFitOptions("int4", 4096)
+    one.driver.click("library.fit.context")
+    one.driver.click("library.fit.context.8192")
+    assert one.done[-1] == SetFitOptions("int4", 8192)
+    one.driver.wait("the fit", lambda s: any(q.context == 8192 for q in s.library.fits))
+
+
+def found(library, **more):
+    one = library("find", **more)
+    one.driver.click("library.runnable")
+    one.driver.click("library.search")
+    one.driver.wait("what was found", lambda s: s.library.found is not None)
+    one.driver.frames(2)
+    one.done.clear()
+    return one
+
+
+def test_a_file_of_a_repository_is_chosen_and_fetched(library):
+    one = found(library)
+    model = FOUND[0]
+    one.driver.click(f"library.card.{model.repo}")
+    assert one.done == [ChooseRepo(model.repo), ReadRepo(model.repo)]
+    one.driver.wait("the fits", lambda s: len(s.library.fits) == len(model.files))
+    file = model.files[1]
+    one.driver.click(f"library.file.{file.name}")
+    assert one.done[-1] == ChooseHubFile(file.name)
+    one.driver.click("library.download")
+    wanted = FetchModel(model.repo, file.name, file.size, model.revision)
+    assert one.done[-1] == wanted and one.state.library.tab == "queue"
+    one.driver.wait("the queue", lambda s: wanted in one.services.asked)
+
+
+def test_a_file_is_fetched_and_quantized(library):
+    one = found(library)
+    model = FOUND[1]
+    one.driver.click(f"library.card.{model.repo}")
+    one.driver.wait("the fits", lambda s: s.library.fits)
+    one.driver.frames(2)
+    one.driver.click("library.fetch_quantize.open")
+    one.driver.click("library.fetch_quantize.delete")
+    one.driver.click("library.fetch_quantize.go")
+    file = model.files[0]
+    whole = (model.repo, file.name, file.size, model.revision)
+    assert one.done[-1] == FetchModel(*whole, "int4", True)
+
+
+def test_the_page_of_a_repository_is_opened_in_the_browser(library):
+    one = found(library)
+    gated = next(model for model in FOUND if model.gated)
+    opened = []
+    one.program.on_open_link = opened.append
+    one.driver.click(f"library.card.{gated.repo}")
+    one.driver.frames(2)
+    one.driver.click("library.page")
+    assert one.done[-1] == OpenLink(f"https://huggingface.co/{gated.repo}")
+    one.driver.click("library.details.close")
+    one.driver.click("library.curated")
+    assert one.done[-1] == ForgetFound()
+
+
+def test_the_short_list_is_fetched_without_asking_for_more(library):
+    one = library("find")
+    known = CURATED[0]
+    one.driver.click(f"library.card.{known.repo}")
+    one.driver.click("library.read")
+    assert one.done[-1] == ReadRepo(known.repo)
+    one.driver.click("library.download")
+    assert one.done[-1] == FetchModel(known.repo, known.file, known.size)
+
+
+def test_each_job_has_the_buttons_of_its_state(library):
+    one = library("queue")
+    clicks = {
+        "aaaa.pause": PauseJob("aaaa"), "aaaa.cancel": CancelJob("aaaa"),
+        "bbbb.resume": ResumeJob("bbbb"), "cccc.retry": RetryJob("cccc"),
+        "cccc.dismiss": DismissJob("cccc"), "dddd.dismiss": DismissJob("dddd"),
+        "eeee.now": RemoveNow("eeee"), "eeee.undo": UndoRemoval("eeee"),
+    }  # fmt: skip
+    for name, action in clicks.items():
+        one.driver.click(f"library.job.{name}")
+        assert one.done[-1] == action
+    chain = replace(QUEUE.jobs[1], stages=tuple(
+        replace(s, state="running") if s.state == "paused" else s for s in QUEUE.jobs[1].stages
+    ))  # fmt: skip
+    one.program.do(TellJobs(QueueState((chain,), True)))
+    one.driver.frames(3)
+    one.driver.click("library.job.bbbb.keep")
+    assert one.done[-1] == KeepSource("bbbb")
+    one.driver.wait("the queue", lambda s: KeepSource("bbbb") in one.services.asked)
+
+
+def test_what_a_job_has_made_is_opened_from_its_row(library):
+    one = library("queue")
+    one.driver.click("library.job.dddd.open")
+    assert one.done == [OpenModel(path_of(f"{QWEN}-int4"))] and not one.state.library.shown
+
+
+def test_keys_go_through_the_rows(library):
+    one = library()
+    one.driver.click("library.filter")
+    for _ in range(3):
+        one.driver.press(imgui.Key.tab)
+    for _ in range(2):
+        one.driver.press(imgui.Key.down_arrow)
+    one.driver.press(imgui.Key.space)
+    assert one.did(ChooseLocal), one.done
+    one.driver.press(imgui.Key.escape)
+    one.driver.frames(2)
+    assert not one.state.library.shown
+
+
+@pytest.mark.parametrize("font", [10, 15, 32])
+def test_every_tab_is_drawn_at_every_size_of_text(library, font):
+    one = found(library, size=(1280, 800))
+    one.program.do(SetFontSize(font))
+    one.driver.frames(3)
+    for tab in ("local", "find", "queue"):
+        one.driver.click(f"library.tab.{tab}")
+        one.driver.frames(2)
+        one.program.do(ChooseLocal(QWEN))
+        one.program.do(ChooseRepo(FOUND[0].repo))
+        one.driver.frames(3)
+        for name, (x0, _, x1, _) in one.ui.rects.items():
+            if name.startswith("library."):
+                assert x0 >= -1 and x1 <= 1281, name
+
+
+def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(library):
+    many = tuple(replace(LOCAL[1], name=f"model-{n:03}", made_of="") for n in range(500))
+    results = tuple(replace(FOUND[0], repo=f"owner/model-{n:03}") for n in range(200))
+
+    class Many(ExampleServices):
+        def search(self, search):
+            return results
+
+    one = found(library, services=Many(many))
+    drawn = [name for name in one.ui.rects if name.startswith("library.card.")]
+    assert 3 < len(drawn) < 20
+    one.driver.click("library.tab.local")
+    one.driver.frames(2)
+    drawn = [name for name in one.ui.rects if name.startswith("library.local.")]
+    assert 10 < len(drawn) < 40
+    listing = one.ui.memory["library.listing"]
+    one.driver.frames(3)
+    assert one.ui.memory["library.listing"] is listing  # made once, not in each frame
+
+
+def test_progress_says_bytes_rate_and_what_is_left_and_what_is_unknown(library):
+    from llm_lite.desktop.views.library.queue import told
+
+    (stage,) = DOWNLOADING.stages
+    assert told(stage) == "1.4 GiB of 2.3 GiB  ·  11.8 MiB a second  ·  1 minute left"
+    assert told(replace(stage, total=0, rate=0.0, left=None)) == "1.4 GiB of an unknown size"
+    assert "second" not in told(replace(stage, state="paused"))
+
+
+def test_another_window_that_works_is_told(library):
+    one = library("queue")
+    one.program.do(TellJobs(replace(QUEUE, works=False, problem="the disk is full")))
+    one.driver.frames(2)
+    assert one.state.library.queue_problem == "the disk is full"
+    assert not one.state.library.queue_works
+
+
+def test_an_empty_machine_shows_the_way_to_find_models(headless):
+    one = headless(AppState(), size=(1280, 800))
+    one.program.library = host.LibraryHost(ExampleServices(()), lambda: None)
+    one.program.do(ShowLibrary(True, "local"))
+    one.driver.wait("the list", lambda s: s.library.local == ())
+    one.driver.frames(2)
+    one.driver.click("library.find_some")
+    assert one.state.library.tab == "find"
