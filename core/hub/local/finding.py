@@ -5,33 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.local.found import ON_A_HUB
-from llm_lite.core.hub.local.machine import local_models
+from llm_lite.core.hub.local.found import ON_A_HUB, Found
+from llm_lite.core.hub.local.machine import Places, local_models
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
 
 _MOST_NAMED = 5
 
 
-def by_name(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel | None:
+def by_name(text: str, places: Places | None = None) -> LocalModel | None:
     """The model of that name, or the only one whose name has it as a part; None where none has.
     RequestError for several, and for one that cannot be used."""
-    return _usable(text, candidates(text, local_models() if models is None else models))
+    part = text.strip().lower()
+    models = local_models(
+        places,
+        wanted=lambda name, one: _has(name, one, part) or f"{name}@{one.origin}" == part,
+    )
+    return _usable(text, candidates(text, models))
 
 
 def by_whole_name(name: str) -> LocalModel | None:
-    return next((model for model in local_models() if model.name == name), None)
+    found = local_models(wanted=lambda one, _: one == name)
+    return found[0] if found else None
 
 
-def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalModel:
+def on_a_hub(text: str, places: Places | None = None) -> LocalModel:
     """The local model of owner/name[:file], where file may be a part of its name as "q4_k_m".
     RequestError where it is not here, or not the only one."""
-    every = local_models() if models is None else models
-    found = _usable(text, _of_hub(text, every))
+    repo = text.partition(":")[0]
+    of_repo = local_models(places, wanted=lambda _, one: one.repo.lower() == repo.lower())
+    found = _usable(text, _of_hub(text, of_repo))
     if found is not None:
         return found
-    repo = text.partition(":")[0]
-    of_repo = _of_hub(repo, every)
     here = f"; of {quote(repo)} there is {_list(of_repo)}" if of_repo else ""
     raise RequestError(
         f"{quote(text)} is not on this machine{here}: fetch it with `llm-lite models pull {text}`"
@@ -41,14 +46,14 @@ def on_a_hub(text: str, models: Sequence[LocalModel] | None = None) -> LocalMode
 def candidates(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
     """The one of that name, or name@place; else those whose name has it as a part. Or those of
     hf:owner/name[:file]."""
-    name = text.strip().lower()
-    if not name:
+    part = text.strip().lower()
+    if not part:
         return []
-    if name.startswith(ON_A_HUB) and "/" in name:
-        return _of_hub(name[len(ON_A_HUB) :], models)
-    exact = [model for model in models if model.name == name]
-    placed = [model for model in models if f"{model.name}@{model.origin}" == name]
-    return exact or placed or [model for model in models if _has(model, name)]
+    if part.startswith(ON_A_HUB) and "/" in part:
+        return _of_hub(part[len(ON_A_HUB) :], models)
+    exact = [model for model in models if model.name == part]
+    placed = [model for model in models if f"{model.name}@{model.origin}" == part]
+    return exact or placed or [model for model in models if _has(model.name, model, part)]
 
 
 def ambiguous(text: str, found: Sequence[LocalModel]) -> str:
@@ -60,8 +65,9 @@ def _of_hub(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
     return [model for model in models if model.repo.lower() == repo and _is_file(model, file)]
 
 
-def _has(model: LocalModel, part: str) -> bool:
-    return part in model.name or (model.form == "gguf" and part == model.path.name.lower())
+def _has(name: str, model: LocalModel | Found, part: str) -> bool:
+    """Also by the name of its file, as a person copies it from a page."""
+    return part in name or (model.form == "gguf" and part == model.path.name.lower())
 
 
 def _is_file(model: LocalModel, file: str) -> bool:

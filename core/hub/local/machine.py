@@ -65,20 +65,27 @@ def machine_places() -> Places:
     return Places(tuple(found))
 
 
-def local_models(places: Places | None = None, *, companions: bool = False) -> list[LocalModel]:
+def local_models(
+    places: Places | None = None,
+    *,
+    companions: bool = False,
+    wanted: Callable[[str, Found], bool] = lambda name, found: True,
+) -> list[LocalModel]:
     """Every model on this machine, the broken ones with what is wrong with them.
 
-    companions: also files that belong to a model and are none, as projectors of images.
+    companions: also files that belong to a model and are none, as projectors of images. wanted: by
+    name and place; the headers of others are not read.
     """
     where = machine_places() if places is None else places
     models = in_order(_find(where))
-    with HeaderCache() as cache:
-        headers = [_header(cache, model) for model in models]
     sizes = [_size(model.files) for model in models]
     named = list(zip(names(models), models, sizes, strict=True))
+    chosen = [one for one in named if wanted(one[0], one[1])]
+    with HeaderCache() as cache:
+        headers = [_header(cache, model) for _, model, _ in chosen]
     return [
         _described(one, header, named)
-        for one, header in zip(named, headers, strict=True)
+        for one, header in zip(chosen, headers, strict=True)
         if companions or not header.companion
     ]
 

@@ -50,11 +50,9 @@ def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
     for name, model, size in named:
         if source.path is not None and _same(source.path, model.path):
             return name
-        if source.told and (source.told == name or source.told == _on_hub(model)):
+        if source.told and (source.told == name or _is_on_hub(source.told, model)):
             return name
-        if source.told.startswith(ON_A_HUB) and source.told == f"{ON_A_HUB}{model.repo}":
-            return name
-        if source.file == model.path.name and source.size == size:
+        if source.file == model.path.name and source.size in (size, _own_size(model.path)):
             return name
     return source.told or Path(source.file).stem
 
@@ -66,8 +64,20 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _on_hub(model: Found) -> str:
-    return f"{ON_A_HUB}{model.repo}:{model.path.name}" if model.repo else ""
+def _is_on_hub(told: str, model: Found) -> bool:
+    """Whether hf:owner/name[:file] is this model; the file may stand in a folder."""
+    repo, _, file = told.removeprefix(ON_A_HUB).partition(":")
+    if not told.startswith(ON_A_HUB) or not model.repo or repo != model.repo:
+        return False
+    return file.rpartition("/")[2] in ("", model.path.name)
+
+
+def _own_size(path: Path) -> int:
+    """Without what else belongs to a model, as its licence in Ollama's folder."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _text(source: Mapping[str, Any], key: str) -> str:

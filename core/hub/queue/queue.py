@@ -312,6 +312,3 @@ def _without_progress(one: QueueState, other: QueueState) -> bool:
         return still, state.works, state.problem
 
     return plain(one) == plain(other)
-
-
-Queue = ModelQueue  # in this room

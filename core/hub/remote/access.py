@@ -226,7 +226,7 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
     wait = _asked_wait(told)
     if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
         sentence += f"; it asks to wait {wait / 60:.0f} min"
-    return HubStatusError(response.status_code, sentence, wait)
+    return HubStatusError(response.status_code, sentence, wait, told.get("X-Error-Code", ""))
 
 
 def _asked_wait(told: httpx2.Headers) -> float | None:

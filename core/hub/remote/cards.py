@@ -1,16 +1,19 @@
-"""What a model card says of its model, as one or two plain sentences."""
+"""What a repository's own documents say: its card as a few plain sentences, its config.json."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.hub.remote.access import Hub, Stop, headers, library, translated
+from llm_lite.core.files.json_text import parse_object
+from llm_lite.core.hub.remote.access import Stop, headers, library, translated
 from llm_lite.core.hub.remote.repositories import Repository
 from llm_lite.core.plain_text import one_line
 
-_CARD = "README.md"
+_CARD, _CONFIG = "README.md", "config.json"
+_MOST_CONFIG_BYTES = 1 << 20
 _MOST_BYTES = 64 << 10  # of a card are read: what it is about stands at its beginning
 _LONGEST, _SHORTEST = 400, 40  # characters
 _FRONT = re.compile(r"\A\s*---\n.*?\n---\s*\n", re.DOTALL)
@@ -22,22 +25,41 @@ _MARKS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 _NO_PROSE = ("#", "|", "- ", "* ", "> ", "+ ", "1.", "$", "=")
 
 
-def description_of(hub: Hub, found: Repository, stop: Stop) -> str:
-    """ "" where there is no card, or it cannot be had: the rest is worth showing without it."""
-    if stop() or not any(file.path == _CARD for file in found.files):
-        return ""
+def description_of(found: Repository, stop: Stop) -> str:
+    """Empty where there is no card, or it cannot be had: the rest is worth showing without it."""
+    return first_sentences(_document(found, _CARD, _MOST_BYTES, stop).decode(errors="replace"))
+
+
+def context_of(found: Repository, stop: Stop) -> int:
+    """Of a checkpoint, as its config.json says; 0 where that does not."""
+    raw = _document(found, _CONFIG, _MOST_CONFIG_BYTES, stop)
     with contextlib.suppress(LlmLiteError):
-        return first_sentences(translated(hub, lambda: _read(hub, found), repo=found.repo))
-    return ""
+        config = parse_object(raw, Path(_CONFIG), "the file")
+        inner = config.get("text_config")
+        for part in (inner if isinstance(inner, dict) else {}, config):
+            value = part.get("max_position_embeddings")
+            if type(value) is int and 0 < value < 1 << 31:
+                return value
+    return 0
 
 
-def _read(hub: Hub, found: Repository) -> str:
-    url = library().hf_hub_url(found.repo, _CARD, revision=found.commit, endpoint=hub.endpoint)
-    asked = {**headers(), "Range": f"bytes=0-{_MOST_BYTES - 1}"}
-    answer = library().utils.get_session().get(url, headers=asked)
-    library().utils.hf_raise_for_status(answer)
-    text: bytes = answer.content[:_MOST_BYTES]
-    return text.decode(errors="replace")
+def _document(found: Repository, name: str, most: int, stop: Stop) -> bytes:
+    """The first bytes of a small file; none where it is not there, or fails."""
+    hub = found.hub
+    if stop() or not any(file.path == name for file in found.files):
+        return b""
+
+    def read() -> bytes:
+        url = library().hf_hub_url(found.repo, name, revision=found.commit, endpoint=hub.endpoint)
+        asked = {**headers(), "Range": f"bytes=0-{most - 1}"}
+        answer = library().utils.get_session().get(url, headers=asked)
+        library().utils.hf_raise_for_status(answer)
+        content: bytes = answer.content[:most]
+        return content
+
+    with contextlib.suppress(LlmLiteError):
+        return translated(hub, read, repo=found.repo)
+    return b""
 
 
 def first_sentences(card: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote.access import headers
+from llm_lite.core.hub.remote.failures import HubError, gated
 from llm_lite.core.hub.remote.files import usable_path
 from llm_lite.core.hub.remote.repositories import Repository, model_of
 from llm_lite.core.messages.library import HubFile
@@ -23,6 +24,8 @@ def chosen(found: Repository, wanted: str = "") -> HubFile:
             "relative path"
         )
     model = model_of(found)
+    if not model.files and model.gated:
+        raise HubError(gated(found.hub.name, found.repo, "authorization" in headers()))
     if not model.files:
         raise HubError(f"{found.repo}: {model.problem}{_left_out(found)}")
     if not wanted:

@@ -10,15 +10,18 @@ TOKENS = "https://huggingface.co/settings/tokens"
 
 
 class HubError(RequestError):
-    """What was asked of the hub cannot be had. `near`: names that could have been meant."""
+    """What was asked of the hub cannot be had."""
 
 
 class HubStatusError(HubError):
     """An answer with a status of HTTP other than success."""
 
-    def __init__(self, status: int, sentence: str, wait: float | None = None) -> None:
+    def __init__(
+        self, status: int, sentence: str, wait: float | None = None, code: str = ""
+    ) -> None:
         super().__init__(sentence)
         self.status = status
+        self.code = code  # the hub's own word
         self.wait = wait  # seconds, as the hub asks
 
 
@@ -45,7 +48,7 @@ def refusal(
     said = f" ({quote(shortened(message, _LONGEST))})" if message else ""
     what = f"file {quote(file)} of {repo}" if file else repo
     if code == "GatedRepo":
-        return _gated(endpoint, repo, signed)
+        return gated(endpoint, repo, signed)
     if code == "RevisionNotFound":
         return f"{repo} has no such revision at {endpoint}{said}"
     if code == "EntryNotFound":
@@ -68,7 +71,7 @@ def refusal(
     return f"{endpoint} answers with status {status}{said} instead of {what or 'a list'}"
 
 
-def _gated(endpoint: str, repo: str, signed: bool) -> str:
+def gated(endpoint: str, repo: str, signed: bool) -> str:
     page = f"{endpoint}/{repo}"
     if signed:
         return (

@@ -25,7 +25,7 @@ def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     try:
         return read_repository(hub, repo, revision, stop)
     except HubStatusError as error:
-        if error.status not in (401, 404) or "no such repository" not in str(error):
+        if error.code != "RepoNotFound":
             raise
         near = _near(hub, repo, stop)
         if not near:

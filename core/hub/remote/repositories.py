@@ -33,6 +33,7 @@ _LONGEST = 100  # characters of a word that a hub says
 class Repository:
     """A commit of a repository. left_out: why files are not among the usable ones, a name each."""
 
+    hub: Hub
     repo: str
     commit: str
     files: tuple[RemoteFile, ...]
@@ -60,7 +61,7 @@ def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     if not isinstance(commit, str) or _COMMIT.fullmatch(commit) is None:
         raise HubError(f"{hub.name} gives no commit of {repo}, expected 40 hexadecimal digits")
     files, left_out = _files(hub, repo, info)
-    return Repository(repo, commit, files, left_out, info)
+    return Repository(hub, repo, commit, files, left_out, info)
 
 
 def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...], tuple[str, ...]]:

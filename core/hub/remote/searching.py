@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.remote.access import Hub, Stop, ask, hub_of_environment, never
-from llm_lite.core.hub.remote.cards import description_of
+from llm_lite.core.hub.remote.cards import context_of, description_of
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.nearby import read_or_suggest
-from llm_lite.core.hub.remote.repositories import (
-    Repository,
-    checked_name,
-    model_of,
-    read_repository,
-)
+from llm_lite.core.hub.remote.repositories import checked_name, model_of, read_repository
 from llm_lite.core.messages.library import HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
 
@@ -136,10 +131,10 @@ def _fits(model: HubModel, filters: SearchFilters) -> bool:
 
 def show(repo: str, revision: str = "", stop: Stop = never) -> HubModel:
     """With a description from its model card. HubError, CancelledError."""
-    return detailed(repo, revision, stop)[1]
-
-
-def detailed(repo: str, revision: str = "", stop: Stop = never) -> tuple[Repository, HubModel]:
-    hub = hub_of_environment()
-    found = read_or_suggest(hub, repo, revision, stop)
-    return found, replace(model_of(found), description=description_of(hub, found, stop))
+    found = read_or_suggest(hub_of_environment(), repo, revision, stop)
+    model = model_of(found)
+    return replace(
+        model,
+        description=description_of(found, stop),
+        context=model.context or context_of(found, stop),
+    )

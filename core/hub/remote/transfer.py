@@ -180,6 +180,11 @@ def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None
             failure: HubError = _ended(source, writer, "")
         except (HubStatusError, HubUnreachableError) as error:
             failure = error
+            if isinstance(error, HubStatusError) and error.code == "RevisionNotFound":
+                raise HubError(
+                    f"{source.repo} was changed at the hub while it was fetched: commit "
+                    f"{source.commit[:12]} is gone; pull it again"
+                ) from None
         if stop():
             raise CancelledError("stopped")
         if writer.size == source.file.size:

@@ -65,8 +65,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_fields(library: LibraryState, ui: Ui) -> list[Action]:
     search = library.search
-    label = tr("Searching") if library.searching is not None else tr("Search")
-    both = max(imgui.calc_text_size(tr(words)).x for words in ("Search", "Searching"))
+    rests, works = tr("Search"), tr("Searching")
+    label = works if library.searching is not None else rests
+    both = max(imgui.calc_text_size(words).x for words in (rests, works))
     wide = both + 4 * imgui.get_style().frame_padding.x
     imgui.set_next_item_width(min(ui.u(120), imgui.get_content_region_avail().x - wide - ui.u(3)))
     hint = tr("Words, or owner/name")

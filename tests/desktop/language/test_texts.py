@@ -39,7 +39,9 @@ QUIET = {
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
-    "app/interface.py": ("status bar|(upper|lower) right", "a part, for the report, and places"),
+    "app/interface.py": (
+        "status bar|memory question|(upper|lower) right", "a part, for the report, and places"
+    ),
     **dict.fromkeys(
         (f"commands/{name}.py" for name in ("in_chat", "in_places", "in_program", "inside")),
         (r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"),
@@ -67,6 +69,8 @@ QUIET = {
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
     "views/library/finding.py": (r"Apache 2\.0|Llama 3\.2|CC BY 4\.0|Gemma", "names of licences"),
+    "views/library/fit_bar.py": ("would fit", "how core's sentence ends"),
+    "views/program/memory_question.py": ("memory question", "the identity of a window"),
     "views/library/words.py": ("Hugging Face|LM Studio|Ollama|Safetensors", "names"),
     "widgets/fonts.py": (r"[A-Za-z-]+\.(otf|ttf)", "files"),
     "widgets/markup/worker.py": (".*", "a process apart, whose errors draw the text as it is"),

@@ -25,6 +25,7 @@ from llm_lite.core.hub.local.places.user import at_home, said
 from llm_lite.core.hub.local.walking import Walk
 
 _MODEL = "application/vnd.ollama.image.model"
+_ADAPTER = "application/vnd.ollama.image.adapter"
 _MANIFEST_BYTES = 4 << 20
 _MOST_LAYERS = 10_000
 _DIGEST = re.compile(r"sha256[:-]([0-9a-fA-F]{64})")
@@ -82,9 +83,13 @@ def _files(folder: Path, manifest: Path) -> tuple[Path, tuple[Path, ...]]:
     for one in _manifests(folder, manifest):
         layers = _layers(manifest, one)
         models = [layer for layer in layers if layer.get("mediaType") == _MODEL]
-        if models:
-            blobs = tuple(dict.fromkeys(_blob(folder, manifest, layer) for layer in layers))
-            return _blob(folder, manifest, models[0]), blobs
+        if not models:
+            continue
+        if any(layer.get("mediaType") == _ADAPTER for layer in layers):
+            raise FileError(manifest, "has an adapter (LoRA), which is not applied here")
+        model = _blob(folder, manifest, models[0])
+        others = (_place(folder, manifest, layer) for layer in layers)
+        return model, tuple(dict.fromkeys((model, *filter(Path.is_file, others))))
     raise FileError(
         manifest,
         "names no layer of type application/vnd.ollama.image.model, which alone can be read here "
@@ -117,11 +122,7 @@ def _layers(manifest: Path, value: Mapping[str, Any]) -> list[Mapping[str, Any]]
 
 def _blob(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
     """FileError where it is not there, or has another size than the manifest says."""
-    digest, size = layer.get("digest"), layer.get("size")
-    match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
-    if match is None:
-        raise FileError(manifest, f"digest is {shown(digest)}, expected sha256: and 64 digits")
-    path = folder / "blobs" / f"sha256-{match[1]}"
+    path, size = _place(folder, manifest, layer), layer.get("size")
     try:
         found = path.stat().st_size
     except OSError:
@@ -129,3 +130,12 @@ def _blob(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
     if type(size) is int and size != found:
         raise FileError(path, f"expected {size} bytes, as {manifest} says, found {found}")
     return path
+
+
+def _place(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
+    """FileError where the digest is none, and could name any file."""
+    digest = layer.get("digest")
+    match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
+    if match is None:
+        raise FileError(manifest, f"digest is {shown(digest)}, expected sha256: and 64 digits")
+    return folder / "blobs" / f"sha256-{match[1]}"

@@ -31,9 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
         show_json([as_json(model) for model in models])
         return 0
     _table([_row(model) for model in models])
-    for model in models:
-        if model.problem:
-            show(f"{model.name}: {model.problem}")
+    broken = [model for model in models if model.problem]
+    if broken:
+        show()
+    for model in broken:
+        show(f"{model.name}: {model.problem}")
     for entry in catalog.entries():
         if entry.path is None:
             show(f"{entry.name} ({entry.title}) is not installed: run `{entry.command}`")

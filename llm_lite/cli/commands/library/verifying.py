@@ -36,10 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         show(finding)
     if not verdict.findings:
         of = "the hub's" if arguments.online else "those that the cache keeps"
-        show(
-            f"{model.path}: all hashes are {of}: {verdict.compared} files, "
-            f"{verdict.nbytes / 1e6:,.1f} MB"
-        )
+        files = "1 file" if verdict.compared == 1 else f"{verdict.compared} files"
+        show(f"{model.path}: all hashes are {of}: {files}, {verdict.nbytes / 1e6:,.1f} MB")
     return int(bool(verdict.findings))
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local import header_cache
 from llm_lite.core.hub.local.machine import Places, local_models
 from llm_lite.core.hub.local.walking import Walk
@@ -71,6 +72,21 @@ def test_manifests_that_are_none(ollama, change, sentence):
     manifest = ollama_manifest(ollama, gguf()) | change
     ollama_model(ollama, BAD, b"", manifest)
     assert sentence in problem_of_bad()
+
+
+def test_other_layers_may_be_missing(ollama):
+    """A licence is none of the weights."""
+    manifest = ollama_manifest(ollama, gguf())
+    manifest["layers"][1]["digest"] = "sha256:" + "e" * 64
+    ollama_model(ollama, BAD, b"", manifest)
+    assert problem_of_bad() == ""
+
+
+def test_an_adapter_is_not_left_out_in_silence(ollama):
+    manifest = ollama_manifest(ollama, gguf())
+    manifest["layers"][1]["mediaType"] = "application/vnd.ollama.image.adapter"
+    ollama_model(ollama, BAD, b"", manifest)
+    assert "has an adapter (LoRA), which is not applied here" in problem_of_bad()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"a":' * 5000])
@@ -222,6 +238,20 @@ def test_headers_are_read_once(home, monkeypatch):
     put(folder / "03.gguf", gguf(llama__context_length=64))
     assert listed()["03"].context == 64
     assert len(read) == 22
+
+
+def test_only_headers_of_what_is_asked_for_are_read(home, monkeypatch):
+    for name in ("one", "two", "three"):
+        put(home / f".lmstudio/models/acme/m/{name}.gguf", gguf())
+    read = []
+    original = header_cache.read_header
+    monkeypatch.setattr(
+        header_cache,
+        "read_header",
+        lambda form, path: read.append(path.stem) or original(form, path),
+    )
+    assert catalog.resolve("two").stem == "two"
+    assert read == ["two"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"layout": "x", "headers": {}}'])

@@ -77,7 +77,7 @@ def test_a_file_that_the_hub_has_no_more(hub, model):
 
 def test_the_command(hub, model, capsys):
     assert main(["models", "verify", f"hf:{REPO}"]) == 0
-    assert "all hashes are those that the cache keeps: 1 file" in capsys.readouterr().out
+    assert "all hashes are those that the cache keeps: 1 file, 0.1 MB" in capsys.readouterr().out
     assert main(["models", "verify", str(model.path), "--online", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["compared"] == 1
     damage(model.path)

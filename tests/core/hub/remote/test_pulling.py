@@ -76,6 +76,25 @@ def test_files_are_of_the_commit_that_was_there_at_the_start(hub, cache):
     assert pull(REPO).name == repository.head
 
 
+def test_a_commit_that_is_gone_in_the_middle(hub, cache):
+    repository = hub.add(REPO, CHECKPOINT)
+    first = repository.head
+    repository.commit(CHECKPOINT | {"config.json": b"{}"})
+
+    def change(progress):
+        if progress.file.startswith("model-00002"):
+            repository.commits.pop(first, None)
+
+    with pytest.raises(LlmLiteError) as caught:
+        pull(REPO, revision=first, on_progress=change)
+    assert str(caught.value) == (
+        f"{REPO} was changed at the hub while it was fetched: commit {first[:12]} is gone; pull it "
+        "again"
+    )
+    assert pointers(cache) == []
+    assert pull(REPO).name == repository.head
+
+
 def test_a_pull_goes_on_where_the_last_was_stopped(hub, cache):
     data = content(400_000)
     hub.add(REPO, {NAME: data})

@@ -76,6 +76,13 @@ def test_a_gated_model(hub, monkeypatch):
     assert "the account of your token has no access yet" in sentence()
 
 
+def test_a_gated_model_of_which_no_sizes_are_told(hub, repository):
+    repository.details["gated"] = "manual"
+    for name, blob in repository.commits[repository.head].items():
+        repository.commits[repository.head] = {name: HubBlob(blob.content, blob.size, "", "")}
+    assert f"{REPO} is gated: accept its conditions at {hub.url}/{REPO}" in sentence()
+
+
 def test_a_token_that_is_none(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "wrong")
     said = {"X-Error-Message": "Invalid credentials in Authorization header"}

@@ -197,6 +197,18 @@ def test_details_of_other_types(hub, details):
     assert model.files[0].size == 1
 
 
+def test_the_context_of_a_checkpoint(hub):
+    files = {"tokenizer.json": b"{}", "model.safetensors": b"x"}
+    for raw, context in [
+        (b'{"max_position_embeddings": 4096}', 4096),
+        (b'{"text_config": {"max_position_embeddings": 8192}}', 8192),
+        (b'{"max_position_embeddings": "x"}', 0),
+        (b"no JSON", 0),
+    ]:
+        hub.add("tiny/long", {"config.json": raw, **files}, config={"model_type": "llama"})
+        assert show("tiny/long").context == context
+
+
 def test_a_quantized_checkpoint_does_not_run(hub):
     hub.add(
         "tiny/awq",
