@@ -2,13 +2,17 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.errors import FileError
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local import header_cache
+from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.machine import Places, local_models
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.plain_text import one_line
@@ -299,3 +303,18 @@ def test_whatever_files_are_called(tmp_path_factory, names):
         assert model.name == model.name.lower() == one_line(model.name)
         assert not set(model.name) & set(" /\\\"'") and 0 < len(model.name) <= 100
     assert local_models(Places((("lm-studio", root),), bundled=False)) == found
+
+
+def test_a_path_that_json_cannot_hold_is_not_remembered(home, tmp_path):
+    import_model(put(tmp_path / "a.gguf", gguf()))
+    odd = put(Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.gguf")), gguf())
+    with pytest.raises(FileError, match="expected a path in UTF-8"):
+        import_model(odd)
+    assert set(listed()) == {"a"}
+
+
+def test_two_programs_import_at_once(home, tmp_path):
+    paths = [put(tmp_path / f"m{number}.gguf", gguf()) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(import_model, paths))
+    assert set(listed()) == {path.stem for path in paths}
