@@ -58,6 +58,11 @@ def test_a_part_of_two_names(hub):
     assert said == f"'q4_0' is part of several files of {REPO}: 'a.Q4_0.gguf', 'b.Q4_0.gguf'"
 
 
+@pytest.mark.parametrize("revision", ["../../x", "/etc/x", "a\nb"])
+def test_a_revision_that_no_file_could_be_called_by(revision):
+    assert "is no name of a branch, a tag or a commit" in sentence(revision=revision)
+
+
 def test_a_revision_that_is_not_there():
     assert "has no such revision" in sentence(revision="v2")
 
