@@ -21,8 +21,7 @@ from llm_lite.core.messages.library import LocalModel
 _BRANCH_BYTES = 1 << 16
 # Weights that this program reads nowhere, or not beside a GGUF file; smaller ones are settings.
 _OF_OTHERS = frozenset(
-    (".bin", ".ckpt", ".h5", ".msgpack", ".npz", ".onnx", ".onnx_data", ".pt", ".pth")
-    + (".safetensors", ".tflite")
+    [".bin", ".ckpt", ".h5", ".safetensors", ".onnx", ".onnx_data", ".pt", ".pth"]
 )
 _NO_WEIGHTS = 64 << 10  # bytes
 

@@ -93,7 +93,7 @@ def _kept(models: Sequence[LocalModel], folder: Path) -> list[LocalModel]:
 def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
     """Also one that is broken, and by its path."""
     exact = [model for model in every if model.name == text.strip().lower()]
-    place = os.path.abspath(expanded(text))
+    place = os.path.normpath(expanded(text).absolute())
     by_path = [model for model in every if os.fspath(model.path) in (text, place)]
     found = exact or by_path or finding.candidates(text, every)
     if len(found) == 1:
