@@ -11,13 +11,17 @@ from llm_lite.core.convert.quantizing import VARIANT_MODES
 from llm_lite.core.convert.slicing import find_slice
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
+from llm_lite.core.hub.remote.files import is_name
 from llm_lite.core.messages import MODES, Mode
+from llm_lite.core.plain_text import quote
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.slice:
         find_slice(arguments.slice)  # says now what would fail after the download
     repo, _, file = arguments.source.removeprefix("hf:").partition(":")
+    if not is_name(repo):  # else the queue would keep a job that can never succeed
+        raise RequestError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
     addition = commands.fetch(
         repo,
         file,
