@@ -16,6 +16,7 @@ from llm_lite.core.files.writing import Output
 from llm_lite.core.formats.variant.reader import open_variant, read_manifest
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import find
+from llm_lite.core.models.description.slices import SLICE_FILE
 from tests.make_gguf import write_tiny_llama
 from tests.make_huggingface import SLICE_SKIP, SLICE_SOURCE, SLICE_WIDTHS, write_tiny_gemma3n
 
@@ -98,6 +99,16 @@ def test_a_slice_is_cut_once_and_can_be_loaded(tmp_path, task, report):
     before = (made / "config.json").stat().st_mtime_ns
     assert making.cut(asked, report)["path"] == str(made)
     assert (made / "config.json").stat().st_mtime_ns == before
+
+
+def test_a_slice_by_a_file_that_was_changed_is_another(tmp_path, task, report):
+    source = write_tiny_gemma3n(tmp_path / "whole", **SLICE_SOURCE)
+    table = tmp_path / "cut.json"
+    asked = {**task, "input": str(source), "slice": str(table)}
+    table.write_text(json.dumps({"skip": SLICE_SKIP, "feed_forward": SLICE_WIDTHS}))
+    first = making.cut(asked, report)["path"]
+    table.write_text(json.dumps({"skip": SLICE_SKIP, "feed_forward": min(SLICE_WIDTHS)}))
+    assert making.cut(asked, report)["path"] != first
 
 
 def test_a_slice_of_another_model_has_another_place(tmp_path, task, report):
@@ -216,6 +227,17 @@ def test_a_source_stays_where_its_variant_is_damaged(task, person, report, tmp_p
     weights[-100] ^= 1
     (made / "model.safetensors").write_bytes(weights)
     with pytest.raises(FileError, match="checksum"):
+        deleting.delete_source(asked, report)
+    assert person.exists()
+
+
+def test_a_source_of_which_a_slice_is_a_view_stays(task, person, report, tmp_path):
+    asked = fetched(task, person, tmp_path)
+    asked["output"] = made = making.convert(asked, report)["path"]
+    view = Path(made).with_name("view")
+    view.mkdir()
+    (view / SLICE_FILE).write_text(json.dumps({"source": str(person)}))
+    with pytest.raises(RequestError, match=r"tiny is kept: the slice view \(.*\) is a view of it"):
         deleting.delete_source(asked, report)
     assert person.exists()
 
