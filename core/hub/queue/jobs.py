@@ -143,4 +143,6 @@ def _fits(name: str, kind: str, value: object) -> bool:
         return False
     if isinstance(value, list | tuple) and not all(isinstance(item, str) for item in value):
         return False
+    if isinstance(value, int | float) and not 0 <= value < 1 << 62:
+        return False
     return isinstance(value, _TYPES[kind])
