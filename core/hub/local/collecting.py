@@ -72,8 +72,10 @@ def _delete(one: Leftover) -> int:
     if one.kind == "imported path that is gone":
         return 0
     if one.target is not None:
+        was_there = os.path.lexists(one.target)
         tidy(one.target, listed_files)
-        return 0 if os.path.lexists(one.path) else one.size
+        brought_back = not was_there and os.path.lexists(one.target)
+        return 0 if brought_back or os.path.lexists(one.path) else one.size
     with _lock(one.path) as free:
         if not free or (one.kind == "unused blob" and _is_linked(one.path)):
             return 0  # its download goes on, or came to its end meanwhile

@@ -244,6 +244,21 @@ def test_headers_are_read_once(home, monkeypatch):
     assert len(read) == 22
 
 
+def test_a_path_that_json_cannot_hold_spoils_no_cache_of_headers(home, monkeypatch):
+    folder = home / ".lmstudio/models/acme/m"
+    put(folder / "a.gguf", gguf())
+    put(folder / os.fsdecode(b"b\xff.gguf"), gguf())
+    put(folder / "c.gguf", gguf())
+    listed()
+    read = []
+    original = header_cache.read_header
+    monkeypatch.setattr(
+        header_cache, "read_header", lambda form, path: read.append(path) or original(form, path)
+    )
+    listed()
+    assert [os.fsencode(path.name) for path in read] == [b"b\xff.gguf"]
+
+
 def test_only_headers_of_what_is_asked_for_are_read(home, monkeypatch):
     for name in ("one", "two", "three"):
         put(home / f".lmstudio/models/acme/m/{name}.gguf", gguf())
