@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from llm_lite.core.hub.remote import pulling
+from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.pulling import pull
 from llm_lite.core.hub.remote.searching import search
 from llm_lite.core.plain_text import quote
@@ -29,6 +30,13 @@ DATA = content(100_000)
 @pytest.fixture(autouse=True)
 def repository(hub):
     return hub.add(REPO, {NAME: DATA})
+
+
+def test_a_list_without_an_end(hub):
+    more = {"Link": f'<{hub.url}/api/models?search=tiny>; rel="next"'}
+    hub.faults.append(Fault("/api/models?", status=200, headers=more, body=b"[]"))
+    with pytest.raises(HubError, match="sends a list without an end, expected at most 20 pages"):
+        search("tiny")
 
 
 def test_a_repository_that_is_not_there(hub):
