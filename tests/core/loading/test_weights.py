@@ -223,3 +223,25 @@ def test_words_on_formats():
         "f16": "Single weights of 16 bits.",
         "q4_0": "Blocks of 32 weights in 18 bytes: 4.5 bits a weight.",
     }
+
+
+def test_a_device_is_given_one_weight_after_the_other(tiny_llama):
+    """Each is made when it is asked for, the same as if all were made at once, and not kept."""
+    file = open_model(str(tiny_llama), lambda *_: None, print)
+    try:
+        for mode in MODES:
+            at_once, _ = converted(file, mode, lambda *_: None)
+            weights, _ = converted(file, mode, lambda *_: None, at_once=False)
+            assert list(weights) == list(at_once) and len(weights) == len(at_once)
+            for name, expected in at_once.items():
+                found = weights[name]
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                assert found.data.tobytes() == expected.data.tobytes()
+            if mode == "int4":
+                name = "blk.0.ffn_up.weight"
+                gone = weakref.ref(weights[name])
+                gc.collect()
+                assert gone() is None
+            assert [each.path for each in files_behind(file, weights).files] == [tiny_llama]
+    finally:
+        file.close()
