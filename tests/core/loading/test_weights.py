@@ -1,5 +1,8 @@
 """Models whose matrices are of every block type: what is loaded, what is said, what they answer."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -7,8 +10,15 @@ from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.file_check import verify_model
-from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
-from llm_lite.core.messages import Logged, Reconfigure
+from llm_lite.core.loading.loader import open_model
+from llm_lite.core.loading.weights import (
+    conversion_note,
+    converted,
+    described,
+    files_behind,
+    of_blocks,
+)
+from llm_lite.core.messages import MODES, Logged, Reconfigure
 from llm_lite.core.metrics import modes
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.quant.registry import GGUF_FORMATS, NATIVE_FORMATS
