@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.hub.fit import machine
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.file_check import verify_model
 from llm_lite.core.loading.loader import open_model
@@ -195,11 +197,13 @@ def test_the_table_of_tensors_says_what_int8_loses(tmp_path):
 def test_a_mode_that_must_be_made_is_measured_only_where_it_fits(tmp_path, monkeypatch):
     path = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     file = opened(path)
-    needed = sum(t.nbytes for t in converted(file, "as-stored", lambda *_: None)[0].values())
-    for free, modes_that_fit in ((needed / 4, set()), (needed * 40, set(modes.PREFERENCE))):
-        monkeypatch.setattr(modes, "available_bytes", lambda free=free: free)
-        fitting = {mode for mode in modes.PREFERENCE if modes._fits(file, mode)}
-        assert fitting == modes_that_fit
+    monkeypatch.setattr(modes, "PREFERENCE", ("as-stored", "int4"))
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 20)
+    with pytest.raises(RequestError, match=r"no weight mode .* fits into the memory"):
+        modes.measure_modes(file, exact("cpu"), None, lambda *_: None)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 33)
+    rows = modes.measure_modes(file, exact("cpu"), None, lambda *_: None)
+    assert [row.mode for row in rows] == ["as-stored", "int4"]
     file.close()
 
 
