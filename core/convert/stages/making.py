@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from llm_lite.core.loading.kept_variants import open_weights, place_of, place_of
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import Mode
+from llm_lite.core.models.description.slices import Slice
 
 _CALIBRATED: tuple[Mode, ...] = ("int4",)  # of the others nothing is left to gain
 
@@ -58,13 +60,21 @@ def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     report.part(0.0, 1.0)("reading the model", 0.0)
     opened = open_source(source)
     try:
-        place = place_of_slice(models, opened, task["slice"])
+        place = place_of_slice(models, opened, _name_of(task["slice"], wanted))
     finally:
         opened.close()
     if not place.exists():  # it appears whole
         progress = report.part(0.0, 1.0)
         slice_model(source, place, wanted, progress=lambda done: progress("cutting", done))
     return {"path": str(place)}
+
+
+def _name_of(text: str, cut: Slice) -> str:
+    """A name of the table; of a JSON file its name and what it says, since others are called so."""
+    path = Path(text)
+    if path.suffix != ".json":
+        return text
+    return f"{path.stem}-{hashlib.sha256(repr(cut).encode()).hexdigest()[:8]}"
 
 
 def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bool:
