@@ -81,7 +81,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
 
 def _import(parser: argparse.ArgumentParser) -> None:
     text = "a GGUF file, a Hugging Face directory or a variant; it stays where it lies"
-    parser.add_argument("path", metavar="PATH", help=text)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=text)
 
 
 def _remove(parser: argparse.ArgumentParser) -> None:

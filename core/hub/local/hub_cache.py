@@ -64,7 +64,12 @@ def _doomed(
         inside = {name for model in here for name in _inside(repository, model)}
         entries = [snapshot / name for snapshot in snapshots(repository) for name in inside]
         there = tuple(path for path in sorted(entries) if os.path.lexists(path))
-        yield _Doomed(repository, there, not staying)
+        yield _Doomed(repository, there, not staying and not _is_fetched_into(repository))
+
+
+def _is_fetched_into(repository: Path) -> bool:
+    """Whether a download of another file runs, or is to go on later."""
+    return any((repository / "blobs").glob("*.incomplete"))
 
 
 def _repository(cache: Path, path: Path) -> Path:

@@ -22,11 +22,7 @@ def import_model(path: Path, places: Places | None = None) -> LocalModel:
     except (OSError, ValueError):
         raise FileError(path, "cannot be read, or is no path") from None
     if group is None:
-        raise FileError(
-            path,
-            "is no model: expected a GGUF file, a directory with config.json and safetensors, a "
-            "variant or a slice",
-        )
+        raise FileError(path, f"is no model: {_instead(place)}")
     if group.form == "gguf":
         place = place.with_name(group.files[0])
     problem = f"{place}: {group.problem}" if group.problem else ""
@@ -41,6 +37,15 @@ def import_model(path: Path, places: Places | None = None) -> LocalModel:
     found = _known(place, places)
     assert found is not None
     return found
+
+
+def _instead(place: Path) -> str:
+    inside = sorted(place.glob("*.gguf")) if place.is_dir() else []
+    if inside:
+        return f"it is a folder of GGUF files, to be imported one by one, as {inside[0]}"
+    return (
+        "expected a GGUF file, a directory with config.json and safetensors, a variant or a slice"
+    )
 
 
 def _known(path: Path, places: Places | None) -> LocalModel | None:

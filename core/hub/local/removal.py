@@ -56,7 +56,7 @@ def removal(
         raise RequestError(f"nothing was made of {', '.join(model.name for model in named)}")
     for model in chosen:
         _check_ours(model)
-    frees = sum(_frees(where, chosen, every))
+    frees = sum(_frees(where, chosen))
     return Removal(tuple(chosen), frees, tuple(_notes(chosen, every)), where)
 
 
@@ -73,7 +73,7 @@ def carry_out(plan: Removal) -> int:
             problems.append(error)
     for folder, models in _by_cache(plan.places, plan.models):
         try:
-            freed += hub_cache.remove(folder, models, _kept(plan, folder))
+            freed += hub_cache.remove(folder, models, _kept(models, folder))
         except FileError as error:
             problems.append(error)
     if problems:
@@ -81,10 +81,10 @@ def carry_out(plan: Removal) -> int:
     return freed
 
 
-def _kept(plan: Removal, folder: Path) -> list[LocalModel]:
-    """What stays in a cache, as it is now."""
-    gone = {model.path for model in plan.models}
-    now = local_models(Places((("huggingface", folder),), bundled=False), companions=True)
+def _kept(models: Sequence[LocalModel], folder: Path) -> list[LocalModel]:
+    """What stays in a cache, as it is now. A projector without its model is no reason to stay."""
+    gone = {model.path for model in models}
+    now = local_models(Places((("huggingface", folder),), bundled=False))
     return [model for model in now if model.path not in gone]
 
 
@@ -126,14 +126,10 @@ def _check_ours(model: LocalModel) -> None:
         raise RequestError(f"{model.name} cannot be removed: {model.problem}")
 
 
-def _frees(
-    places: Places, chosen: Sequence[LocalModel], every: Sequence[LocalModel]
-) -> Iterable[int]:
+def _frees(places: Places, chosen: Sequence[LocalModel]) -> Iterable[int]:
     yield sum(model.size for model in chosen if model.origin == "llm-lite")
     for folder, models in _by_cache(places, chosen):
-        gone = {model.path for model in chosen}
-        kept = [m for m in every if m.origin == "huggingface" and m.path not in gone]
-        yield hub_cache.frees(folder, models, kept)
+        yield hub_cache.frees(folder, models, _kept(models, folder))
 
 
 def _by_cache(places: Places, models: Sequence[LocalModel]) -> list[tuple[Path, list[LocalModel]]]:
@@ -152,8 +148,12 @@ def _notes(chosen: Sequence[LocalModel], every: Sequence[LocalModel]) -> Iterabl
         if model.origin == "imported":
             yield f"{model.name} is only forgotten: its files stay in {model.path}"
     for model in every:
-        if model.form == "slice" and model.made_of in names and model.name not in names:
+        if model.made_of not in names or model.name in names:
+            continue
+        if model.form == "slice":
             yield f"the slice {model.name} is a view of {model.made_of}: it cannot be opened then"
+        else:
+            yield f"{model.name} was made of {model.made_of}, and stays"
 
 
 def _check_inside(model: LocalModel, places: Places) -> None:

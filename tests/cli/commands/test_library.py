@@ -8,6 +8,7 @@ from llm_lite.cli.commands.library import removing
 from llm_lite.cli.main import main
 from llm_lite.core.hub.fit import machine
 from llm_lite.core.messages import MODES
+from tests.cli.on_terminal import on_terminal
 from tests.cli.terminal_runs import sentence
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
 from tests.core.hub.local.layouts import digest, gguf, hub_repository, put
@@ -74,6 +75,15 @@ def test_deleting_asks(cache, capsys, monkeypatch):
     said = json.loads(capsys.readouterr().out)
     assert said == {"removed": ["tiny-q4_0"], "freed": len(gguf())}
     assert not (cache / "models--acme--m").exists()
+
+
+@pytest.mark.parametrize("answer, code", [("n", 1), ("", 1), ("y", 0)])
+def test_a_person_is_asked_on_a_terminal(cache, home, answer, code):  # noqa: F811
+    with on_terminal("models", "remove", "tiny-q4_0", home=home) as terminal:
+        terminal.until("[y/N] ")
+        terminal.line(answer)
+        assert terminal.end()[0] == code
+    assert (cache / "models--acme--m").exists() == (code == 1)
 
 
 def test_what_is_not_ours_is_one_sentence(home, capsys):  # noqa: F811

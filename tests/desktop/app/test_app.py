@@ -37,7 +37,7 @@ class Engine(FakeEngine):
     delay = 0.01
 
     def __init__(self, device, wake, variants):
-        assert variants.name == "variants"
+        assert variants.name == "models"
         self.devices = [device]
         self.drawing = False
         super().__init__(Engine.delay, wake)

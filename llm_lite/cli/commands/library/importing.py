@@ -11,11 +11,13 @@ from llm_lite.core.hub.local.importing import import_model
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model = import_model(expanded(arguments.path))
+    models = [import_model(expanded(path)) for path in arguments.paths]
     if arguments.json:
-        show_json(as_json(model))
-    elif model.origin == "imported":
-        show(f"{model.name}: {size_text(model.size)} in {model.path}, used where they lie")
-    else:
-        show(f"{model.name}: is found anyway ({PLACES[model.origin]}), in {model.path}")
+        show_json([as_json(model) for model in models])
+        return 0
+    for model in models:
+        if model.origin == "imported":
+            show(f"{model.name}: {size_text(model.size)} in {model.path}, used where they lie")
+        else:
+            show(f"{model.name}: is found anyway ({PLACES[model.origin]}), in {model.path}")
     return 0

@@ -142,6 +142,7 @@ def test_what_is_no_model_is_not_imported(tmp_path):
         tmp_path / "none.gguf": "no such file",
         tmp_path: "is no model: expected a GGUF file",
         put(tmp_path / "x/notes.txt", b""): "is no model",
+        put(tmp_path / "several/one.gguf", gguf()).parent: r"one by one, as .*one\.gguf",
         put(tmp_path / "y/broken.gguf", b"junk"): "is not imported, as it could not be used",
         put(tmp_path / "z/a-00001-of-00002.gguf", gguf()): "one of 2 parts",
     }.items():

@@ -17,6 +17,7 @@ from tests.core.hub.local.layouts import (
     ollama_model,
     put,
 )
+from tests.make_gguf import build_gguf
 
 
 def bytes_below(folder):
@@ -91,6 +92,26 @@ def test_a_model_goes_from_every_snapshot(cache):
     plan = removal(["m"])
     assert carry_out(plan) == plan.frees == len(old)  # the newer blob is n's too
     assert set(listed()) == {"n"}
+
+
+def test_a_projector_goes_with_the_last_model_of_its_repository(cache):
+    projector = build_gguf({"general.architecture": "clip"}, {})
+    files = {"a.gguf": gguf(), "b.gguf": gguf(general__name="b"), "mmproj.gguf": projector}
+    folder = hub_repository(cache, "acme/m", files)
+    carry_out(removal(["a"]))
+    assert set(listed(companions=True)) == {"b", "mmproj"}
+    assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector)
+    carry_out(removal(["b"]))
+    assert not folder.exists()
+
+
+def test_a_download_into_the_repository_is_not_cut_off(cache):
+    folder = hub_repository(cache, "acme/m", {"m.gguf": gguf(), "README.md": b"# M"})
+    partial = put(folder / "blobs" / ("a" * 64 + ".incomplete"), b"half")
+    plan = removal(["m@huggingface"])
+    assert carry_out(plan) == plan.frees == len(gguf())
+    assert partial.read_bytes() == b"half"
+    assert listed() == {}
 
 
 def test_two_at_once_are_counted_once(cache, ours):
@@ -193,6 +214,10 @@ def test_variants_the_source_or_both(ours, cache):
         "m-int4",
         "m-int8",
     ]
+    assert removal(["m"]).notes == (
+        "m-int4 was made of m, and stays",
+        "m-int8 was made of m, and stays",
+    )
     plan = removal(["m"], variants=True, sources=False)
     assert [m.name for m in plan.models] == ["m-int4", "m-int8"]
     assert carry_out(plan) == plan.frees > 0

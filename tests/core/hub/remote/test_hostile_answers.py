@@ -11,8 +11,9 @@ from llm_lite.core.hub.remote.searching import SearchFilters, search, show
 from llm_lite.core.messages.library import HubModel
 from tests.hub.faults import Fault
 
+COMMAND = "\x1b[2J\u202e"  # to a terminal
 ODD = (
-    *(None, True, -1, 0, 1 << 70, 1.5, "", "x" * 5000, "\x1b[2J\u202e", "../../x", "\ud800"),
+    *(None, True, -1, 0, 1 << 70, 1.5, "", "x" * 5000, "../../x", "\ud800"),
     *([], {}, [None], [[]], {"": {}}, {"a": [1]}, "2025-99-99T00:00:00.000Z", "NaN"),
 )
 DETAILS = {
@@ -38,7 +39,8 @@ def changed(value, chance):
             if isinstance(place[key], dict | list) and place[key] and chance.random() < 0.7:
                 place = place[key]
                 continue
-            place[key] = chance.choice(ODD)
+            text = isinstance(place[key], str) and chance.random() < 0.5
+            place[key] = COMMAND if text else chance.choice(ODD)
             break
     return value
 
