@@ -78,12 +78,12 @@ class Hook:
         self.at_close = lambda: None
         make = backends.make_executor
 
-        def make_hooked(choice, model, build, weights, threads, progress):
+        def make_hooked(choice, program, weights, threads, progress):
             if choice.backend != backend:
-                return make(choice, model, build, weights, threads, progress)
+                return make(choice, program, weights, threads, progress)
             self.at_make(progress)
             inner = dataclasses.replace(choice, backend="numpy")
-            return self._hooked(make(inner, model, build, weights, threads, progress))
+            return self._hooked(make(inner, program, weights, threads, progress))
 
         monkeypatch.setattr(backends, "make_executor", make_hooked)
 

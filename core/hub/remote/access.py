@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PUBLIC_HUB = "https://huggingface.co"
 _TIMEOUT = 10.0  # seconds without a byte
-_RETRIES = 3
+_RETRIES = 2
 _FIRST_WAIT = 1.0  # seconds, then twice as long each time
 LONGEST_WAIT = 120.0  # seconds that a hub may ask for
 _QUIET = ("huggingface_hub", "filelock", "httpx2", "httpcore2")
@@ -116,7 +116,10 @@ def library() -> Any:
                 "`pip install huggingface_hub`"
             ) from None
         except ValueError as error:  # a variable of its own that it does not understand
-            raise RequestError(f"the hub cannot be asked: huggingface_hub says {error}") from None
+            raise RequestError(
+                "the hub cannot be asked: huggingface_hub does not understand one of its "
+                f"variables, such as HF_HUB_ETAG_TIMEOUT: {error}"
+            ) from None
     warnings.filterwarnings("ignore", module="huggingface_hub")
     for name in _QUIET:
         logger = logging.getLogger(name)

@@ -12,6 +12,8 @@ from llm_lite.core.quant.registry import GGUF_FORMATS
 
 MOST_FILES = 20_000
 _LONGEST_PATH, _LONGEST_NAME = 1000, 200  # bytes
+_FOREIGN = frozenset('\\:*?"<>|')  # in no name on Windows
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _REPO = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 _OID, _SHA256 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 _SPLIT = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.(gguf|safetensors)", re.IGNORECASE)
@@ -72,10 +74,13 @@ def usable_path(path: object) -> bool:
     """Whether a name from a hub can be one in a folder of ours, on every system."""
     if not isinstance(path, str) or not path or len(path.encode(errors="replace")) > _LONGEST_PATH:
         return False
-    if one_line(path) != path or "\\" in path or ":" in path:
+    if one_line(path) != path or not _FOREIGN.isdisjoint(path):
         return False
     return all(
-        part not in ("", ".", "..") and len(part.encode(errors="replace")) <= _LONGEST_NAME
+        part != ""
+        and not part.endswith((".", " "))
+        and not _DEVICE.fullmatch(part)
+        and len(part.encode(errors="replace")) <= _LONGEST_NAME
         for part in path.split("/")
     )
 

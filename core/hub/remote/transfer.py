@@ -112,6 +112,7 @@ class _Writer:
     def __init__(self, source: Source, file: BinaryIO, meter: Meter, stop: Stop) -> None:
         self._source, self._file, self._meter, self._stop = source, file, meter, stop
         self.size = 0
+        self.was_packed = False  # what came last was, so that the whole is asked for again
         self._hash = self._new_hash()
 
     def _new_hash(self) -> Any:
@@ -215,7 +216,7 @@ def _request(source: Source, writer: _Writer, stop: Stop) -> None:
     from llm_lite.core.hub.remote.client import STREAMED
 
     asked = headers()
-    if writer.size:
+    if writer.size and not writer.was_packed:
         asked["Range"] = f"bytes={writer.size}-"
     timeout = httpx2.Timeout(source.hub.timeout).as_dict()
     session = library().utils.get_session()
@@ -226,10 +227,15 @@ def _request(source: Source, writer: _Writer, stop: Stop) -> None:
             raise status_error(source.hub, answer, repo=source.repo, file=source.file.path)
         if writer.size and answer.status_code == 200:  # it knows no ranges
             writer.restart()
-        _check_length(source, writer, answer)
+        packed = answer.headers.get("Content-Encoding", "identity").lower() != "identity"
+        if packed:  # unasked: with a part of such bytes nobody could go on
+            writer.was_packed = True
+            writer.restart()
+        else:
+            _check_length(source, writer, answer)
         with _ended_by(stop, answer):
             try:
-                for piece in answer.iter_raw():
+                for piece in answer.iter_bytes() if packed else answer.iter_raw():
                     writer.write(piece)
                     if stop():
                         raise CancelledError("stopped")

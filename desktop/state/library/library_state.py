@@ -205,3 +205,25 @@ def removal_choices(state: LibraryState, model: LocalModel) -> tuple[tuple[str, 
     if variants:
         return (model.name,), variants, (model.name, *variants)
     return ((model.name,),)
+
+
+def here(state: LibraryState, repo: str, file: str) -> LocalModel | None:
+    """The model on this machine that a file of the hub is."""
+    name = file.rpartition("/")[2]
+    for model in state.local or ():
+        if model.repo != repo or model.problem:
+            continue
+        if model.path.name == name or (
+            model.form == "huggingface" and name.endswith("safetensors")
+        ):
+            return model
+    return None
+
+
+def is_queued(state: LibraryState, repo: str, file: str) -> bool:
+    """Whether a file of the hub is on its way."""
+    sources = (f"hf:{repo}:{file}", f"hf:{repo}")
+    return any(
+        job.source in sources and job.current is not None and job.current.state != "failed"
+        for job in state.jobs
+    )

@@ -79,14 +79,15 @@ def _held(state: AppState, ui: Ui) -> list[Card]:
     source: Sequence[object] = library.curated if library.found is None else library.found
     free = (state.memory_available or 0) >> 28  # a quarter of a GiB makes no other card
     key = (number(), free, library.found is None)
-    held = ui.memory.get(CARDS)
-    if held is None or held[0] is not source or held[1] != key:
+    held, local = ui.memory.get(CARDS), library.local
+    if held is None or held[0] is not source or held[1] is not local or held[2] != key:
         if library.found is None:
             made = [_of_curated(model, state.memory_available) for model in library.curated]
         else:
-            made = [_of_hub(model) for model in library.found]
-        held = ui.memory[CARDS] = (source, key, made)
-    cards: list[Card] = held[2]
+            here = {model.repo for model in library.local or ()}
+            made = [_of_hub(model, here) for model in library.found]
+        held = ui.memory[CARDS] = (source, local, key, made)
+    cards: list[Card] = held[3]
     return cards
 
 
@@ -103,7 +104,7 @@ def _of_curated(model: CuratedModel, free: int | None) -> Card:
     return Card(model.repo, model.title, model.repo, line, note, badges)
 
 
-def _of_hub(model: HubModel) -> Card:
+def _of_hub(model: HubModel, here: set[str]) -> Card:
     owner, _, name = model.repo.rpartition("/")
     parts = [owner] if owner else []
     if model.parameters:
@@ -112,6 +113,8 @@ def _of_hub(model: HubModel) -> Card:
         parts.append(tr("context {n}").format(n=context(model.context)))
     parts.append(model.licence or tr("licence unknown"))
     badges: list[tuple[str, str, str]] = []
+    if model.repo in here:
+        badges.append((ICON_CHECK, tr("on this machine"), "good"))
     if model.gated:
         badges.append((ICON_LOCK, tr("gated"), "warning"))
     if not model.runnable:

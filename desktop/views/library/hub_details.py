@@ -8,9 +8,15 @@ from llm_lite.core.messages.library import CuratedModel, HubFile, HubModel
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import FetchModel
 from llm_lite.desktop.actions.library.showing import ChooseHubFile, ChooseRepo, ReadRepo
-from llm_lite.desktop.actions.program import OpenLink
+from llm_lite.desktop.actions.program import OpenLink, OpenModel
 from llm_lite.desktop.language.translate import mark, tr, trn
-from llm_lite.desktop.state.library.library_state import LibraryState, fit_of_file, recommended
+from llm_lite.desktop.state.library.library_state import (
+    LibraryState,
+    fit_of_file,
+    here,
+    is_queued,
+    recommended,
+)
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import sentence, size
 from llm_lite.desktop.views.library import fit_bar, quantizing
@@ -40,6 +46,7 @@ GATED = mark(
     "Gated: its owner wants a licence to be accepted first. Accept it on its page, then set "
     "HF_TOKEN to a token of your account and start this program again."
 )
+HERE = mark("It lies on this machine already.")
 READ_FILES = mark("Ask the hub for its files")
 ROW = 8.5  # spacing units
 SHOWN_FILES = 40  # drawn; a repository of hundreds of files says how many more there are
@@ -54,8 +61,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if known is not None:
         _draw_curated(ui, known)
     if model is None or not model.files:
-        return actions + _draw_unread(ui, library, known)
-    return actions + _draw_model(ui, library, model)
+        return actions + _draw_unread(state, ui, known)
+    return actions + _draw_model(state, ui, model)
 
 
 def _draw_title(ui: Ui, library: LibraryState, title: str) -> list[Action]:
@@ -81,9 +88,9 @@ def _draw_curated(ui: Ui, known: CuratedModel) -> None:
     wrapped(ui, words)
 
 
-def _draw_unread(ui: Ui, library: LibraryState, known: CuratedModel | None) -> list[Action]:
+def _draw_unread(state: AppState, ui: Ui, known: CuratedModel | None) -> list[Action]:
     """Nothing but the short list knows of it: to fetch it is still possible."""
-    actions: list[Action] = []
+    library, actions = state.library, list[Action]()
     if known is not None:
         words = tr("{file}: {size} to fetch, {memory} of memory with 4,096 tokens.")
         wrapped(
@@ -91,8 +98,8 @@ def _draw_unread(ui: Ui, library: LibraryState, known: CuratedModel | None) -> l
             words.format(file=known.file, size=size(known.size), memory=size(known.memory)),
             "text",
         )
-        if primary_button(ui, "library.download", tr("Download")):
-            actions.append(FetchModel(known.repo, known.file, known.size))
+        fetched = FetchModel(known.repo, known.file, known.size)
+        actions += _draw_fetch(state, ui, fetched, True)
         imgui.same_line()
     asking = library.opening == library.repo
     label = tr("Asking the hub") if asking else tr(READ_FILES)
@@ -101,8 +108,8 @@ def _draw_unread(ui: Ui, library: LibraryState, known: CuratedModel | None) -> l
     return actions
 
 
-def _draw_model(ui: Ui, library: LibraryState, model: HubModel) -> list[Action]:
-    actions: list[Action] = []
+def _draw_model(state: AppState, ui: Ui, model: HubModel) -> list[Action]:
+    library, actions = state.library, list[Action]()
     if model.gated:
         wrapped(ui, f"{ICON_LOCK}  {tr(GATED)}", "warning")
     if model.problem:
@@ -115,7 +122,7 @@ def _draw_model(ui: Ui, library: LibraryState, model: HubModel) -> list[Action]:
     chosen = chosen or next((file for file in model.files if not file.problem), None)
     actions += _draw_files(ui, library, model, best, chosen)
     if chosen is not None:
-        actions += _draw_buttons(ui, model, chosen)
+        actions += _draw_buttons(state, ui, model, chosen)
         if not chosen.problem and model.runnable:
             imgui.dummy(ImVec2(0, ui.u(1)))
             actions += fit_bar.draw_options(library, ui, model.context)
@@ -181,14 +188,26 @@ def _title(file: HubFile) -> str:
     return f"{file.format}  ·  {kind}" if file.format else kind
 
 
-def _draw_buttons(ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
+def _draw_buttons(state: AppState, ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
     able = model.runnable and not file.problem
-    actions: list[Action] = []
-    label = tr("Download")
-    if primary_button(ui, "library.download", label, enabled=able):
-        actions.append(FetchModel(model.repo, file.name, file.size, model.revision))
-    actions += quantizing.draw_hub(ui, model, file, able)
-    return actions
+    fetched = FetchModel(model.repo, file.name, file.size, model.revision)
+    actions = _draw_fetch(state, ui, fetched, able)
+    return actions + quantizing.draw_hub(ui, model, file, able)
+
+
+def _draw_fetch(state: AppState, ui: Ui, fetched: FetchModel, able: bool) -> list[Action]:
+    """Download, or open what is here already."""
+    library = state.library
+    known = here(library, fetched.repo, fetched.file)
+    if known is not None:
+        if primary_button(ui, "library.open_here", tr("Open"), tr(HERE), state.load is None):
+            return [OpenModel(str(known.path))]
+        return []
+    queued = is_queued(library, fetched.repo, fetched.file)
+    label = tr("In the queue") if queued else tr("Download")
+    if primary_button(ui, "library.download", label, enabled=able and not queued):
+        return [fetched]
+    return []
 
 
 def _draw_facts(ui: Ui, model: HubModel) -> None:

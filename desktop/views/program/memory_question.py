@@ -68,11 +68,12 @@ def _draw_inside(state: AppState, asked: LoadNeedsMemory, ui: Ui) -> list[Action
             return _answer(replace(options, mode=other.mode, context=other.context))
     if not asked.others:
         wrapped(ui, tr(_NOTHING), "muted")
-    if button(ui, "memory.anyway", tr("Load anyway"), hint=tr(_ANYWAY)):
-        return _answer(replace(options, force=True))
-    imgui.same_line()
+    imgui.spacing()
     if button(ui, "memory.cancel", tr("Cancel")) or imgui.is_key_pressed(imgui.Key.escape, False):
         return _answer(None)
+    imgui.same_line()
+    if button(ui, "memory.anyway", tr("Load anyway"), hint=tr(_ANYWAY)):
+        return _answer(replace(options, force=True))
     return []
 
 

@@ -63,8 +63,6 @@ def test_pull(talker, capsys):
     assert "huggingface_hub" not in told.err and "Traceback" not in told.err
     words = ["-p", "x", "--max-new-tokens", "2", "--backend", "numpy"]
     assert main(["chat", f"hf:{REPO}", *words]) == 0
-    assert main(["models", "pull", f"{REPO}:Q8_0"]) == 1
-    assert "has no model file 'Q8_0'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

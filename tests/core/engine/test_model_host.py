@@ -1,5 +1,7 @@
 """The model in use and what runs it, put in place and replaced."""
 
+from types import MappingProxyType
+
 import pytest
 
 from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError
@@ -90,6 +92,13 @@ def test_too_little_memory_is_a_sentence(client, tiny_llama, hook):
 class FakeDevice:
     class Info:
         name, index, kind, memory_bytes = "Fake GPU", 0, "discrete", 1 << 33
+        max_storage_buffer_range, max_workgroup_invocations, max_shared_memory = (
+            1 << 30,
+            1024,
+            1 << 15,
+        )
+        subgroup_size, matrices = 32, ()
+        features = MappingProxyType({"integer_dot_accelerated": False, "subgroup_arithmetic": True})
 
     info = Info()
     closed = 0

@@ -39,7 +39,9 @@ QUIET = {
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
-    "app/interface.py": ("status bar|memory question|(upper|lower) right", "a part, for the report, and places"),
+    "app/interface.py": (
+        "status bar|memory question|(upper|lower) right", "a part, for the report, and places"
+    ),
     **dict.fromkeys(
         (f"commands/{name}.py" for name in ("in_chat", "in_places", "in_program", "inside")),
         (r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"),

@@ -324,6 +324,20 @@ def test_the_short_list_is_fetched_without_asking_for_more(library):
     assert one.done[-1] == FetchModel(known.repo, known.file, known.size)
 
 
+def test_what_is_here_is_opened_and_what_is_on_its_way_is_not_fetched_again(library):
+    model = FOUND[0]
+    held = replace(LOCAL[6], repo=model.repo, path=LOCAL[6].path / model.files[2].name)
+    one = found(library, services=ExampleServices((*LOCAL, held)))
+    one.driver.click(f"library.card.{model.repo}")
+    one.driver.frames(2)
+    one.driver.click(f"library.file.{model.files[0].name}")
+    one.driver.click("library.download")
+    assert not one.did(FetchModel)  # the example's queue fetches it already
+    one.driver.click(f"library.file.{model.files[2].name}")
+    one.driver.click("library.open_here")
+    assert one.done[-1] == OpenModel(str(held.path))
+
+
 def test_each_job_has_the_buttons_of_its_state(library):
     one = library("queue")
     clicks = {

@@ -143,6 +143,10 @@ def test_about_four_bits_are_recommended():
         "x" * 201,
         "d/" * 600 + "x",
         "a/" + "é" * 101,
+        "nul",
+        "b/COM1.gguf",
+        "a. ",
+        "a?.gguf",
     ],
 )
 def test_paths_that_are_not_taken(path):

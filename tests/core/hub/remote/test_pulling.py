@@ -1,5 +1,6 @@
 """Pulls that end well: the cache is as huggingface_hub would have made it."""
 
+import gzip
 import hashlib
 import subprocess
 import sys
@@ -174,6 +175,19 @@ def test_a_hub_without_ranges_begins_again(hub, cache):
     told = []
     assert pull(REPO, on_progress=told.append).read_bytes() == data
     assert all(one.done <= one.total for one in told)
+
+
+def test_a_hub_that_packs_what_it_sends(hub, cache):
+    """Whole, and after a cut: the rest of packed bytes would be of no use."""
+    files = {**CHECKPOINT, "config.json": b'{"model_type": "llama"}' + b" " * 5000}
+    hub.add(REPO, files)
+    packed = gzip.compress(files["config.json"])
+    said = {"Content-Encoding": "gzip"}
+    hub.faults += [
+        Fault("config.json", times=1, content=packed, headers=said, cut=30),
+        Fault("config.json", content=packed, headers=said),
+    ]
+    assert (pull(REPO) / "config.json").read_bytes() == files["config.json"]
 
 
 def test_a_wait_that_the_hub_asks_for_is_told(hub, cache):

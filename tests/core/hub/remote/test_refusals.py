@@ -1,6 +1,7 @@
 """Whatever a hub, the way to it or the disk refuses: a sentence, and nothing half for whole."""
 
 import errno
+import gzip
 import hashlib
 import io
 import os
@@ -183,6 +184,14 @@ def test_more_bytes_than_were_told(hub, cache):
     hub.faults.append(Fault("/cdn/", endless=1 << 30))
     assert "the hub sends more than the 100,000 bytes that it tells of" in sentence()
     assert sum(blobs(cache).values()) <= len(DATA)
+
+
+def test_a_few_bytes_that_unpack_to_many(hub, cache):
+    hub.add(REPO, {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"x"})
+    bomb = gzip.compress(bytes(50_000_000))
+    hub.faults.append(Fault("config.json", content=bomb, headers={"Content-Encoding": "gzip"}))
+    assert "the hub sends more than the 2 bytes that it tells of" in sentence()
+    assert sum(blobs(cache).values()) <= 3
 
 
 @pytest.mark.parametrize(
