@@ -209,6 +209,13 @@ def test_a_path_is_imported_and_a_file_can_be_chosen(library):
     assert one.did(ChooseImport)
 
 
+def test_another_tab_looks_for_nothing(library):
+    one = library()
+    for tab in ("find", "queue", "local"):
+        one.driver.click(f"library.tab.{tab}")
+        assert one.state.library.tab == tab and not one.state.library.listing
+
+
 def test_the_list_is_looked_through_again(library):
     one = library()
     one.services.models = LOCAL[:3]
