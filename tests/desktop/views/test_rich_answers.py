@@ -83,9 +83,7 @@ def test_wrapped_code_has_a_number_a_line(headless):
 
 
 def test_a_formula_takes_the_place_of_its_source(headless):
-    text = (
-        "so $\\frac{a_{17}}{b_{23}}$ is\n\n$$\nx_{29}^2\n$$"  # of no other test: set ones are kept
-    )
+    text = "so $\\frac{a_{17}}{b_{23}}$ is\n\n$$\nx_{29}^2\n$$"  # no other test has them
     one = headless(answered(text))
     formulas = rich_text(one.ui).formulas
     assert formulas.process.wait()
