@@ -1,5 +1,8 @@
 """Models whose matrices are of every block type: what is loaded, what is said, what they answer."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -7,8 +10,15 @@ from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.file_check import verify_model
-from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
-from llm_lite.core.messages import Logged, Reconfigure
+from llm_lite.core.loading.loader import open_model
+from llm_lite.core.loading.weights import (
+    conversion_note,
+    converted,
+    described,
+    files_behind,
+    of_blocks,
+)
+from llm_lite.core.messages import MODES, Logged, Reconfigure
 from llm_lite.core.metrics import modes
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.quant.registry import GGUF_FORMATS, NATIVE_FORMATS
@@ -223,3 +233,25 @@ def test_words_on_formats():
         "f16": "Single weights of 16 bits.",
         "q4_0": "Blocks of 32 weights in 18 bytes: 4.5 bits a weight.",
     }
+
+
+def test_a_device_is_given_one_weight_after_the_other(tiny_llama):
+    """Each is made when it is asked for, the same as if all were made at once, and not kept."""
+    file = open_model(str(tiny_llama), lambda *_: None, print)
+    try:
+        for mode in MODES:
+            at_once, _ = converted(file, mode, lambda *_: None)
+            weights, _ = converted(file, mode, lambda *_: None, at_once=False)
+            assert list(weights) == list(at_once) and len(weights) == len(at_once)
+            for name, expected in at_once.items():
+                found = weights[name]
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                assert found.data.tobytes() == expected.data.tobytes()
+            if mode == "int4":
+                name = "blk.0.ffn_up.weight"
+                gone = weakref.ref(weights[name])
+                gc.collect()
+                assert gone() is None
+            assert [each.path for each in files_behind(file, weights).files] == [tiny_llama]
+    finally:
+        file.close()
