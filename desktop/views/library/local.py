@@ -67,8 +67,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if not library.local:
         return actions + _draw_nothing(ui)
     with split.split(ui, "library.local", bool(library.chosen)) as (first, second):
-        with first:
-            actions += _draw_table(state, ui, library.local)
+        with first as is_shown:
+            if is_shown:
+                actions += _draw_table(state, ui, library.local)
         with second as is_shown:
             if is_shown:
                 actions += local_details.draw(state, ui)
