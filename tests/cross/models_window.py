@@ -66,8 +66,7 @@ def search(session: Session) -> None:
 
 
 def fetch(session: Session) -> None:
-    """The GGUF file: paused in the middle, gone on with, the window closed meanwhile and opened again,
-    there as a model."""
+    """The GGUF file: paused, gone on with, the window closed meanwhile and opened again."""
     session.click(f"library.card.{GGUF}")
     session.shown(f"library.file.{FILE}")
     session.shown("library.fit")
