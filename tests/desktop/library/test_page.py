@@ -49,6 +49,7 @@ from llm_lite.desktop.tour.examples.models import (
     QUEUE,
     ExampleServices,
 )
+from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.views.library.local import rows_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
@@ -447,3 +448,12 @@ def test_an_empty_machine_shows_the_way_to_find_models(headless):
     one.driver.frames(2)
     one.driver.click("library.find_some")
     assert one.state.library.tab == "find"
+
+
+def test_the_tour_goes_through_the_page_and_leaves_nothing(headless):
+    one, pictures = headless(READY, size=(1280, 720)), []
+    before = one.state
+    look_at_library(one.driver, pictures.append, "models")
+    assert len(pictures) == len(set(pictures)) == 9
+    assert one.program.library is None and one.state.library == before.library
+    assert one.driver.shows("chat.input")
