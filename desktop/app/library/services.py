@@ -160,9 +160,7 @@ class CoreServices:
     def close(self) -> None:
         """What runs for the queue ends with this program at the latest, and is gone on with."""
         if self._queue is not None:
-            ending = threading.Thread(
-                target=self._queue.close, name="model queue ends", daemon=True
-            )
+            ending = threading.Thread(target=self._queue.close, name="queue", daemon=True)
             ending.start()
             ending.join(CLOSING)
 
