@@ -255,7 +255,7 @@ class ModelQueue:
         if self._running is not None:
             self._running.process.close()
             while self._running is not None:  # its last words
-                self._serve(0.0)
+                self._serve(_POLL_RUNNING)
         self._leave()
 
     # What is shown
