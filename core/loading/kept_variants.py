@@ -25,6 +25,7 @@ from llm_lite.core.quant.tensor import files_of
 SAMPLE = 4096  # bytes of each tensor
 _OLDER = "variants"  # the folder beside ours in which earlier versions kept them
 _DIGITS = 16  # of the identity, in a folder's name
+_IDENTITY = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def identity_of_model(file: ModelFile) -> str:
@@ -55,18 +56,18 @@ def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
 
 
 def _stem_of(file: ModelFile) -> str:
-    return (
-        f"{_plain(repository_of(file.path) or file.path.stem)}-{identity_of_model(file)[:_DIGITS]}"
-    )
+    return f"{_own_name(file.path)}-{identity_of_model(file)[:_DIGITS]}"
 
 
 def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
-    """Where a slice of a model is kept."""
+    """Where a slice of a model is kept; `cut` names the slice, and no other."""
     identity = _identity(source, source.nbytes)[:_DIGITS]
-    return (
-        folder
-        / f"{_plain(repository_of(source.path) or source.path.stem)}-{identity}-{_plain(cut)}"
-    )
+    return folder / f"{_own_name(source.path)}-{_plain(cut)}-{identity}"
+
+
+def _own_name(path: Path) -> str:
+    """Without the identity of a slice."""
+    return _plain(repository_of(path) or _IDENTITY.sub("", path.stem))
 
 
 def _plain(name: str) -> str:

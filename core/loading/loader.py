@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,13 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, verify, worth_releasing
-from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
+from llm_lite.core.loading.weights import (
+    conversion_note,
+    converted,
+    described,
+    files_behind,
+    of_blocks,
+)
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     EngineOptions,
@@ -146,7 +152,8 @@ def start(
     choice = choice or backends.choose(options, shared)
     with _closing_after_failure(choice):
         plan = guarded(model_file, choice, options, every_output=every_output)
-        weights, unchecked = converted(model_file, options.mode, progress)
+        on_host = choice.backend != "vulkan"
+        weights, unchecked = converted(model_file, options.mode, progress, at_once=on_host)
         model_file.text.raise_failure()
         executor = backends.make_executor(
             choice,
@@ -192,7 +199,7 @@ def _runner(
     choice: backends.ExecutorChoice,
     build: BuildOptions,
     executor: Executor,
-    weights: dict[str, TensorData],
+    weights: Mapping[str, TensorData],
     unchecked: tuple[Part, ...],
 ) -> Runner:
     shape = model_file.model.shape
@@ -202,7 +209,7 @@ def _runner(
         made_by=f"{options.mode} {backends.activations(choice, options.activations, shape)}",
         model=str(model_file.path),
         pool=PrefixPool(options.pool_budget),
-        files=files_of([*model_file.file.tensors.values(), *weights.values()]),
+        files=files_behind(model_file, weights),
     )
     return Runner(
         model_file,

@@ -4,10 +4,10 @@ there is to say of their formats."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import MappedFiles, let_go
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.verification import Part, variant_parts
@@ -17,20 +17,55 @@ from llm_lite.core.quant.modes import (
     convert,
     convert_table,
     loaded_table_dtype,
+    made_bytes,
     promoted,
+    room_for,
     target_dtype,
 )
 from llm_lite.core.quant.registry import FORMATS
-from llm_lite.core.quant.tensor import TensorData, with_own_vectors
+from llm_lite.core.quant.tensor import TensorData, files_of, with_own_vectors
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 
 
+class MadeWhenAsked(Mapping[str, TensorData]):
+    """Weights in a mode, each made when it is asked for and not kept: for who copies them to a
+    device, so that memory never holds more than one beside it."""
+
+    def __init__(
+        self, tensors: Mapping[str, TensorData], on_disk: Collection[str], mode: str
+    ) -> None:
+        self._tensors, self._on_disk, self._mode = tensors, on_disk, mode
+        self._finer = promoted(tensors.values(), mode)
+
+    def __getitem__(self, name: str) -> TensorData:
+        tensor = self._tensors[name]
+        if name in self._on_disk:
+            return convert_table(tensor)
+        target = target_dtype(tensor, self._mode, self._finer)
+        made = convert(tensor, self._mode, room_for([made_bytes(tensor, target)]), self._finer)
+        if made is not tensor:
+            let_go(tensor.data)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def files_behind(model_file: ModelFile, weights: Mapping[str, TensorData]) -> MappedFiles:
+    """The files of a model, and of the variant that is in use instead."""
+    used = () if isinstance(weights, MadeWhenAsked) else weights.values()
+    return files_of([*model_file.file.tensors.values(), *used])
+
+
 def converted(
-    model_file: ModelFile, mode: str, progress: Progress
-) -> tuple[dict[str, TensorData], tuple[Part, ...]]:
+    model_file: ModelFile, mode: str, progress: Progress, *, at_once: bool = True
+) -> tuple[Mapping[str, TensorData], tuple[Part, ...]]:
     """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
-    is, where kernels read its format."""
+    is, where kernels read its format. `at_once`: else each when it is asked for."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
     if kept_at is not None:
@@ -40,6 +75,8 @@ def converted(
         used = tuple(part for part in parts if part.tensor and part.name not in on_disk)
         mapped = variant.tensors
         return {n: convert_table(tensors[n]) if n in on_disk else mapped[n] for n in tensors}, used
+    if not at_once:
+        return MadeWhenAsked(tensors, on_disk, mode), ()
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}

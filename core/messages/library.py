@@ -99,7 +99,7 @@ class Fit:
     context: int  # tokens
     backend: Literal["cpu", "vulkan"]
     parts: tuple[MemoryPart, ...]
-    host_free: int | None  # bytes available; None where the system does not tell
+    host_free: int | None  # bytes to be had, a share left alone; None where nobody tells
     device_free: int | None  # of the device's heap; None without a device, or unified
     speed: float | None  # tokens/s in decode that the measured bandwidth allows; None: unmeasured
     instead: str = ""  # what would fit where this does not, a sentence; "" where it fits

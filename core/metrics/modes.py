@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llm_lite.core.errors import DeviceError, RequestError, UnsupportedError
+from llm_lite.core.errors import (
+    DeviceError,
+    OutOfMemoryError,
+    RequestError,
+    UnsupportedError,
+)
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.memory import available_bytes, give_back
+from llm_lite.core.memory import give_back
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
-from llm_lite.core.quant.modes import made_bytes, mode_bytes, target_dtype
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -28,7 +32,6 @@ PREFERENCE: tuple[Mode, ...] = ("as-stored", "fp16", "fp32", "int8", "int4")
 ROUNDED: tuple[Mode, ...] = ("int8", "int4")  # others are as exact as each other, nearly
 CLOSE = 0.9  # of the fastest: not worth less exactness
 PROMPT, NEW, REPEAT = 64, 24, 2  # tokens, tokens, runs
-_MEMORY_SHARE = 0.8  # of what is free
 
 
 def measure_modes(
@@ -44,12 +47,10 @@ def measure_modes(
     rows = []
     for number, mode in enumerate(PREFERENCE):
         progress(f"measuring {mode}", number / len(PREFERENCE))
-        if not _fits(file, mode):
-            continue
         tried = replace(options, mode=mode, context=PROMPT + NEW, query_budget=0)
         try:
             runner = loader.start(file, tried, shared, _watched(progress, mode, number))
-        except (DeviceError, UnsupportedError):
+        except (DeviceError, OutOfMemoryError, UnsupportedError):
             continue
         try:
             result = bench(runner, prompt_tokens=PROMPT, new_tokens=NEW, depth=0, repeat=REPEAT)
@@ -90,15 +91,6 @@ def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
         f"{row.mode} {better} {quick.mode} and is nearly as fast: "
         f"{row.decode_tok_s:.1f} against {fastest:.1f} tok/s"
     )
-
-
-def _fits(file: ModelFile, mode: Mode) -> bool:
-    tensors, free = file.file.tensors.values(), available_bytes()
-    if mode == "as-stored":  # the rest is mapped
-        needed = sum(made_bytes(tensor, target_dtype(tensor, mode)) for tensor in tensors)
-    else:
-        needed = mode_bytes(tensors, mode)
-    return free is None or needed <= _MEMORY_SHARE * free
 
 
 def _watched(progress: Progress, mode: str, number: int) -> Progress:

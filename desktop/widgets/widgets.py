@@ -51,15 +51,29 @@ def wrapped(ui: Ui, words: str, color: str = "muted", style: str = "small") -> N
 
 @lru_cache(maxsize=2048)
 def wrap_lines(words: str, width: float, size: float) -> tuple[str, ...]:
-    """`words` broken at spaces to fit `width`, in the current font, whose size is `size`."""
+    """`words` broken at spaces to fit `width`, in the current font, whose size is `size`; a word
+    that is longer than a line, as a path, is broken anywhere."""
     lines = [""]
-    for part in re.split(r"(\s+)", words):
+    for part in (piece for word in re.split(r"(\s+)", words) for piece in _pieces(word, width)):
         wanted = lines[-1] + part
         if not lines[-1] or imgui.calc_text_size(wanted.rstrip()).x <= width:
             lines[-1] = wanted
         elif not part.isspace():
             lines.append(part)
     return tuple(line.rstrip() for line in lines)
+
+
+def _pieces(word: str, width: float) -> Iterator[str]:
+    """A word that fits a line, or its parts that do."""
+    while imgui.calc_text_size(word).x > width and len(word) > 1 and not word.isspace():
+        low, high = 1, len(word)
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = imgui.calc_text_size(word[:middle]).x <= width
+            low, high = (middle, high) if fits else (low, middle - 1)
+        yield word[:low]
+        word = word[low:]
+    yield word
 
 
 def heading(ui: Ui, words: str, note: str = "") -> None:

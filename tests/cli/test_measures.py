@@ -58,7 +58,7 @@ def test_doctor_measures_modes(tiny_llama, capsys):
 def test_doctor(capsys):
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"processor", "devices", "auto"}
+    assert set(report) == {"processor", "devices", "auto", "models"}
     assert report["processor"]["threads"] >= 1
     for device in report["devices"]:
         assert {"name", "kind", "queue_families", "features", "usable"} <= set(device)

@@ -29,7 +29,7 @@ OWNER = "HuggingFaceTB"
 GGUF = f"{OWNER}/SmolLM2-135M-Instruct-GGUF"
 CHECKPOINT = f"{OWNER}/SmolLM2-135M-Instruct"
 FILE = "smollm2-135m-instruct-q4_1.gguf"
-RATE = 24 << 20  # bytes a second: slow enough to be seen
+RATE = 10 << 20  # bytes a second: slow enough to be seen
 
 
 def hub_folder(folder: Path) -> Path:
@@ -51,16 +51,22 @@ def find(session: Session, hub: TestHub) -> None:
     session.picture("find")
     expect(not hub.asked, f"the hub was asked: {hub.asked[:2]}")
     session.click("library.words")
-    session.type("smollm2")
-    session.picture("words")
+    session.type("smol")
     expect(not hub.asked, f"the hub was asked while typing: {hub.asked[:2]}")
-    session.keys("Return")
-    session.wait("what was found", lambda told: len(told["found_models"]) == 2)
+    search(session)
     session.picture("found")
 
 
+def search(session: Session) -> None:
+    session.click("library.words")
+    session.keys("ctrl+a")
+    session.type("smollm2")
+    session.keys("Return")
+    session.wait("what was found", lambda told: len(told["found_models"]) == 2)
+
+
 def fetch(session: Session) -> None:
-    """The GGUF file: paused in the middle, gone on with, there as a model."""
+    """The GGUF file: paused, gone on with, the window closed meanwhile and opened again."""
     session.click(f"library.card.{GGUF}")
     session.shown(f"library.file.{FILE}")
     session.shown("library.fit")
@@ -73,6 +79,13 @@ def fetch(session: Session) -> None:
     session.wait("the pause", lambda told: state_of(told, 0) == ["paused"])
     session.picture("paused")
     session.click(f"library.job.{job}.resume")
+    before = done_of(session.told(), 0)
+    session.wait("more bytes", lambda told: done_of(told, 0) > before)
+    session.close()
+    session.start()
+    session.keys("ctrl+shift+m")
+    session.click("library.tab.queue")
+    session.picture("restarted")
     session.wait("the end", lambda told: state_of(told, 0) == ["done"])
     session.shown(f"library.job.{job}.open")
     session.picture("fetched")
@@ -81,6 +94,7 @@ def fetch(session: Session) -> None:
 def fetch_and_quantize(session: Session) -> None:
     """The checkpoint: fetched, then int4, its source deleted, one row."""
     session.click("library.tab.find")
+    search(session)
     session.click(f"library.card.{CHECKPOINT}")
     session.click("library.fetch_quantize.open")
     session.shown("library.fetch_quantize.go")

@@ -21,7 +21,6 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import Mode
 from llm_lite.core.models.description.slices import Slice
-from llm_lite.core.models.gemma3n.cut import SLICES
 
 _CALIBRATED: tuple[Mode, ...] = ("int4",)  # of the others nothing is left to gain
 
@@ -61,7 +60,7 @@ def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     report.part(0.0, 1.0)("reading the model", 0.0)
     opened = open_source(source)
     try:
-        place = place_of_slice(models, opened, _name_of_slice(task["slice"], wanted))
+        place = place_of_slice(models, opened, _name_of(task["slice"], wanted))
     finally:
         opened.close()
     if not place.exists():  # it appears whole
@@ -70,11 +69,12 @@ def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     return {"path": str(place)}
 
 
-def _name_of_slice(text: str, wanted: Slice) -> str:
-    """Of a file what it says counts: a person may change it between two slices."""
-    if text.lower() in map(str.lower, SLICES):
+def _name_of(text: str, cut: Slice) -> str:
+    """A name of the table; of a JSON file its name and what it says, since others are called so."""
+    path = Path(text)
+    if path.suffix != ".json":
         return text
-    return f"{Path(text).stem}-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:8]}"
+    return f"{path.stem}-{hashlib.sha256(repr(cut).encode()).hexdigest()[:8]}"
 
 
 def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bool:

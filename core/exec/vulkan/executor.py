@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,6 @@ from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
-_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 TABLE_BYTES = 1 << 16  # of constant tables, as of rotary frequencies
 
@@ -84,10 +84,14 @@ class VulkanExecutor:
         tensors = [t for plan in plans for t in plan.tensors]
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
-        own = with_own_vectors({t.name: data[t.name] for t in tensors if t.kind in _FROM_FILE})
-        tables = {t.name for t in tensors if t.kind is Kind.TABLE}
-        self._data = {n: d for n, d in own.items() if n in tables or len(d.shape) == 1}
-        self._weights = self._own(Weights(device, kept, own, progress))
+        on_host = {
+            tensor.name
+            for tensor in tensors
+            if tensor.kind is Kind.TABLE or (tensor.kind is Kind.WEIGHT and len(tensor.shape) == 1)
+        }
+        self._data = with_own_vectors({name: data[name] for name in sorted(on_host)})
+        found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
+        self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
         self._groups = {id(plan): groups_of(plan, self) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]

@@ -149,13 +149,13 @@ class Weights:
         self._parts: dict[str, tuple[WeightPart, ...]] = {}
         self._vectors: dict[str, BufferRange] = {}
         unique = {tensor.name: tensor for tensor in tensors}
-        sources = {name: data[name] for name in unique}
-        self.nbytes = sum(source.nbytes for source in sources.values())
-        pieces = (part_bytes(source, device.info) for source in sources.values())
+        self.nbytes = sum(FORMATS[t.dtype].nbytes(t.shape) for t in unique.values())
+        pieces = (part_bytes(tensor, device.info) for tensor in unique.values())
         self._arena = FixedArena(device, [size for each in pieces for size in each])
-        done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
+        done, whole = 0, max(1, self.nbytes)
         try:
-            for name, source in sources.items():
+            for name in unique:
+                source = data[name]  # one after the other: they may be made when they are asked for
                 self._upload(name, source)
                 if is_mapped(source.data):
                     let_go(source.data)  # the device has them now

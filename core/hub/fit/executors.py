@@ -74,9 +74,7 @@ def vulkan_memory(
         aligned(one.spec.nbytes) if one.made else _rows_of_table(one, program) for one in kept
     )
     cache = cache_bytes(program.plans[0])
-    held = tables + sum(aligned(m.spec.nbytes) for m in loaded.values() if m.made and not m.table)
-    all_bytes = found.weights + found.states + found.scratch + found.host
-    on_device = all_bytes if info.kind != "discrete" else found.host
+    shared = info.kind != "discrete"
     return ExecutorMemory(
         weights=tables,
         device_weights=found.weights,
@@ -84,8 +82,7 @@ def vulkan_memory(
         maps=found.states - cache,
         scratch=found.scratch,
         host_scratch=found.host,
-        # Matrices that were made go when the executor stands; until then both are there.
-        loading=max(_most_while_made(loaded, read), held + on_device),
+        loading=tables + _most_while_uploaded(loaded, read, shared) + found.host,
     )
 
 
@@ -130,6 +127,20 @@ def _most_while_made(loaded: Mapping[str, LoadedTensor], read: bool) -> int:
         mapped += aligned(one.spec.nbytes)
         most = max(most, mapped + (0 if read else one.stored_bytes))
         mapped -= 0 if one.table else before
+    return most
+
+
+def _most_while_uploaded(loaded: Mapping[str, LoadedTensor], read: bool, shared: bool) -> int:
+    """While matrices go to the device one after the other, made or as they are; `shared`: the
+    device's memory is the host's."""
+    matrices = [one for one in loaded.values() if not one.table]
+    now = most = sum(one.stored_bytes for one in matrices) if read else 0
+    for one in matrices:
+        size, stored = one.spec.nbytes, one.stored_bytes
+        beside = (size if one.made else 0) + (0 if read else stored)
+        now += size if shared else 0
+        most = max(most, now + beside)
+        now -= stored if read else 0
     return most
 
 

@@ -20,7 +20,7 @@ from llm_lite.core.plain_text import one_line
 
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _LONGEST = 80  # characters
-_IDENTITY = re.compile(r"-[0-9a-f]{16}(?=-(int4|int8|fp16|fp32)$)")  # of a variant that is kept
+_IDENTITY = re.compile(r"-[0-9a-f]{16}(?=(-(int4|int8|fp16|fp32))?$)")  # of a variant or slice
 
 
 def in_order(models: Sequence[Found]) -> list[Found]:

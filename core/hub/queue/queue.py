@@ -56,7 +56,7 @@ class ModelQueue:
         self._unsaved: list[Edit] = []  # the disk is full: they are made again later
         self._save_at = 0.0
         self._problem = ""  # with the last command, or the file when it was read
-        self._trouble = ""  # with saving, until it is saved
+        self._trouble = ""  # with reading or saving, until that is done
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
         self._told: tuple[QueueState, float] = QueueState(), 0.0
@@ -112,8 +112,10 @@ class ModelQueue:
         if signature != self._seen:
             try:
                 self._take(self._file.load())
+                if not self._unsaved:
+                    self._trouble = ""
             except FileError as error:
-                self._problem = str(error)
+                self._trouble = str(error)
             self._seen = signature
         if self._unsaved and time.monotonic() >= self._save_at:
             self._edit(lambda jobs: jobs)
@@ -162,7 +164,8 @@ class ModelQueue:
             return
         if not self._leads():
             return
-        wanted = steps.next_job(self._jobs, self._only) or self._due(deletions)
+        due = self._due(deletions)  # always: other work begins their grace again
+        wanted = steps.next_job(self._jobs, self._only) or due
         if wanted is not None:
             self._begin(wanted)
 
@@ -252,7 +255,7 @@ class ModelQueue:
         if self._running is not None:
             self._running.process.close()
             while self._running is not None:  # its last words
-                self._serve(0.0)
+                self._serve(_POLL_RUNNING)
         self._leave()
 
     # What is shown

@@ -145,7 +145,7 @@ def with_library(state: AppState, **changes: Any) -> AppState:
 
 def _show(action: ShowLibrary, state: AppState, now: float) -> Result:
     tab = action.tab or state.library.tab
-    listing = state.library.listing or action.shown
+    listing = state.library.listing or (action.shown and not state.library.shown)
     return with_library(state, shown=action.shown, tab=tab, listing=listing), ()
 
 

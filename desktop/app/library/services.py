@@ -4,6 +4,7 @@ they raise LlmLiteError, whose sentence is shown."""
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], bool]
 MOST_FOUND = 100  # results of a search
+CLOSING = 0.8  # seconds for the queue to end by itself; the window is gone in under two
 
 
 class ModelServices(Protocol):
@@ -156,8 +158,11 @@ class CoreServices:
         self._do(commands.delete(models, self.weigh(models).freed))
 
     def close(self) -> None:
+        """What runs for the queue ends with this program at the latest, and is gone on with."""
         if self._queue is not None:
-            self._queue.close()
+            ending = threading.Thread(target=self._queue.close, name="queue", daemon=True)
+            ending.start()
+            ending.join(CLOSING)
 
     def _do(self, edit: Edit) -> None:
         if self._queue is None:

@@ -55,8 +55,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if library.found is None and library.searching is None:
         wrapped(ui, tr(OFFLINE).format(hub=library.hub.partition("://")[2] or library.hub))
     with split.split(ui, "library.find", bool(library.repo)) as (first, second):
-        with first:
-            actions += cards.draw(state, ui)
+        with first as is_shown:
+            if is_shown:
+                actions += cards.draw(state, ui)
         with second as is_shown:
             if is_shown:
                 actions += hub_details.draw(state, ui)

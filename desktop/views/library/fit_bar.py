@@ -40,8 +40,8 @@ SPEED = mark(
     "the memory allows; the program itself may be slower."
 )
 ROUGH = mark(
-    "Estimated by the size of the file, before anything is fetched: the cache may be half or twice "
-    "as large."
+    "Estimated by the size of the file, before anything is fetched: the cache may be a third or "
+    "three times as large."
 )
 INSTEAD = ((" would fit", mark("{what} would fit")), (" fits", mark("{what} fits")))
 NOBODY_KNOWS: Mapping[Mode, Fit] = {}

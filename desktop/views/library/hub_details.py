@@ -122,6 +122,7 @@ def _draw_model(state: AppState, ui: Ui, model: HubModel) -> list[Action]:
     chosen = chosen or next((file for file in model.files if not file.problem), None)
     actions += _draw_files(ui, library, model, best, chosen)
     if chosen is not None:
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
         actions += _draw_buttons(state, ui, model, chosen)
         if not chosen.problem and model.runnable:
             imgui.dummy(ImVec2(0, ui.u(1)))

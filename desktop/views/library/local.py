@@ -3,8 +3,9 @@ source. Only the rows in sight are drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
@@ -67,8 +68,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if not library.local:
         return actions + _draw_nothing(ui)
     with split.split(ui, "library.local", bool(library.chosen)) as (first, second):
-        with first:
-            actions += _draw_table(state, ui, library.local)
+        with first as is_shown:
+            if is_shown:
+                actions += _draw_table(state, ui, library.local)
         with second as is_shown:
             if is_shown:
                 actions += local_details.draw(state, ui)
@@ -158,8 +160,10 @@ def _row(model: LocalModel, depth: int) -> LocalRow:
     return LocalRow(model, depth, cells)
 
 
-def _order(column: Column):  # type: ignore[no-untyped-def]
-    def key(model: LocalModel) -> tuple[object, str]:
+def _order(column: Column) -> Callable[[LocalModel], tuple[Any, str]]:
+    """What models are compared by; those that are alike stand by name."""
+
+    def key(model: LocalModel) -> tuple[Any, str]:
         name = model.name.casefold()
         match column:
             case "name":

@@ -154,4 +154,4 @@ def _draw_facts(ui: Ui, model: LocalModel) -> None:
     if model.repo:
         rows.append((tr("On the hub"), model.repo, model.revision))
     facts(ui, "library.facts", rows)
-    wrapped(ui, shown_path(str(model.path)))
+    wrapped(ui, shown_path(str(model.path)), "faint")

@@ -32,18 +32,18 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += finding.draw(state, ui)
         case "queue":
             actions += queue.draw(state, ui)
-    if _escaped(ui):
+    if _escaped():
         actions.append(ShowLibrary(False))
     return actions
 
 
-def _escaped(ui: Ui) -> bool:
+def _escaped() -> bool:
     """Esc closes what is open in the page first, and a field of text lets go of the keyboard."""
     if not imgui.is_key_pressed(imgui.Key.escape, False):
         return False
     typing = imgui.get_io().want_text_input or imgui.is_any_item_active()
     popups = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
-    return not typing and not popups and not ui.memory.get("library.typed", False)
+    return not typing and not popups
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:

@@ -19,6 +19,7 @@ from llm_lite.desktop.widgets.icons import ICON_SCALE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import beside, button, popover, primary_button, wrapped
 
+OURS = ("llm-lite", "huggingface")  # places whose models are deleted here
 LOCAL, HUB = "library.quantize", "library.fetch_quantize"
 WIDTH = 88.0  # spacing units
 BITS: dict[Mode, float] = {"int4": 4.5, "int8": 8.5, "fp16": 16.0}  # a weight
@@ -29,6 +30,9 @@ ABOUT = mark(
 CALIBRATE = mark(
     "The model reads some text first, and what matters most is rounded best: less is lost, but it "
     "takes minutes instead of seconds."
+)
+THEIRS = mark(
+    "Only what lies in llm-lite's own folder or in the Hugging Face cache is deleted here."
 )
 DELETE_HINT = mark(
     "When the new file is written and checked. Without its source it cannot be quantized in "
@@ -47,7 +51,8 @@ class QuantizeForm:
 
 def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     """The button in a row of buttons, and its panel."""
-    form = _draw_button(ui, LOCAL, tr("Quantize"), model.parameters)
+    ours = model.origin in OURS
+    form = _draw_button(ui, LOCAL, tr("Quantize"), model.parameters, ours=ours)
     if form is None:
         return []
     return [QuantizeModel(model.name, form.mode, form.delete_source, form.calibrate)]
@@ -62,7 +67,7 @@ def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Acti
 
 
 def _draw_button(
-    ui: Ui, name: str, label: str, parameters: int, enabled: bool = True
+    ui: Ui, name: str, label: str, parameters: int, enabled: bool = True, ours: bool = True
 ) -> QuantizeForm | None:
     """What was chosen, once it is."""
     beside(ui, label)
@@ -72,10 +77,10 @@ def _draw_button(
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(min(low.x, high.x - ui.u(24)), high.y + ui.u(1))
     with popover(ui, name, label, at, ui.u(WIDTH)) as shown:
-        return _draw_panel(ui, name, parameters) if shown else None
+        return _draw_panel(ui, name, parameters, ours) if shown else None
 
 
-def _draw_panel(ui: Ui, name: str, parameters: int) -> QuantizeForm | None:
+def _draw_panel(ui: Ui, name: str, parameters: int, ours: bool) -> QuantizeForm | None:
     form: QuantizeForm = ui.memory.setdefault(name, QuantizeForm())
     wrapped(ui, tr(ABOUT))
     form.mode = chooser(ui, f"{name}.mode", QUANTIZED, form.mode)
@@ -87,8 +92,10 @@ def _draw_panel(ui: Ui, name: str, parameters: int) -> QuantizeForm | None:
     if parameters:
         words = tr("About {size} on disk.")
         wrapped(ui, words.format(size=size(round(parameters * BITS[form.mode] / 8))), "text")
-    words = tr("Delete the source afterwards")
-    form.delete_source = toggle(ui, f"{name}.delete", words, form.delete_source, tr(DELETE_HINT))
+    words, hint = tr("Delete the source afterwards"), tr(DELETE_HINT if ours else THEIRS)
+    imgui.begin_disabled(not ours)
+    form.delete_source = toggle(ui, f"{name}.delete", words, form.delete_source, hint)
+    imgui.end_disabled()
     if primary_button(ui, f"{name}.go", tr("Add to the queue")):
         imgui.close_current_popup()
         return form

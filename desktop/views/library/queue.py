@@ -68,6 +68,7 @@ NOTHING = mark(
     "Nothing waits here. What you download, quantize or delete is done one after the other, and "
     "goes on where it was when this program is started again."
 )
+USUAL = 24.0  # height of a row that was never in sight, in spacing units
 DELETION = mark("Delete {name}")
 ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
 
@@ -96,9 +97,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     heights: dict[str, float] = ui.memory.setdefault("library.job_heights", {})
     y = 0.0
     for job in library.jobs:
-        height = heights.get(job.id, 0.0)
+        height = heights.get(job.id, ui.u(USUAL))
         imgui.set_cursor_pos(ImVec2(0, y))
-        if not height or (y + height >= low and y <= high):
+        if y + height >= low and y <= high:
             actions += _draw_job(state, ui, job)
             height = heights[job.id] = imgui.get_cursor_pos_y() - y
         y += height

@@ -1,4 +1,5 @@
-"""A list and the details of what is chosen in it: side by side, or below where it is narrow."""
+"""A list and the details of what is chosen in it: side by side; where it is narrow one below the
+other, and where it is low too the details alone, until they are closed."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ BESIDE = 170.0  # spacing units of room from which details stand beside the list
 SHARE = 0.38  # of the width, for details
 LEAST, MOST = 74.0, 120.0  # spacing units of details
 BELOW = 0.52  # of the height, for details
-LEAST_ROOM = 20.0  # spacing units: what is lower scrolls as a whole
+BOTH = 110.0  # spacing units of height from which both are shown, one below the other
 
 Part = AbstractContextManager[bool]
 
 
 @contextmanager
 def split(ui: Ui, name: str, has_details: bool) -> Iterator[tuple[Part, Part]]:
-    """Two parts to draw in, one after the other; the second yields whether it is shown."""
+    """Two parts to draw in, one after the other; each yields whether it is shown."""
     room = imgui.get_content_region_avail()
     if not has_details:
         yield _part(f"{name}.list", ImVec2(0, room.y)), _absent()
@@ -32,9 +33,11 @@ def split(ui: Ui, name: str, has_details: bool) -> Iterator[tuple[Part, Part]]:
         first = _part(f"{name}.list", ImVec2(room.x - wide - gap, room.y))
         yield first, _beside(ui, f"{name}.details", wide, room.y, gap)
         return
-    low = round(max(room.y * BELOW, ui.u(LEAST_ROOM)))
-    first = _part(f"{name}.list", ImVec2(0, max(room.y - low - gap, ui.u(LEAST_ROOM))))
-    yield first, _part(f"{name}.details", ImVec2(0, 0), scrolls=True)
+    if room.y < ui.u(BOTH):
+        yield _absent(), _part(f"{name}.details", ImVec2(0, 0), scrolls=True)
+        return
+    first = _part(f"{name}.list", ImVec2(0, room.y * (1 - BELOW) - gap))
+    yield first, _below(ui, f"{name}.details")
 
 
 @contextmanager
@@ -54,6 +57,13 @@ def _beside(ui: Ui, name: str, width: float, height: float, gap: float) -> Itera
     x = at.x - gap / 2
     draw.add_rect_filled(ImVec2(x, at.y), ImVec2(x + ui.u(0.25), at.y + height), ui.color("border"))
     with _part(name, ImVec2(width, height), scrolls=True) as shown:
+        yield shown
+
+
+@contextmanager
+def _below(ui: Ui, name: str) -> Iterator[bool]:
+    imgui.separator()
+    with _part(name, ImVec2(0, 0), scrolls=True) as shown:
         yield shown
 
 

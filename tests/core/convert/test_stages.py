@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -96,19 +97,22 @@ def test_a_slice_is_cut_once_and_can_be_loaded(tmp_path, task, report):
     layers = model.model.shape.layers
     model.close()
     assert layers == 7 and made.parent == Path(task["models"])
+    assert re.fullmatch(r"whole-cut-[0-9a-f]{8}-[0-9a-f]{16}", made.name)
+    variant = Path(making.convert({**task, "input": str(made)}, report)["path"])
+    assert re.fullmatch(r"whole-cut-[0-9a-f]{8}-[0-9a-f]{16}-int8", variant.name)
     before = (made / "config.json").stat().st_mtime_ns
     assert making.cut(asked, report)["path"] == str(made)
     assert (made / "config.json").stat().st_mtime_ns == before
 
 
-def test_a_slice_by_a_file_that_was_changed_is_another(tmp_path, task, report):
+def test_another_table_of_the_same_name_is_another_slice(tmp_path, task, report):
     source = write_tiny_gemma3n(tmp_path / "whole", **SLICE_SOURCE)
-    table = tmp_path / "cut.json"
-    asked = {**task, "input": str(source), "slice": str(table)}
-    table.write_text(json.dumps({"skip": SLICE_SKIP, "feed_forward": SLICE_WIDTHS}))
-    first = making.cut(asked, report)["path"]
-    table.write_text(json.dumps({"skip": SLICE_SKIP, "feed_forward": min(SLICE_WIDTHS)}))
-    assert making.cut(asked, report)["path"] != first
+    places = set()
+    for widths in (SLICE_WIDTHS, (*SLICE_WIDTHS[:-1], 32)):
+        (tmp_path / "cut.json").write_text(json.dumps({"skip": SLICE_SKIP, "feed_forward": widths}))
+        asked = {**task, "input": str(source), "slice": str(tmp_path / "cut.json")}
+        places.add(making.cut(asked, report)["path"])
+    assert len(places) == 2
 
 
 def test_a_slice_of_another_model_has_another_place(tmp_path, task, report):

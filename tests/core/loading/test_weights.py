@@ -1,14 +1,26 @@
 """Models whose matrices are of every block type: what is loaded, what is said, what they answer."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.hub.fit import machine
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.file_check import verify_model
-from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
-from llm_lite.core.messages import Logged, Reconfigure
+from llm_lite.core.loading.loader import open_model
+from llm_lite.core.loading.weights import (
+    conversion_note,
+    converted,
+    described,
+    files_behind,
+    of_blocks,
+)
+from llm_lite.core.messages import MODES, Logged, Reconfigure
 from llm_lite.core.metrics import modes
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.quant.registry import GGUF_FORMATS, NATIVE_FORMATS
@@ -185,11 +197,13 @@ def test_the_table_of_tensors_says_what_int8_loses(tmp_path):
 def test_a_mode_that_must_be_made_is_measured_only_where_it_fits(tmp_path, monkeypatch):
     path = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     file = opened(path)
-    needed = sum(t.nbytes for t in converted(file, "as-stored", lambda *_: None)[0].values())
-    for free, modes_that_fit in ((needed / 4, set()), (needed * 40, set(modes.PREFERENCE))):
-        monkeypatch.setattr(modes, "available_bytes", lambda free=free: free)
-        fitting = {mode for mode in modes.PREFERENCE if modes._fits(file, mode)}
-        assert fitting == modes_that_fit
+    monkeypatch.setattr(modes, "PREFERENCE", ("as-stored", "int4"))
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 20)
+    with pytest.raises(RequestError, match=r"no weight mode .* fits into the memory"):
+        modes.measure_modes(file, exact("cpu"), None, lambda *_: None)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 33)
+    rows = modes.measure_modes(file, exact("cpu"), None, lambda *_: None)
+    assert [row.mode for row in rows] == ["as-stored", "int4"]
     file.close()
 
 
@@ -223,3 +237,25 @@ def test_words_on_formats():
         "f16": "Single weights of 16 bits.",
         "q4_0": "Blocks of 32 weights in 18 bytes: 4.5 bits a weight.",
     }
+
+
+def test_a_device_is_given_one_weight_after_the_other(tiny_llama):
+    """Each is made when it is asked for, the same as if all were made at once, and not kept."""
+    file = open_model(str(tiny_llama), lambda *_: None, print)
+    try:
+        for mode in MODES:
+            at_once, _ = converted(file, mode, lambda *_: None)
+            weights, _ = converted(file, mode, lambda *_: None, at_once=False)
+            assert list(weights) == list(at_once) and len(weights) == len(at_once)
+            for name, expected in at_once.items():
+                found = weights[name]
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                assert found.data.tobytes() == expected.data.tobytes()
+            if mode == "int4":
+                name = "blk.0.ffn_up.weight"
+                gone = weakref.ref(weights[name])
+                gc.collect()
+                assert gone() is None
+            assert [each.path for each in files_behind(file, weights).files] == [tiny_llama]
+    finally:
+        file.close()

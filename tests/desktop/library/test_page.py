@@ -49,6 +49,7 @@ from llm_lite.desktop.tour.examples.models import (
     QUEUE,
     ExampleServices,
 )
+from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.views.library.local import rows_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
@@ -207,6 +208,13 @@ def test_a_path_is_imported_and_a_file_can_be_chosen(library):
     one.driver.click("library.import.open")
     one.driver.click("library.import.choose")
     assert one.did(ChooseImport)
+
+
+def test_another_tab_looks_for_nothing(library):
+    one = library()
+    for tab in ("find", "queue", "local"):
+        one.driver.click(f"library.tab.{tab}")
+        assert one.state.library.tab == tab and not one.state.library.listing
 
 
 def test_the_list_is_looked_through_again(library):
@@ -440,3 +448,12 @@ def test_an_empty_machine_shows_the_way_to_find_models(headless):
     one.driver.frames(2)
     one.driver.click("library.find_some")
     assert one.state.library.tab == "find"
+
+
+def test_the_tour_goes_through_the_page_and_leaves_nothing(headless):
+    one, pictures = headless(READY, size=(1280, 720)), []
+    before = one.state
+    look_at_library(one.driver, pictures.append, "models")
+    assert len(pictures) == len(set(pictures)) == 9
+    assert one.program.library is None and one.state.library == before.library
+    assert one.driver.shows("chat.input")

@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     KeptChecked,
     KeptResumed,
     LoadModel,
+    LoadNeedsMemory,
     MapsExported,
     MeasureCache,
     MeasureDivergence,
@@ -40,6 +41,7 @@ from llm_lite.core.messages import (
     SpellTokens,
     TitleMade,
 )
+from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.quant_state import RunComparison, Work
 from llm_lite.desktop.state.state import AppState, Message, Running
@@ -48,6 +50,8 @@ from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)
 OPTIONS = EngineOptions()
+PART = MemoryPart("weights", 1, 0)
+FIT = Fit("int4", 4096, "cpu", (PART,), 0, None, None, "mode int4 (3.0 GiB) fits")
 COMMANDS = (
     LoadModel("a missing one"),
     LoadModel(None),
@@ -70,6 +74,7 @@ COMMANDS = (
 )
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
+    LoadNeedsMemory("large.gguf", OPTIONS, False, FIT, (FIT,)),
     MapsExported(1, "/tmp/maps.npz"),
     MapsExported(1, "/tmp/maps.npz", "the disk is full"),
     CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),

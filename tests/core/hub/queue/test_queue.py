@@ -195,6 +195,21 @@ def test_deletions_wait_for_all_else_and_their_grace(watch, tmp_path):
     assert job.frees == 7 and job.deletes == ("old",)
 
 
+def test_other_work_begins_the_grace_of_a_deletion_again(watch, tmp_path):
+    one = watch()
+    one.do(commands.delete([local("old", tmp_path / "old.gguf")], 10, grace=1.5, job_id="d"))
+    one.until(lambda state: state.jobs and state.jobs[0].stages[0].left is not None)
+    one.do(commands.fetch("slow/a", job_id="j"))
+    one.until_stages("waiting", "running")
+    assert one.until(lambda state: state.jobs[0].stages[0].left is None)
+    time.sleep(1.6)
+    one.do(commands.cancel("j"))
+    one.until_stages("waiting", "failed")
+    one.do(commands.undo("d"))  # there is still time
+    one.until_stages("failed")
+    assert not any("delete" in what for what, _ in started(one.folder))
+
+
 def test_a_deletion_is_undone_until_it_begins(watch, tmp_path):
     one = watch()
     one.do(commands.delete([local("old", tmp_path / "old.gguf")], 10, grace=1.0, job_id="d"))
@@ -272,14 +287,18 @@ def test_what_is_saved_later_may_fit_no_longer(watch, monkeypatch):
 def test_the_file_of_a_newer_version_stays_and_is_told(watch, tmp_path):
     (tmp_path / "queue").mkdir()
     file = tmp_path / "queue" / "queue.json"
-    file.write_text('{"version": 2, "jobs": 7}')
+    file.write_text(newer := '{"version": 2, "jobs": 7}')
     one = watch()
     assert "newer llm-lite" in one.until(lambda state: state.problem).problem
+    file.write_text('{"version": 1, "jobs": []}')
+    one.until(lambda state: not state.problem)
+    file.write_text(newer)
+    one.until(lambda state: state.problem)
     one.do(commands.fetch("quick/a"))
     time.sleep(0.5)
     one.close()
     assert one.state.jobs == () and started(one.folder) == []
-    assert file.read_text() == '{"version": 2, "jobs": 7}'
+    assert file.read_text() == newer
 
 
 def gone(process):
