@@ -23,33 +23,33 @@ _MOST_PAGES = 20  # of a list, of which a hub's own have up to a thousand rows
 _FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
 
 
-class _Asked(threading.local):
+class _PagedQuestion(threading.local):
     """What this thread asks now: a list goes on page after page, as its hub says."""
 
     pages = 0
     stop: Callable[[], bool] | None = None
 
 
-_asked = _Asked()
+_question = _PagedQuestion()
 
 
 @contextlib.contextmanager
 def one_question(stop: Callable[[], bool]) -> Iterator[None]:
     """Its pages are counted: HubError for a list without an end, CancelledError between two."""
-    _asked.pages, _asked.stop = 0, stop
+    _question.pages, _question.stop = 0, stop
     try:
         yield
     finally:
-        _asked.stop = None
+        _question.stop = None
 
 
 def _count_page(url: httpx2.URL) -> None:
-    if _asked.stop is None:
+    if _question.stop is None:
         return
-    if _asked.stop():
+    if _question.stop():
         raise CancelledError("stopped")
-    _asked.pages += 1
-    if _asked.pages > _MOST_PAGES:
+    _question.pages += 1
+    if _question.pages > _MOST_PAGES:
         raise HubError(
             f"{_origin(url)} sends a list without an end, expected at most {_MOST_PAGES} pages"
         )
