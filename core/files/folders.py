@@ -165,7 +165,7 @@ def remove_file(path: Path) -> int:
         return 0
     except OSError as error:
         raise FileError(path, f"cannot be removed: {reason(error)}") from None
-    return status.st_size if status.st_nlink <= 1 else 0
+    return status.st_size if status.st_nlink <= 1 and stat.S_ISREG(status.st_mode) else 0
 
 
 def tidy(destination: Path, listed: Listed | None) -> None:

@@ -38,7 +38,7 @@ def _queue(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", help="parts of names; none: the curated list")
+    parser.add_argument("words", nargs="*", help="parts of names; nothing at all: the curated list")
     add = parser.add_argument
     add("--task", default="text-generation", help='the hub\'s word, "" for any (%(default)s)')
     add("--licence", default="", metavar="NAME", help="as the hub writes it: apache-2.0, mit")

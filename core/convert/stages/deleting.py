@@ -28,8 +28,20 @@ def delete_source(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     sources = [path for path in (task["path"], task["input"]) if path and path != output]
     if not sources:
         raise RequestError("nothing was made of the source, which is therefore kept")
+    _check_views(sources)
     _read_back(Path(output), report)
     return {"freed": _remove(list(dict.fromkeys(sources)))}
+
+
+def _check_views(sources: Sequence[str]) -> None:
+    """RequestError where a slice has no weights of its own, and takes them from a source."""
+    every = local_models(companions=True)
+    names = {model.name for model in every if str(model.path) in sources}
+    for model in every:
+        if model.form == "slice" and model.made_of in names:
+            raise RequestError(
+                f"{model.made_of} is kept: the slice {model.name} ({model.path}) is a view of it"
+            )
 
 
 def _read_back(path: Path, report: Report) -> None:

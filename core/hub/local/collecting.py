@@ -62,7 +62,7 @@ def collect(found: Collection[Leftover], places: Places | None = None) -> int:
     gone = {one.path for one in found if one.kind == "imported path that is gone"}
     for file in where.of("imported"):
         if gone:
-            imported.write(file, [path for path in imported.read(file) if path not in gone])
+            imported.change(file, lambda paths: [path for path in paths if path not in gone])
     if problems:
         raise problems[0]
     return freed
@@ -72,10 +72,22 @@ def _delete(one: Leftover) -> int:
     if one.kind == "imported path that is gone":
         return 0
     if one.target is not None:
+        was_there = os.path.lexists(one.target)
         tidy(one.target, listed_files)
-        return 0 if os.path.lexists(one.path) else one.size
+        brought_back = not was_there and os.path.lexists(one.target)
+        return 0 if brought_back or os.path.lexists(one.path) else one.size
     with _lock(one.path) as free:
-        return remove_file(one.path) if free else 0  # else its download goes on meanwhile
+        if not free or (one.kind == "unused blob" and _is_linked(one.path)):
+            return 0  # its download goes on, or came to its end meanwhile
+        return remove_file(one.path)
+
+
+def _is_linked(blob: Path) -> bool:
+    try:
+        linked = _linked(blob.parents[1])
+    except OSError:
+        return True
+    return linked is None or blob.name in linked
 
 
 def _of_cache(folder: Path, keep: Collection[str]) -> Iterator[Leftover]:
@@ -108,10 +120,11 @@ def _of_repository(repository: Path, *, wanted: bool) -> Iterator[Leftover]:
 
 
 def _linked(repository: Path) -> set[str] | None:
-    """The blobs that snapshots link to; None where there are too many links to say."""
+    """The blobs that snapshots link to; None where there are too many links to say. OSError where
+    one of its folders cannot be read."""
     found: set[str] = set()
     count = 0
-    for folder, folders, names in os.walk(repository / "snapshots"):
+    for folder, folders, names in os.walk(repository / "snapshots", onerror=_raised):
         for name in (*folders, *names):
             count += 1
             if count > _MOST_LINKS:
@@ -120,6 +133,11 @@ def _linked(repository: Path) -> set[str] | None:
             if path.is_symlink():
                 found.add(path.readlink().name)
     return found
+
+
+def _raised(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _is_locked(path: Path) -> bool:

@@ -58,9 +58,10 @@ class HeaderCache:
         if stamp and known is not None and known[:2] == [form, stamp]:
             return Header(**known[2])
         header = read_header(form, path)
-        if stamp and (not header.problem or not header.runnable):  # else it may be mended
+        lasts = not header.problem or not header.runnable  # else it may be mended
+        if stamp and lasts and key.isprintable():  # no half characters: JSON has no place for them
             self._used[key] = [form, stamp, asdict(header)]
-            self._changed = key.isprintable()
+            self._changed = True
         return header
 
 

@@ -19,6 +19,11 @@ from llm_lite.core.hub.local.places.huggingface import repositories, snapshots
 from llm_lite.core.messages.library import LocalModel
 
 _BRANCH_BYTES = 1 << 16
+# Weights that this program reads nowhere, or not beside a GGUF file; smaller ones are settings.
+_OF_OTHERS = frozenset(
+    [".bin", ".ckpt", ".h5", ".safetensors", ".onnx", ".onnx_data", ".pt", ".pth"]
+)
+_NO_WEIGHTS = 64 << 10  # bytes
 
 if TYPE_CHECKING:
     from huggingface_hub import DeleteCacheStrategy, HFCacheInfo
@@ -27,7 +32,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Doomed:
     """Of one repository: entries of snapshots, of all commits that have them; `whole`: nothing
-    that is a model stays, so that the repository goes with its documents."""
+    that is a model stays, here or for other programs, so that the repository goes with its
+    documents."""
 
     repository: Path
     entries: tuple[Path, ...]
@@ -64,7 +70,25 @@ def _doomed(
         inside = {name for model in here for name in _inside(repository, model)}
         entries = [snapshot / name for snapshot in snapshots(repository) for name in inside]
         there = tuple(path for path in sorted(entries) if os.path.lexists(path))
-        yield _Doomed(repository, there, not staying and not _is_fetched_into(repository))
+        whole = not (staying or _is_fetched_into(repository) or _has_others(repository, there))
+        yield _Doomed(repository, there, whole)
+
+
+def _has_others(repository: Path, gone: Sequence[Path]) -> bool:
+    """Whether weights stay that are for other programs than this one."""
+    entries = set(gone)
+    return any(
+        path not in entries and path.suffix.lower() in _OF_OTHERS and _size(path) > _NO_WEIGHTS
+        for snapshot in snapshots(repository)
+        for path in _files(snapshot)
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _is_fetched_into(repository: Path) -> bool:
@@ -123,6 +147,9 @@ def _branches_are_plain(repository: Path) -> bool:
 
 def _check_links(doomed: _Doomed) -> None:
     """FileError where a link leads out of the repository, or not to its blobs."""
+    if doomed.repository.is_symlink():  # the link alone would go, and nothing be freed
+        place = doomed.repository.readlink()
+        raise FileError(doomed.repository, f"is a link to {place}: delete it there, and the link")
     root, blobs = doomed.repository.resolve(), doomed.repository / "blobs"
     if blobs.is_symlink():
         raise FileError(blobs, f"is a link to {blobs.readlink()}, expected the folder itself")

@@ -33,7 +33,7 @@ def import_model(path: Path, places: Places | None = None) -> LocalModel:
     if known is not None:
         return known
     for file in [imported.list_file()] if places is None else places.of("imported"):
-        imported.write(file, [*imported.read(file), place])
+        imported.change(file, lambda paths: [*paths, place])
     found = _known(place, places)
     assert found is not None
     return found

@@ -8,12 +8,14 @@ only forgotten.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.folders import remove_file, remove_folder
+from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub import bundled
 from llm_lite.core.hub.local import finding, hub_cache
@@ -91,7 +93,8 @@ def _kept(models: Sequence[LocalModel], folder: Path) -> list[LocalModel]:
 def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
     """Also one that is broken, and by its path."""
     exact = [model for model in every if model.name == text.strip().lower()]
-    by_path = [model for model in every if os.fspath(model.path) == text]
+    place = os.path.normpath(expanded(text).absolute())
+    by_path = [model for model in every if os.fspath(model.path) in (text, place)]
     found = exact or by_path or finding.candidates(text, every)
     if len(found) == 1:
         return found[0]
@@ -127,9 +130,19 @@ def _check_ours(model: LocalModel) -> None:
 
 
 def _frees(places: Places, chosen: Sequence[LocalModel]) -> Iterable[int]:
-    yield sum(model.size for model in chosen if model.origin == "llm-lite")
+    ours = [model for model in chosen if model.origin == "llm-lite"]
+    yield sum(_own_bytes(file) for model in ours for file in model.files)
     for folder, models in _by_cache(places, chosen):
         yield hub_cache.frees(folder, models, _kept(models, folder))
+
+
+def _own_bytes(file: Path) -> int:
+    """None of a link, whose file stays where it is, and of one that has a second name."""
+    try:
+        status = file.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else 0
 
 
 def _by_cache(places: Places, models: Sequence[LocalModel]) -> list[tuple[Path, list[LocalModel]]]:
@@ -167,7 +180,7 @@ def _check_inside(model: LocalModel, places: Places) -> None:
 def _remove(model: LocalModel, places: Places) -> int:
     if model.origin == "imported":
         for file in places.of("imported"):
-            imported.write(file, [path for path in imported.read(file) if path != model.path])
+            imported.change(file, lambda paths: [path for path in paths if path != model.path])
         return 0
     if not os.path.lexists(model.path):
         return 0

@@ -72,7 +72,7 @@ def fetch(
     stages = (JobStage("download", total=size), *map(JobStage, made))
     source = f"hf:{repo}:{file}" if file else f"hf:{repo}"
     row = ModelJob(job_id or new_id(), source[3:], source, mode, stages, slice=cut)
-    return Addition(QueuedJob(row, repo, file, revision, calibrate=calibrate))
+    return Addition(QueuedJob(row, repo, file, revision, revision, calibrate=calibrate))
 
 
 def convert(
@@ -222,7 +222,10 @@ def _same(one: QueuedJob, other: QueuedJob) -> bool:
     def asked(job: QueuedJob) -> tuple[object, ...]:
         row = job.row
         steps = [stage.stage for stage in row.stages]
-        return row.source, row.mode, row.slice, row.deletes, job.calibrate, steps
+        return (
+            *(row.source, job.asked_revision, row.mode, row.slice, row.deletes),
+            *(job.calibrate, steps),
+        )
 
     return asked(one) == asked(other)
 

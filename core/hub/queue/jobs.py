@@ -25,6 +25,7 @@ class QueuedJob:
     repo: str = ""  # of a download: owner/name
     file: str = ""  # of a download: a file of the repository; "" for a checkpoint
     revision: str = ""  # what is asked for, and once the hub has answered its commit
+    asked_revision: str = ""  # what a person asked for
     path: str = ""  # where the source lies
     cut: str = ""  # where the slice lies
     variant: str = ""  # where the variant lies
@@ -141,5 +142,7 @@ def _fits(name: str, kind: str, value: object) -> bool:
     if isinstance(value, bool) and kind != "bool":
         return False
     if isinstance(value, list | tuple) and not all(isinstance(item, str) for item in value):
+        return False
+    if isinstance(value, int | float) and not 0 <= value < 1 << 62:
         return False
     return isinstance(value, _TYPES[kind])

@@ -142,8 +142,8 @@ class ModelQueue:
                 raise
             self._trouble = f"The queue of models cannot be saved: {error}"
             self._save_at = time.monotonic() + _SAVE_AGAIN
-            self._unsaved = changes
-            self._jobs = _all([change], self._jobs)
+            self._unsaved = [*self._unsaved, _where_it_fits(change)]
+            self._jobs = _all(self._unsaved[-1:], self._jobs)
 
     def _take(self, jobs: Jobs) -> None:
         if self._file.problem:
@@ -304,6 +304,18 @@ def _all(changes: list[Edit], jobs: Jobs) -> Jobs:
     for change in changes:
         jobs = change(jobs)
     return jobs
+
+
+def _where_it_fits(change: Edit) -> Edit:
+    """Made again later, when another program may have taken the job away that it was for."""
+
+    def again(jobs: Jobs) -> Jobs:
+        try:
+            return change(jobs)
+        except RequestError:
+            return jobs
+
+    return again
 
 
 def _without_progress(one: QueueState, other: QueueState) -> bool:

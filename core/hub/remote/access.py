@@ -150,10 +150,13 @@ def ask(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = ne
     """What `work` asks of the hub, again where it fails for a moment. HubError, CancelledError."""
     refuse_offline(hub, repo)
     headers()  # says what is wrong with the token
+    from llm_lite.core.hub.remote.client import one_question
+
     wait = _FIRST_WAIT
     for attempt in range(_RETRIES + 1):
         try:
-            return translated(hub, lambda: work(api(hub)), repo=repo)
+            with one_question(stop):
+                return translated(hub, lambda: work(api(hub)), repo=repo)
         except (HubStatusError, HubUnreachableError) as error:
             seconds = pause_after(error, wait)
             if attempt == _RETRIES or seconds is None:

@@ -17,7 +17,10 @@ _MOST_CONFIG_BYTES = 1 << 20
 _MOST_BYTES = 64 << 10  # of a card are read: what it is about stands at its beginning
 _LONGEST, _SHORTEST = 400, 40  # characters
 _FRONT = re.compile(r"\A\s*---\n.*?\n---\s*\n", re.DOTALL)
-_HIDDEN = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>|```.*?(?:```|\Z)", re.DOTALL | re.I)
+# What begins and has no end goes on to the end: each of many would be looked for again otherwise.
+_HIDDEN = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1>|\Z)|```.*?(?:```|\Z)", re.DOTALL | re.I
+)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,2000}>")
 _IMAGE = re.compile(r"!\[[^\]]{0,500}\]\([^)]{0,2000}\)")
 _LINK = re.compile(r"\[([^\[\]]{0,500})\]\([^()]{0,2000}\)")

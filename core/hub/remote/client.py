@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import httpx2
 from huggingface_hub.utils._http import hf_raise_for_status, hf_request_event_hook
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
@@ -17,7 +19,40 @@ MOST_BYTES = 16 << 20  # of what a hub tells about models
 MOST_SECONDS = 60.0
 STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
 _TIMEOUT = 10.0
+_MOST_PAGES = 20  # of a list, of which a hub's own have up to a thousand rows
 _FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
+
+
+class _PagedQuestion(threading.local):
+    """What this thread asks now: a list goes on page after page, as its hub says."""
+
+    pages = 0
+    stop: Callable[[], bool] | None = None
+
+
+_question = _PagedQuestion()
+
+
+@contextlib.contextmanager
+def one_question(stop: Callable[[], bool]) -> Iterator[None]:
+    """Its pages are counted: HubError for a list without an end, CancelledError between two."""
+    _question.pages, _question.stop = 0, stop
+    try:
+        yield
+    finally:
+        _question.stop = None
+
+
+def _count_page(url: httpx2.URL) -> None:
+    if _question.stop is None:
+        return
+    if _question.stop():
+        raise CancelledError("stopped")
+    _question.pages += 1
+    if _question.pages > _MOST_PAGES:
+        raise HubError(
+            f"{_origin(url)} sends a list without an end, expected at most {_MOST_PAGES} pages"
+        )
 
 
 def make_client(timeout: Callable[[], float]) -> httpx2.Client:
@@ -47,6 +82,7 @@ class _Client(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """What fails is told at once: the library would try again for half a minute, in silence,
         and longer where a hub asks for it."""
+        _count_page(request.url)
         try:
             answer = super().send(request, **options)
         except (httpx2.TooManyRedirects, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:

@@ -148,6 +148,10 @@ class _Store:
         pointer = self.pointer(file)
         if not _whole(pointer, file):
             _link(self._blob(file), pointer)
+        if not _whole(pointer, file):
+            raise FileError(
+                pointer, "was removed by another program while it was fetched: pull it again"
+            )
 
     def _lock(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
         """The lock that huggingface_hub itself takes for this file; for two files alike, once."""

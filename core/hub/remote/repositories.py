@@ -51,6 +51,8 @@ def checked_name(repo: str) -> str:
 def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
     """What is there now, of one commit: later questions name it."""
     checked_name(repo)
+    if revision and not usable_path(revision):  # a file in the cache is called by it
+        raise HubError(f"{quote(revision)} is no name of a branch, a tag or a commit")
     info = ask(
         hub,
         lambda api: api.model_info(repo, revision=revision or None, files_metadata=True),

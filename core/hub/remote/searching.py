@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -97,17 +98,19 @@ def _detailed(
     """In the hub's order; rounds of a few questions at once, until there are enough."""
     found: list[HubModel] = []
     failures: list[LlmLiteError] = []
+    ended = threading.Event()
 
     def details(name: str) -> HubModel | None:
         try:
-            return model_of(read_repository(hub, name, stop=stop))
+            return model_of(read_repository(hub, name, stop=lambda: ended.is_set() or stop()))
         except CancelledError:
             raise
         except LlmLiteError as error:  # one that is gone meanwhile hides no other
             failures.append(error)
             return None
 
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="hub-search") as pool:
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="hub-search")
+    try:
         for start in range(0, len(names), limit):
             models = list(pool.map(details, names[start : start + limit]))
             found += [model for model in models if model is not None and _fits(model, filters)]
@@ -115,6 +118,9 @@ def _detailed(
                 break
             if len(failures) >= limit:
                 break
+    finally:  # questions that a hub has not answered are not waited for, as after Ctrl-C
+        ended.set()
+        pool.shutdown(wait=False, cancel_futures=True)
     if failures and not found:
         raise failures[0]
     return found[:limit]

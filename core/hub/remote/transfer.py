@@ -80,6 +80,8 @@ def fetch(source: Source, blob: Path, meter: Meter, stop: Stop) -> None:
     so far stays for the next time, unless its hash is wrong."""
     partial = partial_of(blob)
     try:
+        if partial.is_symlink():  # what it leads to is none of ours
+            raise FileError(partial, f"is a link to {partial.readlink()}, expected a file")
         with partial.open("ab+", buffering=0) as file:
             digest = _Writer(source, file, meter, stop)
             digest.take_what_is_there()

@@ -47,11 +47,18 @@ def test_the_curated_list_asks_nobody(talker, capsys):
     assert talker.asked == []
 
 
+def test_filters_alone_are_a_search(talker, capsys):
+    assert main(["models", "search", "--size", "1GB"]) == 0
+    assert REPO in capsys.readouterr().out
+
+
 def test_show(talker, capsys):
     assert main(["models", "show", REPO]) == 0
     told = capsys.readouterr().out
     assert "A model \\x1b[2J that talks" in told and "\x1b" not in told
     assert f"llm-lite models pull {REPO}:tiny.Q4_1.gguf" in told
+    assert main(["models", "show", f"hf:{REPO}:Q4_1"]) == 0  # as pull calls it
+    capsys.readouterr()
     assert main(["models", "show", "tiny/talkr"]) == 1
     assert "near it are: tiny/talker" in capsys.readouterr().err
 

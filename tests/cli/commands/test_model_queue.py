@@ -175,3 +175,25 @@ def test_tidying_up_leaves_a_download_that_is_to_go_on(person, capsys):
     jobs = add(commands.fetch("Owner/tiny", job_id="j"))
     assert steps.downloads_to_come(jobs) == {"Owner/tiny"}
     assert steps.downloads_to_come(add(commands.cancel("j"))) == set()
+
+
+def test_what_can_be_no_repository_becomes_no_job(person, capsys):
+    code, _, err = models(capsys, "pull", "../..")
+    assert code == 1 and "'../..' is no name of a repository, expected OWNER/NAME" in err
+    assert QueueFile(queue_folder()).load() == ()
+
+
+def test_run_takes_no_job(person, capsys):
+    code, _, err = models(capsys, "queue", "run", "abc")
+    assert code == 1 and "takes no id of a job" in err
+
+
+def test_gc_keeps_partial_downloads_where_the_queue_was_damaged(person, capsys):
+    queue_folder().mkdir(parents=True)
+    (queue_folder() / "queue.json").write_text("{")
+    partial = person / "hf/hub/models--a--b/blobs" / f"{'0' * 64}.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"half")
+    code, _, err = models(capsys, "gc")
+    assert code == 1 and "begins empty" in err and partial.exists()
+    assert models(capsys, "gc")[0] == 0 and not partial.exists()

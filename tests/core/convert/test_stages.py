@@ -17,6 +17,7 @@ from llm_lite.core.files.writing import Output
 from llm_lite.core.formats.variant.reader import open_variant, read_manifest
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import find
+from llm_lite.core.models.description.slices import SLICE_FILE
 from tests.make_gguf import write_tiny_llama
 from tests.make_huggingface import SLICE_SKIP, SLICE_SOURCE, SLICE_WIDTHS, write_tiny_gemma3n
 
@@ -230,6 +231,17 @@ def test_a_source_stays_where_its_variant_is_damaged(task, person, report, tmp_p
     weights[-100] ^= 1
     (made / "model.safetensors").write_bytes(weights)
     with pytest.raises(FileError, match="checksum"):
+        deleting.delete_source(asked, report)
+    assert person.exists()
+
+
+def test_a_source_of_which_a_slice_is_a_view_stays(task, person, report, tmp_path):
+    asked = fetched(task, person, tmp_path)
+    asked["output"] = made = making.convert(asked, report)["path"]
+    view = Path(made).with_name("view")
+    view.mkdir()
+    (view / SLICE_FILE).write_text(json.dumps({"source": str(person)}))
+    with pytest.raises(RequestError, match=r"tiny is kept: the slice view \(.*\) is a view of it"):
         deleting.delete_source(asked, report)
     assert person.exists()
 

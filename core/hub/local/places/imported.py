@@ -6,20 +6,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import found as shown
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.grouping import ModelFiles, as_found, groups
 from llm_lite.core.hub.local.walking import Walk
 
 _VERSION = 1
 _MOST = 10_000  # paths
+_PATIENCE = 10.0  # seconds; a change takes milliseconds
 
 
 def list_file() -> Path:
@@ -69,8 +70,38 @@ def read(file: Path) -> list[Path]:
     return [Path(path) for path in dict.fromkeys(paths[:_MOST])]
 
 
-def write(file: Path, paths: list[Path]) -> None:
-    """FileError where it cannot be written."""
+def change(file: Path, changed: Callable[[list[Path]], list[Path]]) -> None:
+    """Write the list that `changed` makes of it; no other program changes it meanwhile. FileError
+    where it cannot be read or written, and then it is as it was."""
+    from filelock import FileLock, Timeout
+
     make_folder(file.parent)
+    lock = FileLock(file.with_name(f".{file.name}.lock"))
+    try:
+        lock.acquire(timeout=_PATIENCE)
+    except Timeout:
+        raise FileError(file, "another program has locked it for more than 10 seconds") from None
+    except (OSError, NotImplementedError) as error:
+        raise FileError(file, f"cannot be locked: {reason(error)}") from None
+    try:
+        _write(file, changed(read(file)))
+    finally:
+        lock.release()
+
+
+def _write(file: Path, paths: list[Path]) -> None:
+    for path in paths:
+        if not _is_unicode(path):  # JSON has no place for it, and would be unreadable with it
+            raise FileError(path, "cannot be remembered: expected a path in UTF-8; rename it first")
+    if len(paths) > _MOST:
+        raise FileError(file, f"holds {_MOST} paths already, which is the most it takes")
     value = {"version": _VERSION, "paths": [str(path) for path in paths]}
     write_file(file, json.dumps(value, indent=1, ensure_ascii=True).encode())
+
+
+def _is_unicode(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -37,7 +37,10 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
             stage = job.current
             if stage is None:
                 line.end()
-                return next(one for one in file.load() if one.id == job_id)
+                done = next((one for one in file.load() if one.id == job_id), None)
+                if done is None:  # it is in the state still
+                    raise RequestError(f"{job.title} is done, and its row was removed meanwhile")
+                return done
             if stage.state in ("failed", "paused"):
                 line.end()
                 raise RequestError(job.message or f"{job.title}: it was paused by another llm-lite")

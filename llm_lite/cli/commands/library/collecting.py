@@ -6,13 +6,18 @@ import argparse
 
 from llm_lite.cli.commands.library.listing import size_text
 from llm_lite.cli.terminal.output import show, show_json
+from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.collecting import collect, leftovers
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.core.hub.queue.steps import downloads_to_come
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = leftovers(needed=downloads_to_come(QueueFile(queue_folder()).load()))
+    file = QueueFile(queue_folder())
+    jobs = file.load()
+    if file.problem:  # what it still needed is not known any more
+        raise RequestError(f"{file.problem} Run gc again to delete all partial downloads.")
+    found = leftovers(needed=downloads_to_come(jobs))
     freed = 0 if arguments.dry_run else collect(found)
     if arguments.json:
         rows = [{"kind": one.kind, "path": str(one.path), "size": one.size} for one in found]

@@ -59,20 +59,20 @@ def _row(model: LocalModel) -> tuple[str, ...]:
         model.name,
         size_text(model.size),
         model.format or "-",
-        _count(model.parameters),
+        parameters_text(model.parameters) or "-",
         f"{model.context:,}" if model.context else "-",
         model.licence or "-",
         PLACES[model.origin] + ("  (not usable, see below)" if model.problem else ""),
     )
 
 
-def _count(parameters: int) -> str:
-    """As models are called by it: 135M, 4.0B."""
-    if not parameters:
-        return "-"
-    if parameters >= 999.5e6:
-        return f"{parameters / 1e9:.1f}B"
-    return f"{parameters / 1e6:.0f}M" if parameters >= 999.5e3 else f"{parameters / 1e3:.0f}k"
+def parameters_text(count: int) -> str:
+    """As models are called by it: 135M, 4.0B; "" where it is not known."""
+    if not count:
+        return ""
+    if count >= 999.5e6:
+        return f"{count / 1e9:.1f}B"
+    return f"{count / 1e6:.0f}M" if count >= 999.5e3 else f"{count / 1e3:.0f}k"
 
 
 def _table(rows: list[tuple[str, ...]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 
 from llm_lite.cli.commands.library.carrying_out import carried_out
 from llm_lite.cli.terminal.output import show, show_json
@@ -11,20 +12,23 @@ from llm_lite.core.convert.quantizing import VARIANT_MODES
 from llm_lite.core.convert.slicing import find_slice
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
+from llm_lite.core.hub.remote.files import is_name
 from llm_lite.core.messages import MODES, Mode
+from llm_lite.core.models.gemma3n.cut import SLICES
+from llm_lite.core.plain_text import quote
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.slice:
-        find_slice(arguments.slice)  # says now what would fail after the download
     repo, _, file = arguments.source.removeprefix("hf:").partition(":")
+    if not is_name(repo):  # else the queue would keep a job that can never succeed
+        raise RequestError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
     addition = commands.fetch(
         repo,
         file,
         revision=arguments.revision,
         mode=_mode(arguments.quantize),
         calibrate=not arguments.no_calibration,
-        cut=arguments.slice,
+        cut=_slice(arguments.slice),
         delete_source=arguments.delete_source,
     )
     job = carried_out(addition)
@@ -33,6 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         show(job.output)
     return 0
+
+
+def _slice(text: str) -> str:
+    """A name of the table, or the whole path of a file: another program may carry the job out."""
+    if not text:
+        return ""
+    find_slice(text)  # says now what would fail after the download
+    return text if text.lower() in map(str.lower, SLICES) else str(Path(text).absolute())
 
 
 def _mode(text: str | None) -> Mode | None:

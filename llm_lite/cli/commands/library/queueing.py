@@ -31,6 +31,8 @@ WORDS: Mapping[str, Callable[[str], Edit]] = {
 def run(arguments: argparse.Namespace) -> int:
     file = QueueFile(queue_folder())
     if arguments.do == "run":
+        if arguments.job:
+            raise RequestError("run: carries everything out that waits, and takes no id of a job")
         jobs = run_all()
     elif arguments.do is not None:
         if not arguments.job:

@@ -6,7 +6,7 @@ import argparse
 import re
 from dataclasses import asdict
 
-from llm_lite.cli.commands.library.listing import size_text
+from llm_lite.cli.commands.library.listing import parameters_text, size_text
 from llm_lite.cli.terminal.output import say, show, show_json
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.remote.curated import curated_models
@@ -19,7 +19,8 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def run(arguments: argparse.Namespace) -> int:
     words = " ".join(arguments.words)
-    if not words:
+    asked = arguments.size or arguments.licence or arguments.any
+    if not words and not asked:
         _show_curated(curated_models(), arguments.json)
         return 0
     filters = SearchFilters(
@@ -35,7 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     for model in models:
         show_model(model)
     if not models:
-        say(f"nothing found for {quote(words)}" + ("" if arguments.any else " that runs here"))
+        say(
+            f"nothing found{f' for {quote(words)}' if words else ''}"
+            + ("" if arguments.any else " that runs here")
+        )
     return 0
 
 
@@ -65,12 +69,6 @@ def show_model(model: HubModel) -> None:
         parts = f"  {len(file.parts)} files" if len(file.parts) > 1 else ""
         problem = f"  ({file.problem})" if file.problem and not model.problem else ""
         show(f"    {size_text(file.size):>8}  {file.name}{form}{parts}{problem}")
-
-
-def parameters_text(count: int) -> str:
-    if not count:
-        return ""
-    return f"{count / 1e9:.1f}B" if count >= 999.5e6 else f"{count / 1e6:.0f}M"
 
 
 def _show_curated(models: tuple[CuratedModel, ...], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from llm_lite.core.hub.remote.searching import show as look_up
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model = look_up(arguments.repo.removeprefix("hf:"))
+    model = look_up(arguments.repo.removeprefix("hf:").partition(":")[0])
     if arguments.json:
         show_json(asdict(model))
         return 0

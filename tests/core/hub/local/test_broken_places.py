@@ -2,13 +2,17 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.errors import FileError
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local import header_cache
+from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.machine import Places, local_models
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.plain_text import one_line
@@ -240,6 +244,21 @@ def test_headers_are_read_once(home, monkeypatch):
     assert len(read) == 22
 
 
+def test_a_path_that_json_cannot_hold_spoils_no_cache_of_headers(home, monkeypatch):
+    folder = home / ".lmstudio/models/acme/m"
+    put(folder / "a.gguf", gguf())
+    put(folder / os.fsdecode(b"b\xff.gguf"), gguf())
+    put(folder / "c.gguf", gguf())
+    listed()
+    read = []
+    original = header_cache.read_header
+    monkeypatch.setattr(
+        header_cache, "read_header", lambda form, path: read.append(path) or original(form, path)
+    )
+    listed()
+    assert [os.fsencode(path.name) for path in read] == [b"b\xff.gguf"]
+
+
 def test_only_headers_of_what_is_asked_for_are_read(home, monkeypatch):
     for name in ("one", "two", "three"):
         put(home / f".lmstudio/models/acme/m/{name}.gguf", gguf())
@@ -299,3 +318,18 @@ def test_whatever_files_are_called(tmp_path_factory, names):
         assert model.name == model.name.lower() == one_line(model.name)
         assert not set(model.name) & set(" /\\\"'") and 0 < len(model.name) <= 100
     assert local_models(Places((("lm-studio", root),), bundled=False)) == found
+
+
+def test_a_path_that_json_cannot_hold_is_not_remembered(home, tmp_path):
+    import_model(put(tmp_path / "a.gguf", gguf()))
+    odd = put(Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.gguf")), gguf())
+    with pytest.raises(FileError, match="expected a path in UTF-8"):
+        import_model(odd)
+    assert set(listed()) == {"a"}
+
+
+def test_two_programs_import_at_once(home, tmp_path):
+    paths = [put(tmp_path / f"m{number}.gguf", gguf()) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(import_model, paths))
+    assert set(listed()) == {path.stem for path in paths}

@@ -51,6 +51,27 @@ def test_partial_downloads_and_blobs_that_nobody_links_to(cache):
     assert listed()["m"].problem == ""
 
 
+def test_a_blob_that_came_to_be_used_meanwhile_stays(cache):
+    repository = cache / "models--acme--m"
+    blob = put(repository / "blobs" / digest(b"x"), b"x")
+    listed_before = leftovers()
+    assert [one.path for one in listed_before] == [blob]
+    (repository / "snapshots" / COMMIT / "x.bin").symlink_to(f"../../blobs/{blob.name}")
+    assert collect(listed_before) == 0
+    assert blob.exists()
+
+
+def test_of_a_snapshot_that_cannot_be_read_no_blob_is_unused(cache, monkeypatch):
+    def refused(folder):
+        if "snapshots" in os.fspath(folder):
+            raise PermissionError(13, "Permission denied")
+        return scan(folder)
+
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", refused)
+    assert leftovers() == []
+
+
 def test_a_download_that_runs_is_left_alone(cache):
     name = digest(b"x")
     partial = put(cache / f"models--acme--m/blobs/{name}.incomplete", b"half")

@@ -252,3 +252,37 @@ def test_unknown_names(home, name):
     with pytest.raises(RequestError, match="unknown model") as caught:
         removal([name])
     assert len(str(caught.value)) < 300
+
+
+def test_weights_for_other_programs_stay(cache):
+    files = {"m.gguf": gguf(), "onnx/model.onnx": bytes(1 << 17), "onnx/small.onnx": b"x"}
+    repository = hub_repository(cache, "acme/m", files)
+    plan = removal(["m"])
+    assert (plan.frees, carry_out(plan)) == (len(gguf()), len(gguf()))
+    assert (repository / "snapshots" / COMMIT / "onnx/model.onnx").stat().st_size == 1 << 17
+    assert listed() == {}
+
+
+def test_a_repository_that_lies_elsewhere_is_named(cache, tmp_path):
+    repository = hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    repository.rename(tmp_path / "elsewhere")
+    repository.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match=f"is a link to {tmp_path}/elsewhere: delete it there"):
+        removal(["m"])
+    assert set(listed()) == {"m"}
+
+
+def test_of_a_link_the_file_stays(ours, tmp_path):
+    file = put(tmp_path / "m.gguf", gguf())
+    ours.mkdir(parents=True)
+    (ours / "m.gguf").symlink_to(file)
+    plan = removal(["m"])
+    assert (plan.frees, carry_out(plan), file.exists()) == (0, 0, True)
+    assert listed() == {}
+
+
+@pytest.mark.parametrize("text", ["./m.gguf", "~/.local/share/llm-lite/models/m.gguf"])
+def test_by_a_path_as_it_is_typed(ours, monkeypatch, text):
+    put(ours / "m.gguf", gguf())
+    monkeypatch.chdir(ours)
+    assert [model.name for model in removal([text]).models] == ["m"]

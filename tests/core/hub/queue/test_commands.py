@@ -34,6 +34,13 @@ def test_the_same_again_goes_on_instead_of_a_second_row():
     assert len(other) == 2
 
 
+def test_another_revision_is_another_job():
+    jobs = after(fetched(revision="v1"), commands.pause("j"))
+    jobs = steps.finished("j", {})(jobs)
+    assert len(commands.fetch("owner/name", "m.gguf", revision="v2")(jobs)) == 2
+    assert len(commands.fetch("owner/name", "m.gguf", revision="v1")(jobs)) == 1
+
+
 def test_the_same_is_done_again_after_its_end():
     jobs = after(fetched(), steps.begun("j"), steps.finished("j", {"path": "/x"}))
     assert states(jobs) == ["done"]

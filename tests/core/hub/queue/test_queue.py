@@ -263,6 +263,27 @@ def test_a_full_disk_is_a_sentence_and_what_happened_is_saved_later(watch, monke
     assert QueueFile(one.folder).load()[0].row.stages[0].state == "done"
 
 
+def test_what_is_saved_later_may_fit_no_longer(watch, monkeypatch):
+    """Another program takes the job away before this one could save what it did with it."""
+
+    def full(path, content):
+        raise FileError(path, "cannot be written: No space left on device")
+
+    watched = watch(only=())
+    first, second = (commands.fetch("owner/name", name, job_id=name) for name in "ab")
+    watched.do(first)
+    watched.do(second)
+    watched.until_stages("waiting", "waiting")
+    with monkeypatch.context() as disk:
+        disk.setattr(queue_file, "write_file", full)
+        watched.do(commands.pause("a"))
+        watched.until(lambda state: "No space left" in state.problem)
+    QueueFile(watched.folder).edit(commands.remove("a"))
+    watched.until_stages("waiting")
+    watched.do(commands.pause("b"))
+    watched.until_stages("paused")
+
+
 def test_the_file_of_a_newer_version_stays_and_is_told(watch, tmp_path):
     (tmp_path / "queue").mkdir()
     file = tmp_path / "queue" / "queue.json"

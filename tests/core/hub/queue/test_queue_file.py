@@ -76,6 +76,8 @@ WRONG = [
     ("stage", "stage", "explode", "jobs[0].row.stages[0].stage is 'explode'"),
     ("stage", "state", None, "jobs[0].row.stages[0].state is null"),
     ("stage", "done", True, "jobs[0].row.stages[0].done is true"),
+    ("stage", "done", 10**400, "jobs[0].row.stages[0].done is 1000"),
+    ("stage", "left", -1, "jobs[0].row.stages[0].left is -1"),
     ("job", "now", 1, "jobs[0].now is 1"),
     ("job", "surprise", 1, "unknown field 'surprise'"),
     ("job", "row", None, "jobs[0].row is null"),

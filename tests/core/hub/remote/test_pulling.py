@@ -10,7 +10,7 @@ import time
 import huggingface_hub
 import pytest
 
-from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
 from llm_lite.core.hub.remote.pulling import pull
 from tests.core.hub.remote.pulls import NAME, REPO, blobs, content, pointers
 from tests.hub.faults import Fault, too_many
@@ -226,6 +226,34 @@ def test_a_part_longer_than_the_file_is_none_of_it(hub, cache):
     place.mkdir(parents=True)
     (place / f"{hashlib.sha256(data).hexdigest()}.incomplete").write_bytes(bytes(20_000))
     assert pull(REPO).read_bytes() == data
+
+
+def test_what_a_link_leads_to_is_not_written_to(hub, cache, tmp_path):
+    data = content(1000)
+    hub.add(REPO, {NAME: data})
+    letter = tmp_path / "letter.txt"
+    letter.write_bytes(b"dear" * 1000)
+    partial = cache / f"models--{REPO.replace('/', '--')}/blobs/{hashlib.sha256(data).hexdigest()}"
+    partial.parent.mkdir(parents=True)
+    partial.with_name(f"{partial.name}.incomplete").symlink_to(letter)
+    with pytest.raises(FileError, match=r"is a link to .*letter.txt, expected a file"):
+        pull(REPO)
+    assert letter.read_bytes() == b"dear" * 1000
+
+
+def test_a_repository_that_is_removed_meanwhile_is_told(hub, cache):
+    """Between the last byte of one file and its place in the snapshot."""
+    files = {name: data for name, data in CHECKPOINT.items() if name != "README.md"}
+    hub.add(REPO, files)
+
+    def remove(told):
+        if told.file.endswith("00002.safetensors"):
+            for path in (cache / f"models--{REPO.replace('/', '--')}/blobs").iterdir():
+                if path.suffix != ".incomplete":
+                    path.unlink()
+
+    with pytest.raises(FileError, match="was removed by another program while it was fetched"):
+        pull(REPO, on_progress=remove)
 
 
 def test_the_token_goes_to_the_hub_and_nowhere_else(hub, cache, monkeypatch):

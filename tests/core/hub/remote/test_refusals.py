@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from llm_lite.core.hub.remote import pulling
+from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.pulling import pull
 from llm_lite.core.hub.remote.searching import search
 from llm_lite.core.plain_text import quote
@@ -29,6 +30,13 @@ DATA = content(100_000)
 @pytest.fixture(autouse=True)
 def repository(hub):
     return hub.add(REPO, {NAME: DATA})
+
+
+def test_a_list_without_an_end(hub):
+    more = {"Link": f'<{hub.url}/api/models?search=tiny>; rel="next"'}
+    hub.faults.append(Fault("/api/models?", status=200, headers=more, body=b"[]"))
+    with pytest.raises(HubError, match="sends a list without an end, expected at most 20 pages"):
+        search("tiny")
 
 
 def test_a_repository_that_is_not_there(hub):
@@ -56,6 +64,11 @@ def test_a_part_of_two_names(hub):
     hub.add(REPO, {"a.Q4_0.gguf": b"1", "b.Q4_0.gguf": b"2"})
     said = sentence(file="q4_0")
     assert said == f"'q4_0' is part of several files of {REPO}: 'a.Q4_0.gguf', 'b.Q4_0.gguf'"
+
+
+@pytest.mark.parametrize("revision", ["../../x", "/etc/x", "a\nb"])
+def test_a_revision_that_no_file_could_be_called_by(revision):
+    assert "is no name of a branch, a tag or a commit" in sentence(revision=revision)
 
 
 def test_a_revision_that_is_not_there():

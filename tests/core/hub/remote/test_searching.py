@@ -1,8 +1,12 @@
 """Search and show against a hub: filters, order, what is told, and hostile descriptions."""
 
+import time
+
 import pytest
 
 from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.hub.remote import searching
+from llm_lite.core.hub.remote.access import never
 from llm_lite.core.hub.remote.cards import first_sentences
 from llm_lite.core.hub.remote.searching import SearchFilters, search, show
 from tests.core.hub.remote.pulls import content
@@ -216,3 +220,30 @@ def test_a_quantized_checkpoint_does_not_run(hub):
         config={"model_type": "llama", "quantization_config": {"quant_method": "awq"}},
     )
     assert "quantized by 'awq', which is not read here" in show("tiny/awq").problem
+
+
+@pytest.mark.parametrize("mark", ["<!-- ", "<script ", "```a```<style>", "![", "<a "])
+def test_a_card_of_marks_without_ends_takes_no_time(mark):
+    begin = time.process_time()
+    first_sentences((mark * 65536)[:65536])
+    assert time.process_time() - begin < 0.5  # 3 s, were each looked at to the end
+
+
+def test_after_ctrl_c_nobody_waits_for_the_rest(models, monkeypatch):
+    """Each question would be asked three times, with a pause between."""
+    asked = []
+
+    def read_repository(hub, name, revision="", stop=never):
+        asked.append(name)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        end = time.monotonic() + 60
+        while not stop() and time.monotonic() < end:
+            time.sleep(0.01)
+        raise CancelledError("stopped")
+
+    monkeypatch.setattr(searching, "read_repository", read_repository)
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        search("")
+    assert time.monotonic() - begin < 30
