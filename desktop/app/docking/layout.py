@@ -102,19 +102,22 @@ def rescale(factor: float) -> None:
             node = node.parent_node
 
 
-def hide_tabs(root: int) -> None:
+def hide_tabs() -> None:
     """The conversation is alone in the middle, the list at the left, and two runs beside it: a tab
-    would say what everybody sees."""
+    would say what everybody sees.
+
+    Nodes are found by their windows. The central node that Dear ImGui names is freed memory from
+    when panels leave the dockspace to when the dockspace is drawn next.
+    """
     flags = imgui.internal.DockNodeFlagsPrivate_
-    node: Any = imgui.internal.dock_builder_get_central_node(root)
-    if node is not None:
-        node.set_local_flags(node.local_flags | flags.no_tab_bar)
     for view in VIEWS:
         window: Any = imgui.internal.find_window_by_name(view.window)
-        if view.place in ("left", "beside") and window is not None and window.dock_node is not None:
-            node = window.dock_node
-            if len(node.windows) == 1:
-                node.set_local_flags(node.local_flags | flags.no_tab_bar | flags.no_docking_over_me)
+        if view.place not in ("middle", "left", "beside") or window is None:
+            continue
+        node = window.dock_node
+        if node is not None and len(node.windows) == 1:
+            over = 0 if view.place == "middle" else flags.no_docking_over_me
+            node.set_local_flags(node.local_flags | flags.no_tab_bar | over)
 
 
 def _split(node: int, direction: Any, share: float) -> tuple[int, int]:

@@ -64,12 +64,13 @@ def test_a_gain_is_one_last_product(start, backend):
 
 
 def without_head(tensors, layer, head, heads):
-    """The weights with a head's columns of the output projection zeroed, in float32."""
-    name = f"blk.{layer}.attn_output.weight"
-    values = tensors[name].dequantize().copy()
-    head_dim = values.shape[1] // heads
-    values[:, head * head_dim : (head + 1) * head_dim] = 0
-    return TensorData(name, "f32", values.shape, values.reshape(-1).view(np.uint8))
+    """The weights with a head's columns of the output projection zeroed: whole blocks, whose bytes
+    of zero are weights of zero."""
+    stored = tensors[f"blk.{layer}.attn_output.weight"]
+    assert stored.shape[1] // heads % stored.format.block_size == 0
+    data = stored.data.copy().reshape(stored.shape[0], heads, -1)
+    data[:, head] = 0
+    return TensorData(stored.name, stored.dtype, stored.shape, data.reshape(-1))
 
 
 def logits_without(runner, weight, prompt, monkeypatch, device):
@@ -77,9 +78,9 @@ def logits_without(runner, weight, prompt, monkeypatch, device):
     file = runner.model_file
     convert = loader.converted
 
-    def replaced(tensors, mode, progress):
-        weights, parts = convert(tensors, mode, progress)
-        return weights | {weight.name: weight}, parts
+    def replaced(*which, **how):
+        weights, parts = convert(*which, **how)
+        return {**weights, weight.name: weight}, parts
 
     options = exact(runner.choice.backend)
     with monkeypatch.context() as patch:

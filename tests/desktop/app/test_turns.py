@@ -300,6 +300,26 @@ def test_a_view_outside_the_dockspace(following):
         assert picture() == want
 
 
+def test_no_node_that_is_gone_is_written_to(following, monkeypatch):
+    """Dear ImGui's pointer to the central node leads into freed memory until it draws the dockspace
+    after a panel has left it."""
+    one, dock = following(), imgui.internal
+    ask = dock.dock_builder_get_central_node
+
+    def asked(root):
+        node = ask(root)
+        assert dock.dock_builder_get_node(node.id_) is not None
+        return node
+
+    monkeypatch.setattr(dock, "dock_builder_get_central_node", asked)
+    log = dock.find_window_by_name(next(v.window for v in VIEWS if v.name == "log"))
+    dock.dock_context_queue_undock_window(imgui.get_current_context(), log)
+    for _ in range(3):
+        one.whole()
+        chat = dock.find_window_by_name(VIEWS[0].window)
+        assert chat.dock_node.is_no_tab_bar()
+
+
 def test_a_tab_that_is_hidden_is_not_drawn(headless, monkeypatch):
     one = headless()
     one.driver.click("tab.lens")
