@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Collection
 
@@ -25,10 +26,10 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
     on with it.
     """
     file = QueueFile(queue_folder())
-    job_id = addition.id_in(file.edit(addition))
-    line = JobLine()
-    follower = _Follower({job_id})
+    line, follower, job_id = JobLine(), None, addition.job.id
     try:
+        job_id = addition.id_in(file.edit(addition))
+        follower = _Follower({job_id})
         while True:
             state = follower.state()
             job = _find(state, job_id)
@@ -47,14 +48,19 @@ def carried_out(addition: commands.Addition) -> QueuedJob:
             line.show(job, waits=not state.works and stage.state == "waiting")
     except KeyboardInterrupt:
         line.end()
-        if follower.works:
+        if follower is None:  # hardly added
+            with contextlib.suppress(RequestError):
+                file.edit(commands.pause(job_id))
+            say("paused: the same command goes on with it, or the window")
+        elif follower.works:
             follower.queue.do(commands.pause(job_id))
             say("paused: the same command goes on with it, or the window")
         else:
             say("another llm-lite goes on with it")
         raise
     finally:
-        follower.queue.close()
+        if follower is not None:
+            follower.queue.close()
 
 
 def run_all() -> Jobs:
