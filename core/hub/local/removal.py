@@ -108,7 +108,7 @@ def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
 
 _THEIRS = {
     "lm-studio": "{name} is LM Studio's: delete it there, under My Models",
-    "ollama": "{name} is Ollama's: remove it with `ollama rm {theirs}`, as `ollama list` calls it",
+    "ollama": "{name} is Ollama's: remove it with `ollama rm` and the name in `ollama list`",
     "llama.cpp": "{name} is llama.cpp's, which has no command for it: delete {path} yourself",
     "bundled": "{name} is part of a Python package: remove it with `pip uninstall {package}`",
 }
@@ -120,7 +120,6 @@ def _check_ours(model: LocalModel) -> None:
         raise RequestError(
             sentence.format(
                 name=model.name,
-                theirs=model.name.partition("@")[0],
                 path=model.path,
                 package=bundled.package_of(model.path),
             )

@@ -81,13 +81,20 @@ class ModelQueue:
     def _run(self) -> None:
         try:
             while not self._closing:
-                self._look()
-                self._work()
-                self._tell()
-                self._save_progress()
-                self._serve(_POLL_RUNNING if self._running else self._pause())
+                try:
+                    self._turn()
+                except Exception as error:  # a defect must not end the queue without a word
+                    self._problem = f"a defect of the program: {type(error).__name__}: {error}"
+                    time.sleep(_POLL)
         finally:
             self._end()
+
+    def _turn(self) -> None:
+        self._look()
+        self._work()
+        self._tell()
+        self._save_progress()
+        self._serve(_POLL_RUNNING if self._running else self._pause())
 
     def _pause(self) -> float:
         """Seconds to wait: a deletion's countdown is shown."""

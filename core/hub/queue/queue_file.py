@@ -186,10 +186,14 @@ def is_worked(folder: Path) -> bool:
 
 
 def _trimmed(jobs: Jobs) -> Jobs:
-    """Without the oldest of many finished jobs. RequestError where there are too many others."""
+    """Without the oldest of many finished jobs, and of too many failed ones. RequestError where
+    there are too many others."""
     finished = [job.id for job in jobs if job.row.current is None]
     gone = set(finished[: max(0, len(finished) - _MOST_FINISHED)])
     kept = tuple(job for job in jobs if job.id not in gone)
+    failed = [job.id for job in kept if job.row.current and job.row.current.state == "failed"]
+    gone = set(failed[: max(0, len(kept) - MOST_JOBS)])
+    kept = tuple(job for job in kept if job.id not in gone)
     if len(kept) > MOST_JOBS:
         raise RequestError(f"the queue holds {MOST_JOBS} jobs already, which is the most it takes")
     return kept

@@ -17,6 +17,7 @@ from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import Fit, HubModel
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion
 
 Answers = Mapping[FitQuestion, FitAnswer]
@@ -62,7 +63,10 @@ def fits_of_files(
     files = {file.name: file for file in model.files}
     found: dict[FitQuestion, FitAnswer] = {}
     for one in questions:
-        file, bits = files[one.file], BITS.get(one.mode)
+        file, bits = files.get(one.file), BITS.get(one.mode)
+        if file is None:  # the hub was asked again meanwhile
+            found[one] = FitAnswer(None, tr("It is not listed any more."))
+            continue
         if bits is not None and model.parameters:
             file = replace(file, size=round(model.parameters * bits / 8))
         wanted = replace(options, mode=one.mode, context=one.context)

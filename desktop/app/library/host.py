@@ -28,7 +28,7 @@ from llm_lite.desktop.actions.library.changing import (
     VerifyModel,
     WeighRemoval,
 )
-from llm_lite.desktop.actions.library.hosted import LibraryHostAction
+from llm_lite.desktop.actions.library.hosted import JobAction, LibraryHostAction
 from llm_lite.desktop.actions.library.showing import (
     ListModels,
     ReadRepo,
@@ -104,6 +104,8 @@ class LibraryHost:
             self._import(action.path)
         elif isinstance(action, RevealModel):
             reveal(Path(action.path))
+        elif isinstance(action, JobAction):
+            self._services.queue(action)  # at once: it waits for no disk
         else:
             self._queue(partial(self._services.queue, action))
         return []

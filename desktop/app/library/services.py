@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llm_lite.core.hub.queue.queue import ModelQueue
 
 Stop = Callable[[], bool]
-MOST_FOUND = 100  # results of a search
+MOST_FOUND = 30  # results of a search; each is a question more, and hubs count them
 CLOSING = 0.8  # seconds for the queue to end by itself; the window is gone in under two
 
 

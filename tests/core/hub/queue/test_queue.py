@@ -111,6 +111,21 @@ def test_progress_is_told_while_it_runs(watch):
     assert (stage.state, stage.total, stage.detail) == ("running", 4, "first") and state.works
 
 
+def test_a_defect_is_told_and_does_not_end_the_queue(watch, monkeypatch):
+    one, broke = watch(), threading.Event()
+
+    def breaks(*_):
+        broke.set()
+        raise ZeroDivisionError("of a test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue_module.steps, "next_job", breaks)
+        one.do(commands.fetch("quick/a"))
+        assert broke.wait(PATIENCE)
+    one.until(lambda s: "ZeroDivisionError" in s.problem)
+    one.until_stages("done")
+
+
 def test_a_failure_is_a_sentence_and_can_be_tried_again(watch):
     one = watch()
     one.do(commands.fetch("fail/a", mode="int8"))

@@ -135,3 +135,16 @@ def test_a_queue_takes_only_so_many_jobs(file):
     with pytest.raises(RequestError, match="500 jobs already"):
         file.edit(commands.fetch("one/more"))
     assert len(file.load()) == MOST_JOBS
+
+
+def test_the_oldest_of_failed_jobs_make_room(file):
+    def failed(jobs):
+        for number in range(MOST_JOBS):
+            jobs = commands.fetch(f"owner/m{number}")(jobs)
+        return commands.cancel(jobs[3].id)(commands.cancel(jobs[7].id)(jobs))
+
+    file.edit(failed)
+    file.edit(commands.fetch("one/more"))
+    repos = [job.repo for job in file.load()]
+    assert len(repos) == MOST_JOBS and repos[-1] == "one/more"
+    assert "owner/m3" not in repos and "owner/m7" in repos
