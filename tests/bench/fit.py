@@ -175,6 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         rows = []
         for case in cases(folder):
             name = f"{case.title} {case.mode} {case.context} {case.backend}"
