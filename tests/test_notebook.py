@@ -36,7 +36,7 @@ def test_it_says_what_its_text_promises(cells):
     fp16, int4 = map(float, re.findall(r"perplexity ([\d.]+)", printed(cells, "perplexity")))
     assert 1 < fp16 < int4
     changes = re.findall(r"head \d: ([+-][\d.]+) nats", printed(cells, "model.gains[at] = 0"))
-    assert len(changes) == 5 and all(float(change) < -0.2 for change in changes)
+    assert len(changes) == 5 and float(changes[0]) < -0.8 and float(changes[-1]) < 0
 
 
 def test_its_pictures_are_shown(cells):
