@@ -35,6 +35,8 @@ from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
+from llm_lite.desktop.actions.serving import switching
+from llm_lite.desktop.actions.serving.switching import ServingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -67,6 +69,7 @@ Action = (
     | CallAction
     | UndoAction
     | ResumeAction
+    | ServingAction
     | ReportDefect
 )
 
@@ -112,5 +115,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
+    **switching.HANDLERS,
     **defects.HANDLERS,
 }
