@@ -27,7 +27,6 @@ from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import AppState
 
 if TYPE_CHECKING:
-    from llm_lite.core.messages import ServingStatus
     from llm_lite.core.serving.service import Service
     from llm_lite.server.config import ServerConfig
     from llm_lite.server.serve import Server

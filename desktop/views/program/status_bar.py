@@ -13,8 +13,8 @@ from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
-from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui

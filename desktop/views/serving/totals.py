@@ -12,8 +12,8 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, labelled
 
 CACHE_HINT = mark(
-    "Memory for what requests read and write, in pages. Pages of ended requests stay for later ones "
-    "that begin alike, until others need them."
+    "Memory for what requests read and write, in pages. Pages of ended requests stay for later "
+    "ones that begin alike, until others need them."
 )
 
 
