@@ -89,7 +89,8 @@ def due(state: AppState) -> Result:
     state, asked = resuming.due(state)
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
-    commands = (*commands, *counts)
+    state, served = switching.due(state)
+    commands = (*commands, *counts, *served)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)

@@ -92,11 +92,20 @@ def _switch(action: SwitchServing, state: AppState, now: float) -> Result:
     if action.on:
         if serving.phase != "off":
             return state, ()
-        serving = replace(ServingState(serving.choice), phase="starting")
-        return replace(state, serving=serving), (StartServing(parallel=serving.choice.parallel),)
+        return replace(state, serving=replace(ServingState(serving.choice), phase="starting")), ()
     if serving.phase not in ("starting", "on"):
         return state, ()
     return replace(state, serving=replace(serving, phase="stopping")), (StopServing(),)
+
+
+def due(state: AppState) -> Result:
+    """The engine serves the model as soon as there is one, and the next one again."""
+    serving = state.serving
+    wanted = serving.phase in ("starting", "on") and not serving.asked
+    if not wanted or state.model is None or state.load is not None:
+        return state, ()
+    command = StartServing(parallel=serving.choice.parallel)
+    return replace(state, serving=replace(serving, asked=True)), (command,)
 
 
 def _renew(action: RenewKey, state: AppState, now: float) -> Result:

@@ -16,13 +16,16 @@ LONGEST = 400  # characters of a problem
 
 def _changed(event: ServingChanged, state: AppState, now: float) -> AppState:
     """An engine that cannot serve ends the server; one without a model waits for the next."""
-    serving = state.serving
-    problem = fit_line(event.problem, LONGEST)
-    if problem and serving.phase in ("starting", "on"):
-        serving = replace(serving, phase="stopping")
+    serving = replace(state.serving, answers=event.is_on).heard(event.status, now)
+    if event.is_on:
+        return replace(state, serving=replace(serving, problem=""))
+    serving = replace(serving, asked=False)
+    waits = state.model is None or state.load is not None
+    if event.problem and not waits and serving.phase in ("starting", "on"):
+        problem = fit_line(event.problem, LONGEST)
+        serving = replace(serving, phase="stopping", problem=problem)
         state = notify(state, "warning", problem, now)
-    serving = replace(serving, answers=event.is_on, problem=problem or serving.problem)
-    return replace(state, serving=serving.heard(event.status, now))
+    return replace(state, serving=serving)
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {ServingChanged: _changed}

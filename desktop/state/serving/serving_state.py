@@ -51,7 +51,8 @@ class Pace:
 class ServingState:
     choice: ServingChoice = field(default_factory=ServingChoice)
     phase: Phase = "off"
-    answers: bool = False  # the engine answers clients now
+    asked: bool = False  # the engine was told to answer clients, and has not said that it ended
+    answers: bool = False  # it does so now
     address: str = ""  # of this machine, as a browser takes it
     others: tuple[str, ...] = ()  # by which other machines reach it
     key_end: str = ""  # the last characters of the key; "": none is asked for

@@ -81,7 +81,7 @@ def _draw_addresses(serving: ServingState, ui: Ui) -> list[Action]:
     if _was_copied(ui, "serving.base"):
         imgui.same_line(0, ui.u(2))
         imgui.align_text_to_frame_padding()
-        text(ui, ICON_CHECK, "success", "small")
+        text(ui, ICON_CHECK, "link", "small")
     return []
 
 
@@ -131,7 +131,7 @@ def _draw_copied(ui: Ui, name: str, words: str, style: str) -> None:
         draw.add_text(spot, ui.color("text"), shown)
     imgui.set_cursor_screen_pos(ImVec2(end.x - side, at.y))
     done = _was_copied(ui, name)
-    icon, color = (ICON_CHECK, "success") if done else (ICON_COPY, "muted")
+    icon, color = (ICON_CHECK, "link") if done else (ICON_COPY, "muted")
     if icon_button(ui, name, icon, tr("Copy"), side=side, color=color):
         _copy(ui, name, words)
 
