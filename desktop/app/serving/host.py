@@ -22,6 +22,7 @@ from llm_lite.desktop.actions.serving.switching import (
     SwitchServing,
 )
 from llm_lite.desktop.app.serving.key_file import new_key, read_key
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import AppState
@@ -160,7 +161,7 @@ class _Run:
                 before = status
                 self._tell(ServerHeard(status))
         if not server.is_running and not self._changed.is_set():
-            raise LlmLiteError("the server ended by itself")
+            raise LlmLiteError(tr("The server ended by itself."))
 
 
 _NOTHING = object()
