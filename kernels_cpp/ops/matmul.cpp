@@ -17,21 +17,34 @@ constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory
 constexpr int64_t kTasksPerWorker = 16;      // of one token
 constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
-// Rows that one task must take whole.
-static int64_t row_granule(const Op& op, int64_t tokens) {
+// What a step asks of a product. In a shared step a token gets the same bits however many share it:
+// floats are always summed as panels do, and bytes in either way give what panels give.
+struct Wanted {
+  int64_t tokens;
+  bool shared;
+  bool by_panels;
+};
+
+static Wanted wanted_of(const Op& op, const Step& step) {
+  const int64_t tokens = rows_in_use(*op.in[0], step);
   const bool floats = op.in[0]->dtype == DType::kF32;
-  if (floats && tokens >= kPanelWorthA32) return kPanelRows;
-  if (!floats && tokens >= kPanelWorthA8 && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
-  return in_tiles(*op.in[1]) ? kTileRows : kWidth;
+  const bool worth = tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8);
+  return {tokens, step.shared(), worth || (floats && step.shared())};
 }
 
-static int64_t tokens_of(const Tensor& x, const Step& step) { return rows_in_use(x, step); }
+// Rows that one task must take whole.
+static int64_t row_granule(const Op& op, bool by_panels) {
+  const bool floats = op.in[0]->dtype == DType::kF32;
+  if (floats && by_panels) return kPanelRows;
+  if (!floats && by_panels && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
+  return in_tiles(*op.in[1]) ? kTileRows : kWidth;
+}
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   const Tensor& weight = *op.in[1];
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
-  const int64_t tokens = tokens_of(*op.in[0], step);
-  const int64_t granule = row_granule(op, tokens);
+  const auto [tokens, shared, by_panels] = wanted_of(op, step);
+  const int64_t granule = row_granule(op, by_panels);
   const int64_t panels = (weight.n_rows + granule - 1) / granule;
   int64_t tasks = bytes * tokens / kTaskBytes;
   const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
@@ -40,9 +53,10 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
   return tasks < 1 ? 1 : tasks;
 }
 
-static void matmul_a32(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, uint8_t* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  if (tokens >= kPanelWorthA32) {
+  const int64_t tokens = wanted.tokens;
+  if (wanted.by_panels) {
     auto* panel = reinterpret_cast<float*>(scratch);
     return matmul_a32_by_panels(x, weight, y, tokens, rows, panel);
   }
@@ -55,26 +69,27 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, uint8_t* scratc
 }
 
 template <typename Format>
-static void tiles_a8(const Op& op, int64_t tokens, Range rows, const Task& task) {
+static void tiles_a8(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  if (tokens >= kPanelWorthA8) {
-    matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, task);
+  if (wanted.by_panels) {
+    matmul_a8_by_panels<Format>(x, weight, y, wanted.tokens, rows, task);
+  } else if (wanted.shared) {
+    matmul_a8_by_tiles<Format, true>(x, weight, y, wanted.tokens, rows);
   } else {
-    matmul_a8_by_tiles<Format>(x, weight, y, tokens, rows);
+    matmul_a8_by_tiles<Format, false>(x, weight, y, wanted.tokens, rows);
   }
 }
 
-static void matmul_a8(const Op& op, int64_t tokens, Range rows, const Task& task) {
+static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
   by_format(op.in[1]->dtype, Never(), Never(),
-            [&](auto format) { tiles_a8<decltype(format)>(op, tokens, rows, task); });
+            [&](auto format) { tiles_a8<decltype(format)>(op, wanted, rows, task); });
 }
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
-  const Tensor &x = *op.in[0], &weight = *op.in[1];
-  const int64_t tokens = tokens_of(x, step);
-  const Range rows = share(task, weight.n_rows, row_granule(op, tokens));
-  if (x.dtype == DType::kF32) return matmul_a32(op, tokens, rows, task.scratch);
-  matmul_a8(op, tokens, rows, task);
+  const Wanted wanted = wanted_of(op, step);
+  const Range rows = share(task, op.in[1]->n_rows, row_granule(op, wanted.by_panels));
+  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task.scratch);
+  matmul_a8(op, wanted, rows, task);
 }
 
 static size_t matmul_scratch(const Op& op) {

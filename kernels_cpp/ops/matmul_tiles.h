@@ -56,6 +56,31 @@ inline float sum_of(const A8Row& x, int64_t block, int scale) {
   return x.scales[block].scale * static_cast<float>(half_total(x, block, scale));
 }
 
+// Whether panels take zero points of weights into their integers, where tiles add what they are
+// about as a float: other bits. Shared steps ask tiles for those of panels.
+template <typename Format>
+constexpr bool kOwnSums =
+    kInBytes<Format::kLevels> && Format::kLevels == Levels::kNibbles && !Format::kHasMinimum;
+
+// A tile of nibbles as panels multiply it, in quarters as its zero points count.
+template <typename Format, int kTokens>
+inline void add_part_as_panels(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
+                               TileSums<kTokens>& totals) {
+  constexpr Levels kLevels = Levels::kNibbles;
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    I32 words[8];
+    Format::levels(at.tile, at.part, lanes, words);
+    const I32 zeros = Format::zeros(at.tile, at.part, lanes);
+    const I32 pairs = offset_pairs(level_sums<kLevels>(words) * 4, zeros);
+    const F32 d = Format::scales(at.tile, at.part, lanes, 0).d * 0.25f;
+    for (int t = 0; t < kTokens; ++t) {
+      const I32 dots = block_dots<kLevels>(words, XWords<kLevels>(x[t], b));
+      const I32 products = add_offset(dots * 4, pairs, x[t].offsets[b]);
+      totals.of[t][lanes] += to_f32(products) * (d * x[t].scales[b].scale);
+    }
+  }
+}
+
 template <typename Format, int kTokens>
 inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
@@ -185,14 +210,18 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
   }
 }
 
-template <typename Format, int kTokens>
+template <typename Format, int kTokens, bool kAsPanels>
 inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
                            Range rows) {
   A8Row values[kTokens];
   for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + t);
   over_tiles<Format, kTokens>(weight, y, token, rows,
                               [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-                                add_part_a8<Format, kTokens>(at, b, values, totals);
+                                if constexpr (kAsPanels && kOwnSums<Format>) {
+                                  add_part_as_panels<Format, kTokens>(at, b, values, totals);
+                                } else {
+                                  add_part_a8<Format, kTokens>(at, b, values, totals);
+                                }
                               });
 }
 
@@ -249,11 +278,12 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
                               });
 }
 
-template <typename Format>
+// kAsPanels: with the bits that matmul_a8_by_panels gives
+template <typename Format, bool kAsPanels>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
   in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    tiles_times_a8<Format, count()>(x, weight, y, token, rows);
+    tiles_times_a8<Format, count(), kAsPanels>(x, weight, y, token, rows);
   });
 }
 
