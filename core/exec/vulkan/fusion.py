@@ -55,8 +55,9 @@ class Group:
         return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
 
 
-def groups_of(plan: Plan, weights: Stacks) -> tuple[Group, ...]:
-    return _Grouping(plan, weights).groups()
+def groups_of(plan: Plan, weights: Stacks, *, alike: bool = False) -> tuple[Group, ...]:
+    """`alike`: a token has the same results in all plans of the program, to the bit."""
+    return _Grouping(plan, weights, alike).groups()
 
 
 def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
@@ -79,8 +80,9 @@ def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
 
 
 class _Grouping:
-    def __init__(self, plan: Plan, weights: Stacks) -> None:
+    def __init__(self, plan: Plan, weights: Stacks, alike: bool) -> None:
         self._plan = plan
+        self._alike = alike
         self._weights = weights
         self._readers: Mapping[int, list[Op]] = defaultdict(list)
         for op in plan.ops:
@@ -99,7 +101,7 @@ class _Grouping:
     def _normed(self, at: int) -> list[Group]:
         """All products of a norm, each of which makes it too."""
         norm = self._plan.ops[at]
-        if norm.name != "rms_norm" or not self._one_token:
+        if norm.name != "rms_norm" or not self._one_token or self._alike:
             return []
         found: list[Group] = []
         end = at + 1
