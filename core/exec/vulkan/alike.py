@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.exec.vulkan.fusion import Fusions
+from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import Segment, Step
 
@@ -36,11 +38,29 @@ class _Place:
     output: int
 
 
+def few_tokens(program: Program, tuning: Tuning) -> int:
+    """Up to how many tokens a plan of shared steps has the kernels for few, as products.py chooses
+    them; 0: one kernel does all."""
+    if program.pages is None:
+        return 0
+    if program.pages.segments <= tuning.matvec_tokens:
+        return tuning.matvec_tokens
+    return max(MATRIX_PART, program.pages.segments) if tuning.matrix[0] else 0
+
+
+def fusions_of(program: Program, tuning: Tuning) -> Fusions:
+    """Of plans of one token: a product that makes its own norm adds up in an order of its own, and
+    products in tiles are not stacked."""
+    if program.pages is None:
+        return Fusions()
+    return Fusions(norms=False, stacks=program.pages.segments <= tuning.matvec_tokens)
+
+
 def parts_of(program: Program, step: Step, few: int) -> list[Part]:
-    """`few`: the most tokens that the kernel for few is taken for; 0: one kernel does all."""
+    """`few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
-    if not step.segments or not plans:
-        plan = program.plan_for(step.count, step.outputs)
+    plan = program.plan_for(step.count, step.outputs)
+    if not plans or plan in plans:
         return [Part(plan, step, np.arange(step.outputs))]
     places, most = _places(step), plans[-1]
     small = [place for place in places if _fits([place], most)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from llm_lite.core.exec.vulkan.alike import fusions_of
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.executor import READBACK_BYTES, TABLE_BYTES
 from llm_lite.core.exec.vulkan.fusion import groups_of, placed
@@ -43,9 +44,8 @@ def device_allocations(
     states = [_bytes(t) for t in tensors.values() if t.kind is Kind.STATE]
     rows = [t for t in tensors.values() if t.kind is Kind.TABLE]
     largest = plans[-1]
-    scratch = placed(
-        largest, groups_of(largest, _NowhereTogether(), alike=program.pages is not None)
-    ).scratch_bytes
+    groups = groups_of(largest, _NowhereTogether(), fusions_of(program, Tuning.of(info)))
+    scratch = placed(largest, groups).scratch_bytes
     logits = max(_bytes(plan.tensors[plan.logits]) for plan in plans)
     return Allocations(
         weights=sum(buffer_sizes(size for spec in weights for size in part_bytes(spec, info))),

@@ -16,7 +16,7 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
 from llm_lite.core.exec.reference import table_rows
 from llm_lite.core.exec.step_check import check_step
-from llm_lite.core.exec.vulkan.alike import parts_of
+from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, parts_of
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.fusion import Group, groups_of, placed
@@ -86,8 +86,7 @@ class VulkanExecutor:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
         self._vocabulary = _vocabulary(self.program)
-        one = self.tuning.vector_tokens  # kernel for products of few tokens and of many
-        self._few = 0 if one else self.tuning.matvec_tokens
+        self._few = few_tokens(self.program, self.tuning)
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
         on_host = {
@@ -99,8 +98,8 @@ class VulkanExecutor:
         found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
         self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
-        alike = self.program.pages is not None
-        self._groups = {id(plan): groups_of(plan, self, alike=alike) for plan in plans}
+        fusions = fusions_of(self.program, self.tuning)
+        self._groups = {id(plan): groups_of(plan, self, fusions) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
         # The plans with scratch as recordings use it.
         self._fused = {id(plan): each for plan, each in zip(plans, fused, strict=True)}
