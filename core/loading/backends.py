@@ -31,7 +31,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
-_SHARING: tuple[Chosen, ...] = ("numpy",)  # executors that have such steps
+_SHARING: tuple[Chosen, ...] = ("numpy", "vulkan")  # executors that have such steps
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
@@ -224,14 +224,20 @@ def make_executor(
     weights: Mapping[str, TensorData],
     threads: int,
     progress: Progress,
+    beside: Executor | None = None,
 ) -> Executor:
+    """`beside`: an executor of this choice and these weights, closed later; a device holds weights
+    once for both."""
     if choice.backend == "vulkan":
         from llm_lite.core.exec.vulkan.executor import VulkanExecutor
         from llm_lite.core.exec.vulkan.self_test import validated
 
         assert choice.device is not None
         tuning = validated(choice.device)
-        executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
+        assert beside is None or isinstance(beside, VulkanExecutor)
+        executor = VulkanExecutor(
+            choice.device, program, weights, progress=progress, tuning=tuning, beside=beside
+        )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing
         except BaseException:

@@ -49,7 +49,12 @@ class Batch:
         )
         self.program = model.build(build)
         self.executor = backends.make_executor(
-            runner.choice, self.program, runner.weights, runner.options.threads, lambda _: None
+            runner.choice,
+            self.program,
+            runner.weights,
+            runner.options.threads,
+            lambda _: None,
+            beside=runner.executor,
         )
         runner.beside.append(self.executor)
         self.steps, self.step_seconds = 0, 0.0  # of all steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
@@ -55,8 +56,9 @@ class Recording:
 class VulkanExecutor:
     """Weights, cache and recordings of one program on a device that others use too.
 
-    `progress` is called with 0..1 while the weights are uploaded. Raises DeviceLostError and
-    OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
+    `progress` is called with 0..1 while the weights are uploaded. `beside`: an executor of the same
+    weights on this device, closed later; what it has uploaded serves both. Raises DeviceLostError
+    and OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class VulkanExecutor:
         *,
         progress: Progress | None = None,
         tuning: Tuning | None = None,
+        beside: VulkanExecutor | None = None,
     ) -> None:
         self.program = program
         self.tuning = tuning or Tuning.of(device.info)
@@ -77,12 +80,17 @@ class VulkanExecutor:
         self._recordings: dict[int, Recording] = {}
         self._tables: dict[str, BufferRange] = {}
         try:
-            self._open(weights, progress)
+            self._open(weights, progress, beside)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, data: Mapping[str, TensorData], progress: Progress | None) -> None:
+    def _open(
+        self,
+        data: Mapping[str, TensorData],
+        progress: Progress | None,
+        beside: VulkanExecutor | None,
+    ) -> None:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
         self._vocabulary = _vocabulary(self.program)
@@ -96,7 +104,10 @@ class VulkanExecutor:
         }
         self._data = with_own_vectors({name: data[name] for name in sorted(on_host)})
         found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
-        self._weights = self._own(Weights(device, kept, found, progress))
+        if beside is not None and beside._weights.has(kept):
+            self._weights = beside._weights
+        else:
+            self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
         fusions = fusions_of(self.program, self.tuning)
         self._groups = {id(plan): groups_of(plan, self, fusions) for plan in plans}
@@ -194,9 +205,11 @@ class VulkanExecutor:
         recording.pacer.run(recording.segments, should_stop)
         fused = self._fused[id(plan)]
         logits = fused.tensors[plan.logits]
+        shape = step.outputs, logits.shape[1]
+        if not step.outputs:
+            return np.empty(shape, np.float32)
         if recording.reads_back:
-            values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
-            return values.reshape(step.outputs, -1).copy()
+            return self._readback.array(np.float32)[: math.prod(shape)].reshape(shape).copy()
         return self.read(fused, logits, step)
 
     def prepare(self) -> None:

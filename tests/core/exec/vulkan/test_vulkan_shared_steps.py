@@ -199,6 +199,24 @@ def test_attention_over_pages(make_vulkan, way, types, shape, softcap, sinks):
     assert np.array_equal(found[30:], np.concatenate(alone[:2]))
 
 
+def test_logits_are_of_the_tokens_that_are_asked_for(make_vulkan, tiny):
+    """Of the last tokens of each sequence, of none of some, or of none at all."""
+    model, tensors = tiny
+    program, mix = build(model), Mix((40, 30, 5))
+    executor = make_vulkan(program, tensors, tuning=WAYS["split"])
+    whole = mix.step((0, 0, 20), (1, 0, 6), (2, 0, 3))
+    rows = executor.run(whole)
+
+    def asked(*outputs):
+        segments = zip(whole.segments, outputs, strict=True)
+        segments = tuple(replace(segment, outputs=count) for segment, count in segments)
+        return replace(whole, segments=segments, outputs=sum(outputs))
+
+    assert executor.run(asked(0, 0, 0)).shape == (0, program.vocabulary)
+    found = executor.run(asked(2, 0, 3))
+    assert np.array_equal(found, rows[[18, 19, 26, 27, 28]])
+
+
 def test_nothing_is_recorded_for_a_step(make_vulkan, tiny):
     model, tensors = tiny
     executor = make_vulkan(build(model), tensors)
