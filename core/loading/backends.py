@@ -45,6 +45,8 @@ class ExecutorChoice:
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
     described: DeviceInfo | None = None  # of a device that is only planned for
+    # An executor of the same weights there, closed later: a device holds them once for both.
+    beside: Executor | None = None
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -224,19 +226,20 @@ def make_executor(
     weights: Mapping[str, TensorData],
     threads: int,
     progress: Progress,
-    beside: Executor | None = None,
 ) -> Executor:
-    """`beside`: an executor of this choice and these weights, closed later; a device holds weights
-    once for both."""
     if choice.backend == "vulkan":
         from llm_lite.core.exec.vulkan.executor import VulkanExecutor
         from llm_lite.core.exec.vulkan.self_test import validated
 
         assert choice.device is not None
         tuning = validated(choice.device)
-        assert beside is None or isinstance(beside, VulkanExecutor)
         executor = VulkanExecutor(
-            choice.device, program, weights, progress=progress, tuning=tuning, beside=beside
+            choice.device,
+            program,
+            weights,
+            progress=progress,
+            tuning=tuning,
+            beside=choice.beside if isinstance(choice.beside, VulkanExecutor) else None,
         )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing

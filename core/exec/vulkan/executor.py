@@ -105,7 +105,7 @@ class VulkanExecutor:
         self._data = with_own_vectors({name: data[name] for name in sorted(on_host)})
         found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
         if beside is not None and beside._weights.has(kept):
-            self._weights = beside._weights
+            self._weights: Weights = beside._weights
         else:
             self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
