@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -49,7 +50,11 @@ class Batch:
         )
         self.program = model.build(build)
         self.executor = backends.make_executor(
-            runner.choice, self.program, runner.weights, runner.options.threads, lambda _: None
+            replace(runner.choice, beside=runner.executor),
+            self.program,
+            runner.weights,
+            runner.options.threads,
+            lambda _: None,
         )
         runner.beside.append(self.executor)
         self.steps, self.step_seconds = 0, 0.0  # of all steps
