@@ -62,11 +62,10 @@ class Clients:
             self._emit(ServingChanged(False, problem=NO_MODEL))
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing)
-        try:
-            serving.follow(host.runner)
-        except DeviceError as error:
-            serving.close(str(error))
-        self._serving = serving if serving.is_on else None
+        self._serving = serving  # before anybody hears of it
+        serving.follow(host.runner)
+        if not serving.is_on:
+            self._serving = None
 
     def stop(self) -> None:
         """End all answers; what they had in the cache is gone."""

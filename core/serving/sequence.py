@@ -47,7 +47,12 @@ class PagedTokens:
             if page is None:
                 break
             pool.take(page)
-            self._append(page)
+            at = self.computed // PAGE
+            if at < len(self.pages):  # it has one of its own, to compute the same
+                pool.release(self.pages[at], keep=False)
+                self.pages[at] = self._table[at] = page
+            else:
+                self._append(page)
             self._names.append(name)
             self.computed += PAGE
         return self.computed - before

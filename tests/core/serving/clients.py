@@ -53,5 +53,7 @@ class Asked:
 def serve(client, **options):
     client.send(StartServing(**options))
     changed = client.until(ServingChanged)
+    while not changed.is_on and not changed.problem:  # it was on before
+        changed = client.until(ServingChanged)
     assert changed.is_on, changed.problem
     return client.engine.service()
