@@ -66,8 +66,8 @@ def of_core(error: LlmLiteError) -> ApiError:
     return ApiError(503, str(error))
 
 
-def no_model() -> ApiError:
-    return ApiError(503, NO_MODEL, code="no_model", retry_after=5)
+def no_model(sentence: str = NO_MODEL) -> ApiError:
+    return ApiError(503, sentence, code="no_model", retry_after=5)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 
 from llm_lite.core.messages import AnswerRequest, GenerationFinished
 from llm_lite.core.plain_text import quote
+from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import event
@@ -74,22 +75,18 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
     await answers.start()
     try:
         head = await answers.events(call.shared.config.quiet_seconds)
-        for _, told in head:
-            check(call, told, is_first=True)
+        for _, one in head:
+            check(one)
     except BaseException:
         answers.close()
         raise
     return answers, head
 
 
-def check(call: Call, told: object, *, is_first: bool = False) -> None:
-    """ApiError where an answer failed."""
-    if not isinstance(told, GenerationFinished) or told.stop_reason not in ("error", "stopped"):
-        return
-    message = told.message or "the answer was stopped"
-    if is_first and call.shared.service_of() is not None and told.stop_reason == "error":
-        raise ApiError(400, message)
-    raise ApiError(503, message, code="answer_failed")
+def check(one: AnswerEvent) -> None:
+    """ApiError where an answer failed. What a request itself has wrong was told before."""
+    if isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped"):
+        raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
 
 
 async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[list[Told]]:
@@ -98,7 +95,7 @@ async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[
     while not answers.are_over:
         events = await answers.events(call.shared.config.quiet_seconds)
         for _, one in events:
-            check(call, one)
+            check(one)
         yield events
 
 
