@@ -1,0 +1,46 @@
+"""Servers elsewhere, and the models that they answer with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# Who answers: each tells other things of itself, and takes other options.
+DialectName = Literal["llm-lite", "vllm", "llama-server", "lm-studio", "openai"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """A model of a server. 0 and "" stand for what it does not tell."""
+
+    name: str
+    context: int = 0  # tokens
+    trained_context: int = 0
+    parameters: int = 0
+    file_bytes: int = 0
+    vocabulary: int = 0
+    width: int = 0
+    layers: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    architecture: str = ""
+    weights: str = ""  # "Q4_K_M"
+    loaded: bool = True  # else the server loads it when it is asked
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    """Who answers at an address, and with which models."""
+
+    address: str  # what stands before /v1
+    host: str  # the address in sentences
+    dialect: DialectName
+    title: str  # "vLLM"
+    version: str = ""
+    models: tuple[RemoteModel, ...] = ()
+    lacks: tuple[str, ...] = ()  # fields of SamplingOptions that it does not know
+    continues: bool = False  # an answer goes on where it ended
+    switches_thinking: bool = False
+    counts_tokens: bool = False
+    glass: bool = False  # attention, lens and cache of its answers can be read

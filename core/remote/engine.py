@@ -1,0 +1,271 @@
+"""A server's model with the face of the local engine: commands in, the same events out."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from llm_lite.core import system_errors
+from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.messages import (
+    AttentionRows,
+    CancelLoad,
+    Command,
+    ConversationRead,
+    CountTokens,
+    Event,
+    ExecutorInfo,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    Inspect,
+    LensResult,
+    LoadFailed,
+    LoadModel,
+    Logged,
+    MakeTitle,
+    ModelInfo,
+    Read,
+    ReadAttentionRows,
+    Reconfigure,
+    Shutdown,
+    SpellTokens,
+    Stop,
+    Task,
+    TaskFinished,
+    TitleMade,
+    TokensCounted,
+    TokensSpelled,
+)
+from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.remote.address import Address
+from llm_lite.core.remote.answer import RemoteAnswer
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.counting import count_tokens, prompt_of
+from llm_lite.core.remote.dialects import DIALECTS
+
+
+class RemoteEngine:
+    """Of one model of one server. `wake` is called from its thread when there are events."""
+
+    def __init__(
+        self,
+        client: Client,
+        server: RemoteServer,
+        model: RemoteModel,
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self.client, self.server, self.model = client, server, model
+        self._dialect = DIALECTS[server.dialect]
+        self._wake = wake or (lambda: None)
+        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._sent = 0  # commands are numbered
+        self._stop_through = 0  # the last command that a Stop is meant for
+        self._current: Exchange | None = None
+        self._answering = 0  # Generate commands not finished yet
+        self._closing = False
+        self._unknown: set[str] = set()  # fields that the server refuses
+        self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def info(self) -> ModelInfo:
+        return model_info(self.server, self.model)
+
+    @property
+    def executor(self) -> ExecutorInfo:
+        return executor_info(self.server, self.model)
+
+    def send(self, command: Command) -> None:
+        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        with self._lock:
+            self._sent += 1
+            number = self._sent
+        if isinstance(command, Stop | Shutdown):
+            with self._lock:
+                self._stop_through = number
+                self._closing = self._closing or isinstance(command, Shutdown)
+                current = self._current
+            if current is not None:
+                current.cancel()
+            if isinstance(command, Stop):
+                return
+        if isinstance(command, CancelLoad):
+            return
+        if isinstance(command, Generate):
+            with self._lock:
+                refused = self._answering > 0
+                self._answering += not refused
+            if refused:
+                problem = "an answer is still being written: stop it first, or wait for its end"
+                self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+                return
+        self._commands.put((number, command))
+
+    def poll(self) -> list[Event]:
+        """The events since the last call, in order; never waits."""
+        events = []
+        while True:
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                return events
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        try:
+            first = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        return [first, *self.poll()]
+
+    def attention(self) -> None:
+        """Nothing of it lies here."""
+
+    def close(self, timeout: float = 2.0) -> bool:
+        self.send(Shutdown())
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # The thread from here on.
+
+    def _work(self) -> None:
+        while not self._closing:
+            number, command = self._commands.get()
+            if isinstance(command, Shutdown):
+                return
+            exchange = Exchange()
+            with self._lock:
+                self._current = exchange
+                stopped = self._stop_through >= number
+            if stopped:
+                exchange.cancel()
+            problem = ""
+            try:
+                self._do(command, exchange)
+            except CancelledError:
+                problem = "stopped"
+            except LlmLiteError as error:
+                problem = str(error)
+            except BaseException as error:
+                problem = system_errors.sentence(error) or f"an internal error: {error!r}"
+                self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            with self._lock:
+                self._current = None
+            if problem:
+                self._fail(command, problem)
+            if isinstance(command, Generate):
+                with self._lock:
+                    self._answering = 0
+
+    def _do(self, command: Command, exchange: Exchange) -> None:
+        if isinstance(command, Generate):
+            self._generate(command, exchange)
+        elif isinstance(command, Read):
+            self._emit(ConversationRead(command.request))
+        elif isinstance(command, SpellTokens):
+            self._emit(TokensSpelled(command.key, command.tokens, ()))
+        elif isinstance(command, CountTokens):
+            self._emit(count_tokens(command, self.client, self._dialect, self.model.name, exchange))
+        elif isinstance(command, MakeTitle):
+            self._emit(TitleMade(command.conversation, None))
+        else:
+            self._fail(
+                command, f"{self._name} computes elsewhere: that can be done to a model here"
+            )
+
+    def _generate(self, command: Generate, exchange: Exchange) -> None:
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # the window may ask again now
+                with self._lock:
+                    self._answering = 0
+            self._emit(event)
+
+        prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)
+        answer = RemoteAnswer(
+            command,
+            self.client,
+            self._dialect,
+            self.model.name,
+            emit,
+            exchange,
+            self._unknown,
+            prompt,
+        )
+        before = set(self._unknown)
+        answer.run()
+        for name in sorted(self._unknown - before):
+            self._log("info", f"{self.server.host} does not take {name}: it is left out")
+
+    @property
+    def _name(self) -> str:
+        return f"{self.server.title} at {self.server.host}"
+
+    def _fail(self, command: Command, problem: str) -> None:
+        if isinstance(command, Generate):
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+        elif isinstance(command, Inspect):
+            self._emit(LensResult(command.request, command.position, (), problem))
+        elif isinstance(command, ReadAttentionRows):
+            self._emit(
+                AttentionRows(command.request, command.position, command.direction, (), problem)
+            )
+        elif isinstance(command, CountTokens):
+            self._emit(TokensCounted(command.request, message=problem))
+        elif isinstance(command, LoadModel | Reconfigure):
+            source = command.source if isinstance(command, LoadModel) else ""
+            self._emit(LoadFailed(source or "", problem))
+        elif isinstance(command, Task):
+            self._emit(TaskFinished(command.request, problem))
+        else:
+            self._log("warning", problem)
+
+    def _log(self, level: str, text: str) -> None:
+        self._emit(Logged(level, text, time.time()))  # type: ignore[arg-type]
+
+    def _emit(self, event: Event) -> None:
+        self._events.put(event)
+        self._wake()
+
+
+def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
+    """0 stands for what the server does not tell."""
+    return ModelInfo(
+        name=model.name,
+        path=Address(server.address).model_path(model.name),
+        architecture=model.architecture,
+        parameters=model.parameters,
+        file_bytes=model.file_bytes,
+        weight_bytes=0,
+        kv_bytes=0,
+        context=model.context,
+        trained_context=model.trained_context,
+        vocabulary=model.vocabulary,
+        layers=model.layers,
+        heads=model.heads,
+        kv_heads=model.kv_heads,
+        head_dim=model.head_dim,
+        width=model.width,
+        feed_forward=0,
+        has_chat_template=True,
+        switches_thinking=server.switches_thinking,
+        tool_style="tags",
+    )
+
+
+def executor_info(server: RemoteServer, model: RemoteModel) -> ExecutorInfo:
+    return ExecutorInfo(
+        backend="remote",
+        device=f"{server.title} at {server.host}",
+        reason="",
+        mode="as-stored",
+        activations="a32",
+        keys="fp16",
+        values="fp16",
+        threads=0,
+    )
