@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.errors import CancelledError
+from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.messages.remote import DialectName, RemoteModel, RemoteServer
-from llm_lite.core.plain_text import one_line
+from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
@@ -44,6 +44,17 @@ def connect(client: Client, exchange: Exchange) -> RemoteServer:
         counts_tokens=bool(dialect.counting),
         glass=name == "llm-lite",
     )
+
+
+def chosen(server: RemoteServer, name: str | None = None) -> RemoteModel:
+    """The model of a name, or one that is loaded. RequestError lists what there is."""
+    if name is None:
+        return next((model for model in server.models if model.loaded), server.models[0])
+    found = next((model for model in server.models if model.name == name), None)
+    if found is None:
+        names = shortened(", ".join(model.name for model in server.models), 600)
+        raise RequestError(f"{server.host} has no model {quote(name)}; it has {names}")
+    return found
 
 
 def _owner(rows: list[dict[str, Any]]) -> str:
@@ -100,7 +111,7 @@ def _detail(client: Client, exchange: Exchange, path: str) -> dict[str, Any]:
 def _plain(row: dict[str, Any]) -> RemoteModel:
     """What vLLM tells; llm-lite has its own fields beside."""
     meta = an_object(row.get("meta")) or row
-    context = whole(row.get("max_model_len")) or whole(meta.get("context"))
+    context = whole(row.get("max_model_len")) or whole(row.get("context_length"))
     return RemoteModel(
         one_line(text(row["id"])),
         context,

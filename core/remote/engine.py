@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     Logged,
     MakeTitle,
     ModelInfo,
+    ModelLoaded,
     Read,
     ReadAttentionRows,
     Reconfigure,
@@ -44,6 +45,7 @@ from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 
@@ -172,6 +174,9 @@ class RemoteEngine:
             self._emit(TokensSpelled(command.key, command.tokens, ()))
         elif isinstance(command, CountTokens):
             self._emit(count_tokens(command, self.client, self._dialect, self.model.name, exchange))
+        elif isinstance(command, LoadModel):
+            self.model = chosen(self.server, command.source)
+            self._emit(ModelLoaded(self.info, self.executor, 0.0))
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
         else:
