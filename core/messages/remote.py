@@ -9,6 +9,22 @@ from typing import Literal
 DialectName = Literal["llm-lite", "vllm", "llama-server", "lm-studio", "openai"]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiKey:
+    """A secret: what is printed of it says nothing."""
+
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return "ApiKey(…)" if self.text else "ApiKey()"
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+NO_KEY = ApiKey()
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
     """A model of a server. 0 and "" stand for what it does not tell."""

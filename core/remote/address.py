@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import quote
 
 LONGEST = 500  # characters
@@ -64,19 +65,6 @@ def read_address(text: str) -> Address:
     place = name if port is None else f"{name}:{port}"
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return Address(f"{parts.scheme}://{place}{path}")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ApiKey:
-    """A secret: what is printed of it says nothing."""
-
-    text: str = ""
-
-    def __repr__(self) -> str:
-        return "ApiKey(…)" if self.text else "ApiKey()"
-
-    def __bool__(self) -> bool:
-        return bool(self.text)
 
 
 def read_key(text: str) -> ApiKey:

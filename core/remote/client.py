@@ -16,8 +16,9 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import CancelledError
+from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import quote, shortened
-from llm_lite.core.remote.address import Address, ApiKey
+from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.failures import RemoteError, refusal
 from llm_lite.core.remote.sse import EventReader
 

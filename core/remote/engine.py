@@ -48,6 +48,7 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
+from llm_lite.core.remote.failures import RemoteError
 
 
 class RemoteEngine:
@@ -179,6 +180,10 @@ class RemoteEngine:
             self._emit(ModelLoaded(self.info, self.executor, 0.0))
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
+        elif isinstance(command, Inspect):
+            raise RemoteError(f"{self._name} does not tell what its layers would say")
+        elif isinstance(command, ReadAttentionRows):
+            raise RemoteError(f"{self._name} does not tell where its heads look")
         else:
             self._fail(
                 command, f"{self._name} computes elsewhere: that can be done to a model here"

@@ -156,6 +156,7 @@ class App:
         self._system_theme = SystemTheme(self.window.wake)
         self._begin_tools()
         self._begin_library()
+        self._begin_remote()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
@@ -171,6 +172,11 @@ class App:
 
         self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
         self.program.library.begin()
+
+    def _begin_remote(self) -> None:
+        from llm_lite.desktop.app.remote.host import RemoteHost
+
+        self.program.remote = RemoteHost(self.window.wake)
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -334,6 +340,8 @@ class App:
             self.program.tools.close(self.program.state, TOOLS_SECONDS)
         if self.program.library is not None:
             self.program.library.close()
+        if self.program.remote is not None:
+            self.program.remote.close()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

@@ -25,6 +25,7 @@ from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.composing.presets import PresetFileAction
 from llm_lite.desktop.actions.composing.prompts import PromptFileAction
+from llm_lite.desktop.actions.connecting import RemoteHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.library.changing import ChooseImport
 from llm_lite.desktop.actions.library.hosted import LibraryHostAction
@@ -57,6 +58,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
     from llm_lite.desktop.app.library.host import LibraryHost
+    from llm_lite.desktop.app.remote.host import RemoteHost
     from llm_lite.desktop.app.tools.host import ToolHost
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
@@ -83,6 +85,7 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
+        self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_choose_import: Callable[[], None] = lambda: None
@@ -94,9 +97,9 @@ class Program:
 
     def start(self, engine: EngineLike) -> None:
         """Give the engine what was wanted of it before it was there."""
-        self.engine = engine
+        self.engine = engine if self.remote is None else self.remote.around(engine)
         for command in self._waiting:
-            engine.send(command)
+            self.engine.send(command)
         self._waiting.clear()
 
     def update(self) -> bool:
@@ -116,6 +119,8 @@ class Program:
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
+            self.do(told)
+        for told in self.remote.poll(self.state) if self.remote else ():
             self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
@@ -198,6 +203,8 @@ class Program:
             self._follow(partial(self.tools.do, action, self.state))
         elif isinstance(action, LibraryHostAction) and self.library is not None:
             self._follow(partial(self.library.do, action, self.state))
+        elif isinstance(action, RemoteHostAction) and self.remote is not None:
+            self._follow(partial(self.remote.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

@@ -42,6 +42,7 @@ from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
@@ -335,6 +336,7 @@ class AppState:
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)
+    remote: RemoteState = field(default_factory=RemoteState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
@@ -344,6 +346,11 @@ class AppState:
     @property
     def busy(self) -> bool:
         return self.running is not None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the model computes on another machine, behind a server's protocol."""
+        return self.remote.connection is not None
 
     @property
     def answering(self) -> Message | None:

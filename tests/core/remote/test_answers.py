@@ -21,7 +21,8 @@ from llm_lite.core.messages import (
     ToolCall,
     ToolSpec,
 )
-from llm_lite.core.remote.address import ApiKey, read_address
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine

@@ -9,9 +9,10 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import Generate
+from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.remote import client as client_module
 from llm_lite.core.remote import sse
-from llm_lite.core.remote.address import ApiKey, read_address, read_key
+from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError, retry_after

@@ -1,0 +1,143 @@
+"""The face of an engine, behind which the one here or one elsewhere answers the chat.
+
+While one elsewhere is connected, what the engine here says of its model and cache is held back; it
+is told when the chat comes back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from llm_lite.core.messages import (
+    CacheStatus,
+    CheckKept,
+    Command,
+    CompareGains,
+    CountTokens,
+    Event,
+    ExecutorChanged,
+    Generate,
+    Inspect,
+    KeepConversation,
+    LoadFailed,
+    LoadModel,
+    LoadNeedsMemory,
+    LoadProgress,
+    LoadStarted,
+    MakeTitle,
+    MeasureCache,
+    ModelLoaded,
+    Read,
+    ReadAttentionRows,
+    ResumeKept,
+    SetGains,
+    SpellTokens,
+    Stop,
+    Task,
+)
+
+if TYPE_CHECKING:
+    from llm_lite.core.inspect.attention import AttentionSource
+
+_ASKED_THERE = (
+    Generate | Read | SpellTokens | CountTokens | Inspect | ReadAttentionRows | MakeTitle | Task
+)
+_NOT_OF_IT = (
+    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache
+)  # of a cache and heads that lie here
+_HELD_BACK = (
+    ModelLoaded
+    | ExecutorChanged
+    | CacheStatus
+    | LoadStarted
+    | LoadProgress
+    | LoadFailed
+    | LoadNeedsMemory
+)
+
+
+class AnEngine(Protocol):
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def attention(self) -> AttentionSource | None: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+
+class Router:
+    """Opening a model here brings the chat back to the engine here."""
+
+    def __init__(self, local: AnEngine) -> None:
+        self._local = local
+        self._remote: AnEngine | None = None
+        self._loaded: ModelLoaded | None = None  # what the engine here has
+        self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
+        self._cache: CacheStatus | None = None
+        self._told: list[Event] = []  # is to be said
+
+    def enter(self, remote: AnEngine) -> None:
+        """That one answers the chat from now on."""
+        self._close_remote()
+        self._remote = remote
+
+    def leave(self) -> None:
+        """The engine here answers again, and says what it has."""
+        if self._remote is None:
+            return
+        self._close_remote()
+        known = (self._loaded, self._cache, *self._loading.values())
+        self._told += [event for event in known if event is not None]
+
+    def send(self, command: Command) -> None:
+        remote = self._remote
+        if remote is None:
+            self._local.send(command)
+        elif isinstance(command, LoadModel):
+            self._close_remote()
+            self._local.send(command)
+        elif isinstance(command, Stop):
+            remote.send(command)
+            self._local.send(command)
+        elif isinstance(command, _ASKED_THERE):
+            remote.send(command)
+        elif not isinstance(command, _NOT_OF_IT):
+            self._local.send(command)
+
+    def poll(self) -> list[Event]:
+        told, self._told = self._told, []
+        for event in self._local.poll():
+            self._note(event)
+            if self._remote is None or not isinstance(event, _HELD_BACK):
+                told.append(event)
+        if self._remote is not None:
+            told += self._remote.poll()
+        return told
+
+    def attention(self) -> AttentionSource | None:
+        return self._local.attention() if self._remote is None else None
+
+    def close(self, timeout: float = 2.0) -> object:
+        self._close_remote()
+        return self._local.close(timeout)
+
+    def _close_remote(self) -> None:
+        remote, self._remote = self._remote, None
+        if remote is not None:
+            remote.close(0.0)  # its thread ends with the request that it cancels
+
+    def _note(self, event: Event) -> None:
+        """What the engine here has, to be told again."""
+        if isinstance(event, ModelLoaded):
+            self._loaded = event
+            self._loading.clear()
+        elif isinstance(event, ExecutorChanged) and self._loaded is not None:
+            self._loaded = ModelLoaded(event.model, event.executor, self._loaded.seconds)
+            self._loading.clear()
+        elif isinstance(event, CacheStatus):
+            self._cache = event
+        elif isinstance(event, LoadFailed):
+            self._loading.clear()
+        elif isinstance(event, LoadStarted | LoadProgress):
+            self._loading[type(event)] = event
