@@ -60,3 +60,15 @@ class RemoteServer:
     switches_thinking: bool = False
     counts_tokens: bool = False
     glass: bool = False  # attention, lens and cache of its answers can be read
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCache:
+    """What the cache of another llm-lite holds of an answer, and how full it is."""
+
+    tokens: int
+    first_query: int  # queries are kept from this position on
+    page_tokens: int  # positions of a page
+    pages: int
+    pages_used: int  # by answers that are written
+    pages_kept: int  # by ended ones, until others need them

@@ -39,7 +39,7 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
     body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
     optional += ["logprobs", "top_logprobs"]
     if command.tools:
-        body["tools"] = [_tool(spec) for spec in command.tools]
+        body["tools"] = [tool_row(spec) for spec in command.tools]
     if dialect.switches_thinking and (
         not command.thinking or (begun and dialect.continuing == "prefill")
     ):
@@ -108,7 +108,7 @@ def _schema(text: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def tool_row(spec: ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
         "function": {

@@ -7,11 +7,11 @@ from typing import Any
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.messages import CountTokens, Generate, PromptToken, TokensCounted
-from llm_lite.core.remote.asking import written
+from llm_lite.core.remote.asking import tool_row, written
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.reading import a_list, an_object, text
+from llm_lite.core.remote.reading import a_list, an_object, text, whole
 
 MOST_TEXT = 4 << 20  # characters of one text that are sent to be counted
 MOST_PROMPT = 1 << 16  # tokens of a prompt that are shown one by one
@@ -56,9 +56,13 @@ def prompt_of(
     command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
 ) -> tuple[PromptToken, ...]:
     """The prompt's tokens with the messages that say them; () where the server does not tell."""
-    if dialect.name != "llama-server" or command.raw:
+    if dialect.name not in ("llama-server", "llm-lite") or command.raw:
         return ()
+    if dialect.name == "llm-lite" and (not command.thinking or command.continue_last):
+        return ()  # its template is asked with its switch on, and without an answer's beginning
     try:
+        if dialect.name == "llm-lite":
+            return _our_prompt(command, client, dialect, model, exchange)
         return _llama_prompt(command, client, dialect, exchange)
     except CancelledError:
         raise
@@ -82,6 +86,20 @@ def _llama_prompt(
     ids = [row["id"] if isinstance(row.get("id"), int) else 0 for row in rows]
     pieces = [_piece(row.get("piece")) for row in rows]
     return placed(ids, pieces, [message.content for message in command.messages])
+
+
+def _our_prompt(
+    command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
+) -> tuple[PromptToken, ...]:
+    body: dict[str, Any] = {"model": model, "messages": written(command.messages, dialect)}
+    if command.tools:
+        body["tools"] = [tool_row(spec) for spec in command.tools]
+    told = an_object(client.post_json("/tokenize", body | {"with_pieces": True}, exchange, SECONDS))
+    ids, pieces = a_list(told.get("tokens")), a_list(told.get("pieces"))
+    if len(ids) != len(pieces) or len(ids) > MOST_PROMPT:
+        return ()
+    contents = [message.content for message in command.messages]
+    return placed([whole(one) for one in ids], [_piece(one) for one in pieces], contents)
 
 
 def _piece(told: Any) -> str:

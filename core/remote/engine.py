@@ -12,12 +12,14 @@ from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.messages import (
     AttentionRows,
+    CacheRewritten,
     CancelLoad,
     Command,
     ConversationRead,
     CountTokens,
     Event,
     ExecutorInfo,
+    ExportMaps,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -27,6 +29,7 @@ from llm_lite.core.messages import (
     LoadModel,
     Logged,
     MakeTitle,
+    MapsExported,
     ModelInfo,
     ModelLoaded,
     Read,
@@ -49,6 +52,9 @@ from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.glass import Glass, HeldResponse
+
+_LOOK_SECONDS = 10.0
 
 
 class RemoteEngine:
@@ -73,6 +79,8 @@ class RemoteEngine:
         self._answering = 0  # Generate commands not finished yet
         self._closing = False
         self._unknown: set[str] = set()  # fields that the server refuses
+        self.glass = Glass(client)
+        self.held: HeldResponse | None = None  # the last answer, where it can be looked into
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
 
@@ -181,9 +189,12 @@ class RemoteEngine:
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
-            raise RemoteError(f"{self._name} does not tell what its layers would say")
+            held = self._looked_into("what its layers would say")
+            rows = self.glass.lens(held, min(command.position, len(held.tokens) - 1), exchange)
+            self._emit(LensResult(command.request, command.position, rows))
         elif isinstance(command, ReadAttentionRows):
-            raise RemoteError(f"{self._name} does not tell where its heads look")
+            held = self._looked_into("where its heads look")
+            self._emit(self.glass.rows(held, command, exchange))
         else:
             self._fail(
                 command, f"{self._name} computes elsewhere: that can be done to a model here"
@@ -192,6 +203,7 @@ class RemoteEngine:
     def _generate(self, command: Generate, exchange: Exchange) -> None:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
+                self._look_into(command, answer)
                 with self._lock:
                     self._answering = 0
             self._emit(event)
@@ -212,6 +224,28 @@ class RemoteEngine:
         for name in sorted(self._unknown - before):
             self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
+    def _looked_into(self, what: str) -> HeldResponse:
+        if not self.server.glass:
+            raise RemoteError(f"{self._name} does not tell {what}")
+        if self.held is None:
+            raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
+        return self.held
+
+    def _look_into(self, command: Generate, answer: RemoteAnswer) -> None:
+        """Tell what tokens the answer and its prompt really are, where the server says it."""
+        self.held = None
+        if not self.server.glass or not answer.response:
+            return
+        try:
+            held = self.glass.held(answer.response, Exchange(), _LOOK_SECONDS)
+        except LlmLiteError as error:
+            self._log("info", f"the answer cannot be looked into: {error}")
+            return
+        index = len(command.messages) - command.continue_last
+        tokens = held.as_prompt(command.messages[:index], index)
+        self._emit(CacheRewritten(command.request, tokens, ()))
+        self.held = held
+
     @property
     def _name(self) -> str:
         return f"{self.server.title} at {self.server.host}"
@@ -225,6 +259,8 @@ class RemoteEngine:
             self._emit(
                 AttentionRows(command.request, command.position, command.direction, (), problem)
             )
+        elif isinstance(command, ExportMaps):
+            self._emit(MapsExported(command.request, command.path, problem))
         elif isinstance(command, CountTokens):
             self._emit(TokensCounted(command.request, message=problem))
         elif isinstance(command, LoadModel | Reconfigure):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from llm_lite.core.messages import Alternative
 from llm_lite.core.plain_text import quote
 from llm_lite.core.remote.failures import RemoteError, error_message
-from llm_lite.core.remote.reading import a_list, an_object, share, text, whole
+from llm_lite.core.remote.reading import a_list, an_object, number, share, text, whole
 
 MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
@@ -22,6 +22,8 @@ MOST_ARGUMENTS = 1 << 20  # characters of a call
 LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
 _UNKNOWN = 1 << 31  # token numbers from here on are made of the text: servers seldom tell theirs
 _DEEP = 64  # lists and objects within each other
+
+NOTHING = -9999.0  # OpenAI's logprob of what has none
 
 Kind = Literal["thought", "said"]
 
@@ -126,6 +128,8 @@ class Hearing:
                 continue
             spelled = text(row.get("token")) or part
             chance = share(row.get("logprob"))
+            if number(row.get("logprob")) <= NOTHING:
+                chance = math.nan
             yield Piece(kind, part, _number(row, spelled), chance, _alternatives(row))
 
     def _hear_call(self, row: dict[str, Any]) -> None:

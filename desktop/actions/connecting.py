@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
-from llm_lite.core.messages.remote import NO_KEY, ApiKey, RemoteServer
+from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply
@@ -68,8 +68,15 @@ class TellConnected:
     key: ApiKey = NO_KEY
 
 
+@dataclass(frozen=True, slots=True)
+class TellHeld:
+    """What the server's cache holds of the last answer."""
+
+    cache: HeldCache | None
+
+
 RemoteHostAction = FindServer | ConnectModel | Disconnect | ForgetServer | ForgetAddress
-ConnectAction = RemoteHostAction | TellServer | TellConnected
+ConnectAction = RemoteHostAction | TellServer | TellConnected | TellHeld
 
 
 def _find(action: FindServer, state: AppState, now: float) -> Result:
@@ -130,6 +137,10 @@ def _forget_address(action: ForgetAddress, state: AppState, now: float) -> Resul
     return replace(state, remote=replace(state.remote, recent=recent)), ()
 
 
+def _tell_held(action: TellHeld, state: AppState, now: float) -> Result:
+    return replace(state, remote=replace(state.remote, cache=action.cache)), ()
+
+
 def _connect(action: ConnectModel, state: AppState, now: float) -> Result:
     return state, ()  # TellConnected follows
 
@@ -142,4 +153,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ForgetAddress: _forget_address,
     TellServer: _tell_server,
     TellConnected: _tell_connected,
+    TellHeld: _tell_held,
 }

@@ -17,6 +17,7 @@ from llm_lite.desktop.actions.connecting import (
     ForgetServer,
     RemoteHostAction,
     TellConnected,
+    TellHeld,
     TellServer,
 )
 from llm_lite.desktop.app.library.worker import Worker
@@ -27,6 +28,9 @@ from llm_lite.desktop.state.state import AppState
 
 if TYPE_CHECKING:
     from llm_lite.core.remote.client import Client, Exchange
+    from llm_lite.core.remote.engine import RemoteEngine
+    from llm_lite.desktop.app.remote.maps import RemoteMaps
+    from llm_lite.desktop.state.maps import HeadMaps
 
 
 class RemoteHost:
@@ -40,6 +44,7 @@ class RemoteHost:
         self._client: Client | None = None  # of the server that was found last
         self._server: RemoteServer | None = None
         self._keeps = False
+        self._maps: RemoteMaps | None = None
         self._keys: dict[str, ApiKey] = {}  # of this run, by address
         self._told: list[Action] = []  # of what was clear at once
         self._wanted = ""  # the model that is connected to once it is found
@@ -67,6 +72,7 @@ class RemoteHost:
     def poll(self, state: AppState) -> list[Action]:
         """Who was found; a model that is the only one, or was asked for, is connected to."""
         told, self._told = [*self._told, *self._worker.poll()], []
+        told += self._tell_held(state)
         for action in tuple(told):
             if not isinstance(action, TellServer) or action.server is None:
                 continue
@@ -78,6 +84,38 @@ class RemoteHost:
             if wanted or only:
                 told += [ConnectModel(wanted or only)]
         return told
+
+    def _tell_held(self, state: AppState) -> list[Action]:
+        there = self._router is not None and self._router.remote is not None
+        engine = self.engine if there else None
+        held = engine.held if engine is not None else None
+        cache = held.cache if held is not None else None
+        return [] if cache is state.remote.cache else [TellHeld(cache)]
+
+    @property
+    def engine(self) -> RemoteEngine | None:
+        """The one that answers the chat."""
+        from llm_lite.core.remote.engine import RemoteEngine
+
+        found = self._router.remote if self._router is not None else None
+        return found if isinstance(found, RemoteEngine) else None
+
+    def maps(self) -> HeadMaps | None:
+        """Of the engine that answers, where it is elsewhere; a frame is about to be built."""
+        engine = self._router.remote if self._router is not None else None
+        if engine is None:
+            if self._maps is not None:
+                self._maps.leave()
+            return None
+        found = self.engine
+        if found is None:
+            return None
+        if self._maps is None:
+            from llm_lite.desktop.app.remote.maps import RemoteMaps
+
+            self._maps = RemoteMaps(self._heard)
+        self._maps.begin(found)
+        return self._maps
 
     def close(self) -> None:
         self._cancel()

@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
     CountTokens,
     Event,
     ExecutorChanged,
+    ExportMaps,
     Generate,
     Inspect,
     KeepConversation,
@@ -39,9 +40,8 @@ from llm_lite.core.messages import (
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
 
-_ASKED_THERE = (
-    Generate | Read | SpellTokens | CountTokens | Inspect | ReadAttentionRows | MakeTitle | Task
-)
+_LOOKS = Inspect | ReadAttentionRows | ExportMaps
+_ASKED_THERE = Generate | Read | SpellTokens | CountTokens | _LOOKS | MakeTitle | Task
 _NOT_OF_IT = (
     KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache
 )  # of a cache and heads that lie here
@@ -114,6 +114,11 @@ class Router:
         if self._remote is not None:
             told += self._remote.poll()
         return told
+
+    @property
+    def remote(self) -> AnEngine | None:
+        """The one that answers the chat, where it is elsewhere."""
+        return self._remote
 
     def attention(self) -> AttentionSource | None:
         return self._local.attention() if self._remote is None else None

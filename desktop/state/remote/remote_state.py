@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from llm_lite.core.messages.remote import NO_KEY, ApiKey, RemoteModel, RemoteServer
+from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
 
 MOST_RECENT = 8  # addresses
 LONGEST_ADDRESS = 500  # characters
@@ -40,6 +40,7 @@ class RemoteState:
     found: RemoteServer | None = None  # who is there: one of its models is to be chosen
     problem: str = ""  # a sentence, of the address that was asked last
     recent: tuple[RecentAddress, ...] = ()  # the last one first
+    cache: HeldCache | None = None  # of the last answer, where the server tells it
 
     def used(self, address: str, model: str, key: ApiKey) -> RemoteState:
         """With an address that works."""

@@ -1,0 +1,119 @@
+"""Pictures of the window with an engine elsewhere: `python -m tests.cross.remote_window FOLDER`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from llm_lite.desktop.actions.chatting import NewChat, Send
+from llm_lite.desktop.actions.inspecting import SetXRay
+from llm_lite.desktop.actions.program import DismissNotice, OpenModel, SetLanguage, SetTheme
+from llm_lite.desktop.actions.quantizing import ShowRuns
+from llm_lite.desktop.app.remote.host import RemoteHost
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.render.png import write_png
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.offscreen_app import OffscreenApp
+from tests.core.remote.servers import scripted
+from tests.desktop.fake_engine import ANSWER, FakeEngine, pieces_of
+
+THEMES = (("dark", "en"), ("light", "en"), ("dark", "ko"))
+
+
+class Pictures:
+    def __init__(self, folder: Path, theme: str, language: str) -> None:
+        self.folder, self.name = folder, f"{theme}-{language}"
+        self.app = OffscreenApp(AppState(), Settings())
+        self.program = self.app.program
+        self.driver = InputDriver(self.program, lambda: self.app.draw() and None)
+        self.program.remote = RemoteHost(lambda: None)
+        self.program.start(FakeEngine(delay=0.0))
+        self.program.do(SetTheme(theme))  # type: ignore[arg-type]
+        self.program.do(SetLanguage(language))
+        self.program.do(OpenModel(None))
+        self.driver.wait("the model", lambda s: s.model is not None)
+
+    def take(self, name: str) -> None:
+        for notice in self.driver.state.notices:
+            self.program.do(DismissNotice(notice.id))
+        self.driver.frames(8)
+        write_png(self.folder / f"{name}-{self.name}.png", self.app.target.read_rgba())
+
+    def type_address(self, url: str) -> None:
+        self.driver.click("remote.close")
+        self.program.interface.ui.memory.pop("remote.address")
+        self.driver.click("remote.connect")
+        self.driver.click("remote.address")
+        self.driver.type(url)
+
+    def play(self) -> None:
+        driver = self.driver
+        words = pieces_of(ANSWER)
+        with (
+            scripted(
+                "vllm", words=lambda body: words, thoughts=("Short waves", " scatter.")
+            ) as one,
+            scripted("lm-studio") as several,
+        ):
+            driver.click("rail.models")
+            self.take("01-models")
+            driver.click("remote.connect")
+            driver.type("gpu-box:8000")
+            self.take("02-connect")
+            self.type_address(several.url)
+            driver.click("remote.go")
+            driver.wait("models", lambda s: s.remote.found is not None)
+            self.take("03-found")
+            self.type_address(one.url)
+            driver.click("remote.go")
+            driver.wait("the server", lambda s: s.elsewhere)
+            self.take("04-connected")
+            driver.click("models.close")
+            self.program.do(Send("Why is the sky blue?"))
+            driver.wait("the answer", lambda s: not s.busy)
+            for view in ("attention", "lens", "kv_cache", "quantization"):
+                driver.click(f"tab.{view}")
+                driver.click("tab.performance" if view == "lens" else "tab.steer")
+                self.take(f"05-{view}")
+            driver.click("status.executor")
+            self.take("06-executor")
+            driver.click("executor.close")
+            xray = replace(driver.state.xray, shown=True, probabilities=True)
+            self.program.do(SetXRay(xray))
+            self.take("07-xray")
+            driver.click("rail.sampler")
+            self.take("08-sampler")
+            driver.click("sampler.close")
+            self.program.do(SetXRay(replace(xray, shown=False)))
+            self.program.do(NewChat())
+            self.take("09-new")
+            self.program.do(ShowRuns(True))
+            self.take("10-runs")
+        self.program.do(Send("And now?"))
+        driver.wait("a refusal", lambda s: not s.busy)
+        driver.frames(5)
+        write_png(self.folder / f"11-refused-{self.name}.png", self.app.target.read_rgba())
+
+    def close(self) -> None:
+        if self.program.remote is not None:
+            self.program.remote.close()
+        if self.program.engine is not None:
+            self.program.engine.close()
+        self.app.close()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for theme, language in THEMES:
+        one = Pictures(folder, theme, language)
+        try:
+            one.play()
+        finally:
+            one.close()
+
+
+if __name__ == "__main__":
+    main()
