@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import socket
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.messages.remote import ApiKey
-from llm_lite.core.plain_text import quote, shortened
+from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.failures import RemoteError, refusal
 from llm_lite.core.remote.sse import EventReader
@@ -226,11 +227,11 @@ def _slow(host: str, error: Exception, seconds: float) -> str:
 def _unreachable(host: str, error: Exception) -> str:
     import httpx2
 
-    reason = str(error).strip() or type(error).__name__
+    reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error).strip()) or type(error).__name__
     if isinstance(error, httpx2.ConnectError):
         return (
-            f"{host} cannot be reached ({quote(shortened(reason, 300))}): is the server running, "
-            "and is the address right?"
+            f"{host} cannot be reached ({shortened(one_line(reason), 300)}): is the server "
+            "running, and is the address right?"
         )
     return f"the connection to {host} ended too early"
 

@@ -50,13 +50,6 @@ class PixelImage:
         high = (width / texture.width, (self._top + height) / texture.height)
         return texture.get_tex_ref(), low, high
 
-    def leave(self) -> None:
-        """The texture is drawn no more."""
-        if self._texture is not None:
-            self._texture.set_status(imgui.ImTextureStatus.want_destroy)
-            self._leaving.append(self._texture)
-            self._texture = None
-
     def begin(self) -> None:
         """Before the first call of a frame: after a lost device the texture is made again."""
         status = imgui.ImTextureStatus

@@ -7,17 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.desktop.actions.chatting import NewChat, Send
+from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import DismissNotice, OpenModel, SetLanguage, SetTheme
+from llm_lite.desktop.actions.program import (
+    DismissNotice,
+    OpenModel,
+    SetAttention,
+    SetLanguage,
+    SetTheme,
+)
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
+from llm_lite.server.config import ServerConfig
 from tests.core.remote.servers import scripted
 from tests.desktop.fake_engine import ANSWER, FakeEngine, pieces_of
+from tests.server.conftest import Served
+from tests.server.scripted_service import ScriptedService
 
 THEMES = (("dark", "en"), ("light", "en"), ("dark", "ko"))
 
@@ -96,6 +107,50 @@ class Pictures:
         driver.frames(5)
         write_png(self.folder / f"11-refused-{self.name}.png", self.app.target.read_rgba())
 
+    def play_ours(self) -> None:
+        """Another llm-lite: its maps, lens and cache open here."""
+        driver = self.driver
+        question = "Why is the sky blue? Short waves are scattered much more than long ones."
+        served = Served(ScriptedService(name="qwen3-8b-int4"), ServerConfig(port=0))
+        try:
+            self.program.do(FindServer(served.url))
+            driver.wait("the server", lambda s: s.elsewhere)
+            self.program.do(Send(question))
+            driver.wait("the answer", lambda s: not s.busy and s.remote.cache is not None)
+            driver.click("tab.attention")
+            driver.click("tab.head")
+            driver.click("attention.1.1")
+            self.wait_for_maps()
+            driver.leave()
+            self.take("20-maps")
+            driver.click("tab.lens")
+            driver.wait("the lens", lambda s: s.lens.result is not None)
+            driver.leave()
+            self.take("21-lens")
+            driver.click("tab.kv_cache")
+            self.take("22-cache")
+            driver.click("tab.attention")
+            choice = replace(driver.state.attention, large=True, exclude_first=True)
+            self.program.do(SetAttention(choice))
+            driver.frames(3)
+            self.wait_for_maps()
+            self.take("23-large")
+            self.program.do(SetAttention(replace(choice, large=False)))
+            self.program.do(SetXRay(replace(driver.state.xray, shown=True)))
+            driver.frames(4)
+            driver.point("token.1.5")
+            driver.wait("rows", lambda s: s.attention_rows is not None, 20)
+            self.take("24-xray")
+            driver.leave()
+        finally:
+            served.close()
+
+    def wait_for_maps(self) -> None:
+        self.driver.frames(3)
+        maps = self.program.interface.ui.maps
+        assert maps is not None
+        self.driver.wait("maps", lambda s: not maps.pending)
+
     def close(self) -> None:
         if self.program.remote is not None:
             self.program.remote.close()
@@ -110,6 +165,11 @@ def main() -> None:
     for theme, language in THEMES:
         one = Pictures(folder, theme, language)
         try:
+            one.play_ours()
+            one.program.do(NewChat())
+            one.program.do(Disconnect())
+            one.driver.wait("the model", lambda s: s.model is not None)
+            one.program.do(SetXRay(XRay()))
             one.play()
         finally:
             one.close()

@@ -13,7 +13,7 @@ from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
-from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection
+from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection, is_open
 from llm_lite.desktop.widgets.icons import ICON_ARCHIVE, ICON_FOLDER_OPEN, ICON_MEMORY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
@@ -36,7 +36,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.close_current_popup()
     imgui.separator()
     actions += draw_connect(state, ui)
-    actions += _draw_lists(state, ui)
+    if not is_open(state, ui):
+        actions += _draw_lists(state, ui)
     imgui.separator()
     if button(
         ui,

@@ -51,13 +51,19 @@ def open_fields(ui: Ui) -> None:
     ui.show_popover("models", ADDRESS)
 
 
+def is_open(state: AppState, ui: Ui) -> bool:
+    """Whether fields are shown, and not only the button."""
+    remote = state.remote
+    return bool(ui.memory.get(OPEN) or remote.asked or remote.found or remote.problem)
+
+
 def draw_connect(state: AppState, ui: Ui) -> list[Action]:
     """In the panel of models: a button, or the fields that it opens."""
     remote = state.remote
     if ui.memory.get(_SEEN) is not remote.connection:  # what was wanted is done
         ui.memory[_SEEN] = remote.connection
         _close(ui)
-    if not (ui.memory.get(OPEN) or remote.asked or remote.found or remote.problem):
+    if not is_open(state, ui):
         hint = tr(ABOUT)
         if button(ui, "remote.connect", tr("Connect to a server"), ICON_LINK, hint):
             ui.memory[OPEN] = True

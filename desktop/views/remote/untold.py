@@ -5,7 +5,9 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.remote.cache_there import draw_cache_there
 from llm_lite.desktop.widgets.icons import ICON_LINK
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped
@@ -25,14 +27,29 @@ EXECUTOR = mark("Device, weights and activations were chosen where the server wa
 HERE = mark("A model of this machine shows it: disconnect, or open one.")
 
 
-def draw_untold(state: AppState, ui: Ui, reason: str, *, way_back: bool = True) -> None:
-    """Who computes, one sentence why something is not shown, and where it would be."""
+def draw_there(state: AppState, ui: Ui) -> None:
+    """The cache, as far as its server tells of it."""
     connection = state.remote.connection
     assert connection is not None
+    if connection.server.glass:
+        draw_where(ui, connection)
+        draw_cache_there(state, ui)
+    else:
+        draw_untold(state, ui, CACHE)
+
+
+def draw_where(ui: Ui, connection: Connection) -> None:
     with ui.colored(text="accent"), ui.font(style="small"):
         imgui.text_unformatted(ICON_LINK)
     imgui.same_line(0, ui.u(1.5))
     text(ui, connection.where, style="small", bold=True)
+
+
+def draw_untold(state: AppState, ui: Ui, reason: str, *, way_back: bool = True) -> None:
+    """Who computes, one sentence why something is not shown, and where it would be."""
+    connection = state.remote.connection
+    assert connection is not None
+    draw_where(ui, connection)
     wrapped(ui, tr(reason))
     if way_back:
         imgui.dummy(ImVec2(0, ui.u(0.5)))
