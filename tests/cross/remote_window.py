@@ -119,7 +119,7 @@ class Pictures:
             driver.wait("the answer", lambda s: not s.busy and s.remote.cache is not None)
             driver.click("tab.attention")
             driver.click("tab.head")
-            driver.click("attention.1.1")
+            driver.click("attention.0.1")
             self.wait_for_maps()
             driver.leave()
             self.take("20-maps")

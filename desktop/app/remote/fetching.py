@@ -40,7 +40,8 @@ class LayerMaps:
         self.problem = ""
         self._lock = threading.Lock()
         self._maps: OrderedDict[int, F32] = OrderedDict()  # [heads, rows, length], by layer
-        self.thumbnails: dict[int, F32] = {}  # [heads, THUMBNAIL, THUMBNAIL], by layer
+        # [heads, THUMBNAIL, THUMBNAIL], by layer: as they are, and without the first position
+        self.thumbnails: dict[int, tuple[F32, F32]] = {}
         self.scores: dict[int, dict[str, F32]] = {}  # [heads], by layer and name
         self._wanted: list[int] = []
         self._work: SimpleQueue[bool] = SimpleQueue()
@@ -101,10 +102,13 @@ class LayerMaps:
         heads = range(held.heads)
         maps = self._glass.attention(held, layer, heads, rows.start, rows.stop, self._exchange)
         scores = {name: one(maps, np.asarray(rows), held.tokens) for name, one in SCORES.items()}
-        small = np.stack([pooled(one, rows.start, THUMBNAIL) for one in maps])
+        small = tuple(
+            np.stack([pooled(one, rows.start, THUMBNAIL) for one in kind])
+            for kind in (maps, without_first(maps))
+        )
         with self._lock:
             self._maps[layer] = maps
-            self.thumbnails[layer], self.scores[layer] = small, scores
+            self.thumbnails[layer], self.scores[layer] = (small[0], small[1]), scores
             while len(self._maps) > 1 and sum(m.nbytes for m in self._maps.values()) > MOST_BYTES:
                 self._maps.popitem(last=False)
             self._wanted.remove(layer)
@@ -129,3 +133,11 @@ def resized(part: F32, side: int) -> F32:
         else:
             part = part.take(np.arange(side) * count // side, axis=axis)
     return part
+
+
+def without_first(maps: F32) -> F32:
+    """Rows [..., n, length] without the first position, scaled to sums of 1 again."""
+    rest = maps.copy()
+    rest[..., 0] = 0.0
+    scaled: F32 = rest / np.maximum(1.0 - maps[..., :1], 1e-6)
+    return scaled

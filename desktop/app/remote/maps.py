@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.desktop.app.remote.fetching import F32, THUMBNAIL, LayerMaps, resized
+from llm_lite.desktop.app.remote.fetching import F32, THUMBNAIL, LayerMaps, resized, without_first
 from llm_lite.desktop.attention.colors import faded
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.maps import ColorScale, MapPicture
@@ -140,7 +140,7 @@ class RemoteMaps:
         if layer not in source.thumbnails:
             source.want(layer)
         elif layer not in self._drawn:
-            self._draw_thumbnails(layer, source.thumbnails[layer])
+            self._draw_thumbnails(layer, source.thumbnails[layer][self._scale.exclude_first])
         image, pixels = self._atlas, self._atlas_pixels
         self._begin(image)
         if self._stale:
@@ -156,7 +156,7 @@ class RemoteMaps:
 
     def _draw_thumbnails(self, layer: int, maps: F32) -> None:
         first = layer * len(maps)
-        for head, pixels in enumerate(self._colored(maps)):
+        for head, pixels in enumerate(self._painted(maps)):
             row, column = divmod(first + head, ACROSS)
             y, x = row * THUMBNAIL, column * THUMBNAIL
             self._atlas_pixels[y : y + THUMBNAIL, x : x + THUMBNAIL] = pixels
@@ -208,11 +208,6 @@ class RemoteMaps:
             part = without_first(part)
         return self._painted(resized(part[:, columns.start : columns.stop], size))
 
-    def _colored(self, maps: F32) -> U32:
-        """Thumbnails, of which the first column holds the first position, with others where there
-        are many."""
-        return self._painted(without_first(maps) if self._scale.exclude_first else maps)
-
     def _painted(self, values: F32) -> U32:
         """Packed colours; nothing is transparent."""
         scale = self._scale
@@ -250,11 +245,3 @@ class RemoteMaps:
             for name, values in known.items():
                 found[name][layer * heads : (layer + 1) * heads] = values
         return found
-
-
-def without_first(maps: F32) -> F32:
-    """Rows [..., n, length] without the first position, scaled to sums of 1 again."""
-    rest = maps.copy()
-    rest[..., 0] = 0.0
-    scaled: F32 = rest / np.maximum(1.0 - maps[..., :1], 1e-6)
-    return scaled

@@ -136,6 +136,8 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
     words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
+    if not memory["queries"]:
+        words = tr("Maps of tokens {first:,} to {last:,}, as the server tells them, take {taken}.")
     words = words.format(
         first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
     )

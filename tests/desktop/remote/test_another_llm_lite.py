@@ -13,9 +13,9 @@ from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.app.remote.fetching import pooled, resized
+from llm_lite.desktop.app.remote.fetching import pooled, resized, without_first
 from llm_lite.desktop.app.remote.host import RemoteHost
-from llm_lite.desktop.app.remote.maps import RemoteMaps, without_first
+from llm_lite.desktop.app.remote.maps import RemoteMaps
 from llm_lite.desktop.state.maps import ColorScale
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.fake_engine import MODEL, FakeEngine
@@ -59,16 +59,16 @@ def test_maps_are_those_of_the_server(window: Headless) -> None:
     driver.click("tab.attention")
     complete(window)
     assert not maps.problem and len(maps.layers) == 4
-    assert driver.shows("attention.0.0") and driver.shows("attention.1.2")
+    assert driver.shows("attention.0.0") and driver.shows("attention.0.2")
     assert maps.length == len(window.state.positions) == len(window.state.owners)
     driver.click("tab.head")
-    driver.click("attention.1.1")
+    driver.click("attention.0.1")
     complete(window)
-    assert window.state.attention.locked == ((1, 1),)
+    assert window.state.attention.locked == ((0, 1),)
     held = window.program.remote.engine.held
-    truth = window.served.service.attention(held.response, 1, [1], 0, maps.length)[0]
-    assert maps.value("head.1.1", 9, 4) == pytest.approx(truth[9, 4], abs=1e-5)
-    assert maps.value("head.1.1", 4, 9) is None
+    truth = window.served.service.attention(held.response, 0, [1], 0, maps.length)[0]
+    assert maps.value("head.0.1", 9, 4) == pytest.approx(truth[9, 4], abs=1e-5)
+    assert maps.value("head.0.1", 4, 9) is None
     scores = maps.scores(of_all=True)
     complete(window)
     scores = maps.scores()
@@ -77,7 +77,7 @@ def test_maps_are_those_of_the_server(window: Headless) -> None:
     choice = replace(window.state.attention, exclude_first=True, order="entropy")
     window.program.do(SetAttention(choice))
     complete(window)
-    assert maps.value("head.1.1", 9, 0) == 0
+    assert maps.value("head.0.1", 9, 0) == 0
 
 
 def test_a_token_shows_where_it_looks(window: Headless) -> None:
