@@ -135,6 +135,10 @@ class RemoteEngine:
             return []
         return [first, *self.poll()]
 
+    def loaded(self) -> ModelLoaded:
+        """Its model, as if it had just been loaded."""
+        return ModelLoaded(self.info, self.executor, 0.0)
+
     def attention(self) -> None:
         """Nothing of it lies here."""
 
@@ -185,7 +189,7 @@ class RemoteEngine:
             self._emit(count_tokens(command, self.client, self._dialect, self.model.name, exchange))
         elif isinstance(command, LoadModel):
             self.model = chosen(self.server, command.source)
-            self._emit(ModelLoaded(self.info, self.executor, 0.0))
+            self._emit(self.loaded())
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):

@@ -61,7 +61,7 @@ class Pictures:
 
     def play(self) -> None:
         driver = self.driver
-        words = pieces_of(ANSWER)
+        words = pieces_of(ANSWER.replace("meets", "finds"))
         with (
             scripted(
                 "vllm", words=lambda body: words, thoughts=("Short waves", " scatter.")
@@ -102,6 +102,12 @@ class Pictures:
             self.take("09-new")
             self.program.do(ShowRuns(True))
             self.take("10-runs")
+            driver.click("runs.prompt")
+            driver.type("Why is the sky blue?")
+            driver.click("runs.start")
+            driver.wait("both", lambda s: s.quantization.comparison and not s.quantization.work)
+            driver.leave()
+            self.take("10-runs-done")
         self.program.do(Send("And now?"))
         driver.wait("a refusal", lambda s: not s.busy)
         driver.frames(5)

@@ -12,6 +12,7 @@ from llm_lite.core.messages import (
     CacheStatus,
     CheckKept,
     Command,
+    CompareElsewhere,
     CompareGains,
     CountTokens,
     Event,
@@ -35,7 +36,9 @@ from llm_lite.core.messages import (
     SpellTokens,
     Stop,
     Task,
+    TaskFinished,
 )
+from llm_lite.desktop.app.remote.comparing import SideBySide
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
@@ -57,6 +60,8 @@ _HELD_BACK = (
 
 
 class AnEngine(Protocol):
+    """The engine here."""
+
     def send(self, command: Command) -> None: ...
 
     def poll(self) -> list[Event]: ...
@@ -66,18 +71,25 @@ class AnEngine(Protocol):
     def close(self, timeout: float = 2.0) -> object: ...
 
 
+class Elsewhere(AnEngine, Protocol):
+    def loaded(self) -> ModelLoaded:
+        """Its model, as if it had just been loaded."""
+        ...
+
+
 class Router:
     """Opening a model here brings the chat back to the engine here."""
 
     def __init__(self, local: AnEngine) -> None:
         self._local = local
-        self._remote: AnEngine | None = None
+        self._remote: Elsewhere | None = None
         self._loaded: ModelLoaded | None = None  # what the engine here has
         self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
         self._cache: CacheStatus | None = None
         self._told: list[Event] = []  # is to be said
+        self._pair: SideBySide | None = None  # answers that are compared
 
-    def enter(self, remote: AnEngine) -> None:
+    def enter(self, remote: Elsewhere) -> None:
         """That one answers the chat from now on."""
         self._close_remote()
         self._remote = remote
@@ -97,6 +109,8 @@ class Router:
         elif isinstance(command, LoadModel):
             self._close_remote()
             self._local.send(command)
+        elif isinstance(command, CompareElsewhere):
+            self._compare(command, remote)
         elif isinstance(command, Stop):
             remote.send(command)
             self._local.send(command)
@@ -109,14 +123,31 @@ class Router:
         told, self._told = self._told, []
         for event in self._local.poll():
             self._note(event)
-            if self._remote is None or not isinstance(event, _HELD_BACK):
+            if self._pair is not None and self._pair.takes(event):
+                told += self._pair.heard(event)
+            elif self._remote is None or not isinstance(event, _HELD_BACK):
                 told.append(event)
-        if self._remote is not None:
-            told += self._remote.poll()
+        for event in self._remote.poll() if self._remote is not None else ():
+            pair = self._pair
+            told += pair.heard(event) if pair is not None and pair.takes(event) else [event]
+        if self._pair is not None and self._pair.over:
+            self._pair = None
         return told
 
+    def _compare(self, command: CompareElsewhere, remote: Elsewhere) -> None:
+        """Both answer at once."""
+        if self._loaded is None:
+            problem = "no model is loaded here: open one, then connect again"
+            self._told.append(TaskFinished(command.request, problem))
+            return
+        self._pair = SideBySide(command, self._loaded, remote.loaded())
+        self._told += self._pair.begin()
+        here, elsewhere = self._pair.commands
+        self._local.send(here)
+        remote.send(elsewhere)
+
     @property
-    def remote(self) -> AnEngine | None:
+    def remote(self) -> Elsewhere | None:
         """The one that answers the chat, where it is elsewhere."""
         return self._remote
 

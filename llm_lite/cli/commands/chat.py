@@ -63,7 +63,7 @@ def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
     client = Client(read_address(arguments.connect), key)
     server = connect(client, Exchange())
     engine = RemoteEngine(client, server, chosen(server, arguments.remote_model))
-    return engine, ModelLoaded(engine.info, engine.executor, 0.0)
+    return engine, engine.loaded()
 
 
 def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:
