@@ -164,6 +164,17 @@ def test_a_key_is_made_once_and_shown_once(window):
     assert window.serving.phase == "on"
 
 
+def test_it_is_switched_on_at_the_start_where_a_person_wants_that(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for wanted in (False, True):
+        window = Window(ServingChoice(port=free_port(), at_start=wanted))
+        window.load()
+        phase = "on" if wanted else "off"
+        window.wait(lambda s, phase=phase: s.phase == phase)
+        window.wait(lambda s, wanted=wanted: s.answers == wanted)
+        window.close()
+
+
 def test_whoever_has_no_key_is_refused(window):
     window.switch_on(asks_key=True)
     old = window.serving.fresh_key
