@@ -27,14 +27,14 @@ def resolve(source: str | None) -> Path:
     if known is not None:
         return known.path or _instead(known)
     if name.lower().startswith(ON_A_HUB) and "/" in name:
-        from llm_lite.core.hub.local import finding  # not before the disk has to be looked through
+        from llm_lite.core.hub.local import resolving  # not before the disk has to be looked through
 
-        return finding.on_a_hub(name[len(ON_A_HUB) :]).path
+        return resolving.on_a_hub(name[len(ON_A_HUB) :]).path
     if _has_folders(name) or _is_there(name):
         return expanded(name)
-    from llm_lite.core.hub.local import finding
+    from llm_lite.core.hub.local import resolving
 
-    found = finding.by_name(name)
+    found = resolving.by_name(name)
     if found is not None:
         return found.path
     if name.lower().endswith((".gguf", ".safetensors")):
@@ -48,9 +48,9 @@ def resolve(source: str | None) -> Path:
 
 def _instead(entry: CatalogueEntry) -> Path:
     """Another program's model of that very name. FileError where there is none."""
-    from llm_lite.core.hub.local import finding
+    from llm_lite.core.hub.local import resolving
 
-    found = finding.by_whole_name(entry.name)
+    found = resolving.by_whole_name(entry.name)
     if found is None:
         raise bundled.not_installed(entry)
     return found.path

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
 from llm_lite.core.files.writing import make_folder, reason, write_file
-from llm_lite.core.hub.local.finding import on_a_hub
+from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, library, never
 from llm_lite.core.hub.remote.choosing import chosen
 from llm_lite.core.hub.remote.failures import HubError, HubOfflineError, HubUnreachableError

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_lite.cli.main import main
-from llm_lite.core.hub.local.finding import on_a_hub
+from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.hub.remote.pulling import pull
 from tests.core.hub.remote.pulls import REPO

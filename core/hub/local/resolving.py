@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.found import ON_A_HUB, Found
-from llm_lite.core.hub.local.machine import Places, local_models
+from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
 
