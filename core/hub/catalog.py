@@ -27,7 +27,9 @@ def resolve(source: str | None) -> Path:
     if known is not None:
         return known.path or _instead(known)
     if name.lower().startswith(ON_A_HUB) and "/" in name:
-        from llm_lite.core.hub.local import resolving  # not before the disk has to be looked through
+        from llm_lite.core.hub.local import (
+            resolving,  # not before the disk has to be looked through
+        )
 
         return resolving.on_a_hub(name[len(ON_A_HUB) :]).path
     if _has_folders(name) or _is_there(name):

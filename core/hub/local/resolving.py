@@ -71,6 +71,9 @@ def _has(name: str, model: LocalModel | Found, part: str) -> bool:
 
 
 def _is_file(model: LocalModel, file: str) -> bool:
+    """Whether `file` is it or a part of its name; of a checkpoint, any of its files."""
+    if model.form == "huggingface" and any(file == one.name.lower() for one in model.files):
+        return True
     inside = model.path.as_posix().lower()
     return file in model.path.name.lower() or ("/" in file and inside.endswith(f"/{file}"))
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.hub.local import resolving
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.removal import carry_out, removal
 from tests.core.formats.test_gguf_parts import write_parts
@@ -224,6 +225,36 @@ def test_variants_the_source_or_both(ours, cache):
     assert set(listed()) == {"m", "other-int4"}
     with pytest.raises(RequestError, match="nothing was made of m"):
         removal(["m"], variants=True, sources=False)
+
+
+def test_a_variant_of_another_source_of_the_same_name_is_not_this_ones(ours, cache):
+    """By size, and by the repository where it is told; deleting with variants leaves them."""
+    hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    size = len(gguf())
+    variant(ours, "local-int8", {"made_of": "m", "name": "m.gguf", "bytes": size + 32})
+    variant(ours, "older-int8", {"made_of": "hf:acme/m:m.gguf", "name": "m.gguf", "bytes": 7})
+    variant(ours, "theirs-int8", {"made_of": "hf:evil/m:m.gguf", "name": "m.gguf", "bytes": size})
+    variant(ours, "its-int8", {"made_of": "m", "name": "moved.gguf", "bytes": size})
+    assert {n: model.made_of for n, model in listed().items()} == {
+        "m": "",
+        "local-int8": "another m",
+        "older-int8": "hf:acme/m:m.gguf",
+        "theirs-int8": "hf:evil/m:m.gguf",
+        "its-int8": "m",
+    }
+    assert [m.name for m in removal(["m"], variants=True).models] == ["m", "its-int8"]
+
+
+def test_a_variant_of_a_checkpoint_names_one_of_its_files(ours, cache):
+    """As the window fetches it; the folder is called by its commit, and has other files too."""
+    files = {"model.safetensors": b"w" * 100, "config.json": b"{}", "tokenizer.json": b"{}"}
+    hub_repository(cache, "acme/c", files)
+    told = {"made_of": "hf:acme/c:model.safetensors", "name": "0123456789ab", "bytes": 100}
+    variant(ours, "c-0123456789abcdef-int8", told)
+    found = listed()
+    assert found["c-int8"].made_of == "c"
+    found_again = resolving.candidates("hf:acme/c:model.safetensors", list(found.values()))
+    assert [model.name for model in found_again] == ["c"]
 
 
 def test_a_variant_with_something_of_a_persons_in_it_is_kept_whole(ours):
