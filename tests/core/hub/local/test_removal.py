@@ -12,6 +12,7 @@ from tests.core.formats.test_gguf_parts import write_parts
 from tests.core.hub.local.layouts import (
     COMMIT,
     OLDER,
+    digest,
     gguf,
     hub_repository,
     listed,
@@ -19,6 +20,8 @@ from tests.core.hub.local.layouts import (
     put,
 )
 from tests.make_gguf import build_gguf
+
+BRANCH = len(COMMIT)  # bytes of the file that says which commit a branch is
 
 
 def bytes_below(folder):
@@ -61,8 +64,8 @@ def test_the_only_model_of_a_repository_goes_with_its_documents(cache):
     hub_repository(cache, "acme/other", {"other.gguf": gguf()})
     before = bytes_below(cache)
     plan = removal(["m@huggingface"])
-    assert carry_out(plan) == plan.frees == len(gguf()) + 5
-    assert bytes_below(cache) == before - plan.frees - len(COMMIT)  # and the branch's name
+    assert carry_out(plan) == plan.frees == len(gguf()) + 5 + BRANCH
+    assert bytes_below(cache) == before - plan.frees
     assert [path.name for path in cache.glob("models--*")] == ["models--acme--other"]
 
 
@@ -82,7 +85,7 @@ def test_a_blob_that_another_entry_needs_is_kept_and_not_counted(cache):
     assert carry_out(plan) == plan.frees == 0
     assert listed()["b"].problem == ""
     plan = removal(["b"])
-    assert carry_out(plan) == plan.frees == len(gguf())
+    assert carry_out(plan) == plan.frees == len(gguf()) + BRANCH
     assert not folder.exists()
 
 
@@ -95,13 +98,49 @@ def test_a_model_goes_from_every_snapshot(cache):
     assert set(listed()) == {"n"}
 
 
+def _measured(cache, *names):
+    """What the plan says, what the deletion says, and what the disk has more of."""
+    before = bytes_below(cache)
+    plan = removal(names)
+    said = carry_out(plan)
+    return plan.frees, said, before - bytes_below(cache)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_shown_is_what_is_freed_where_snapshots_share_a_file(cache, links):
+    """The same blob in two commits, another in a third, one under a second name in the fourth."""
+    first, second = gguf(), gguf(general__name="two")
+    for commit, content in ((COMMIT, first), (OLDER, first), ("c" * 40, second)):
+        hub_repository(cache, "acme/m", {"m.gguf": content}, commit, links=links, branch="")
+    hub_repository(cache, "acme/m", {"other.gguf": first}, "d" * 40, links=links, branch="")
+    planned, said, measured = _measured(cache, "m")
+    assert planned == said == measured >= len(second)
+    assert set(listed()) == {"other"}
+
+
+def test_what_is_shown_counts_blobs_that_no_snapshot_refers_to(cache):
+    repository = hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    put(repository / "blobs" / ("e" * 64), b"of an older commit" * 100)
+    planned, said, measured = _measured(cache, "m")
+    assert planned == said == measured
+    assert not repository.exists()
+
+
+def test_a_file_that_has_a_name_elsewhere_too_frees_nothing(cache, tmp_path):
+    repository = hub_repository(cache, "acme/m", {"m.gguf": gguf(), "n.gguf": gguf(x=1)})
+    (tmp_path / "kept.gguf").hardlink_to(repository / "blobs" / digest(gguf()))
+    plan = removal(["m"])
+    assert carry_out(plan) == plan.frees == 0
+    assert (tmp_path / "kept.gguf").read_bytes() == gguf()
+
+
 def test_a_projector_goes_with_the_last_model_of_its_repository(cache):
     projector = build_gguf({"general.architecture": "clip"}, {})
     files = {"a.gguf": gguf(), "b.gguf": gguf(general__name="b"), "mmproj.gguf": projector}
     folder = hub_repository(cache, "acme/m", files)
     carry_out(removal(["a"]))
     assert set(listed(companions=True)) == {"b", "mmproj"}
-    assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector)
+    assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector) + BRANCH
     carry_out(removal(["b"]))
     assert not folder.exists()
 
@@ -120,7 +159,7 @@ def test_two_at_once_are_counted_once(cache, ours):
     put(ours / "c.gguf", gguf())
     plan = removal(["a", "b", "c", "a"])
     assert len(plan.models) == 3
-    assert carry_out(plan) == plan.frees == 2 * len(gguf())
+    assert carry_out(plan) == plan.frees == 2 * len(gguf()) + BRANCH
     assert listed() == {}
 
 
