@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
-from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.files.writing import make_folder, reason, replaced, write_file
 from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, library, never
 from llm_lite.core.hub.remote.choosing import chosen
@@ -25,6 +25,7 @@ from llm_lite.core.plain_text import quote
 
 _SPARE = 32 << 20  # bytes of the disk that stay free
 _LOCK_TRY = 0.2  # seconds
+_PIECE = 1 << 20  # bytes copied at once
 
 
 def _silent(progress: PullProgress) -> None:
@@ -65,8 +66,10 @@ def pull(
     ):  # kept to the end: nobody tidies up what is not placed yet
         for one in wanted:
             store.bring(one, meter, locks)
-        for one in reversed(wanted):  # the weights last: a snapshot is whole or not there
-            store.place(one)
+        to_place = list(wanted)
+        while to_place:  # the weights last: a snapshot is whole or not there
+            one = to_place.pop()
+            store.place(one, shared=any(one.digest == other.digest for other in to_place))
     store.name(revision or "main")
     meter.finished()
     first = store.pointer(files[choice.name])
@@ -143,11 +146,11 @@ class _Store:
                 fetch(source, blob, meter, self._stop)
         meter.end()
 
-    def place(self, file: RemoteFile) -> None:
-        """The file in its snapshot."""
+    def place(self, file: RemoteFile, *, shared: bool) -> None:
+        """The file in its snapshot. shared: its blob is needed for another one after it."""
         pointer = self.pointer(file)
         if not _whole(pointer, file):
-            _link(self._blob(file), pointer)
+            _link(self._blob(file), pointer, shared)
         if not _whole(pointer, file):
             raise FileError(
                 pointer, "was removed by another program while it was fetched: pull it again"
@@ -191,8 +194,9 @@ def _whole(path: Path, file: RemoteFile) -> bool:
         return False
 
 
-def _link(blob: Path, pointer: Path) -> None:
-    """Relative, so that a cache may be moved; where links cannot be made, the file goes there."""
+def _link(blob: Path, pointer: Path, shared: bool) -> None:
+    """Relative, so that a cache may be moved; where links cannot be made, the file goes there, or
+    a copy of it where another needs it too."""
     make_folder(pointer.parent)
     try:
         if os.path.lexists(pointer):
@@ -200,6 +204,10 @@ def _link(blob: Path, pointer: Path) -> None:
         try:
             pointer.symlink_to(os.path.relpath(blob, pointer.parent))
         except (OSError, NotImplementedError):
-            blob.replace(pointer)
+            if shared:
+                with blob.open("rb") as source, replaced(pointer) as copy:
+                    shutil.copyfileobj(source, copy, _PIECE)
+            else:
+                blob.replace(pointer)
     except OSError as error:
         raise FileError(pointer, f"cannot be made: {reason(error)}") from None
