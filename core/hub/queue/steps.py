@@ -11,7 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.hub.queue.jobs import CANCELLED, Edit, Jobs, QueuedJob, with_current
+from llm_lite.core.hub.queue.jobs import (
+    CANCELLED,
+    Edit,
+    Jobs,
+    QueuedJob,
+    same_request,
+    with_current,
+)
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
@@ -83,7 +90,8 @@ def let_go(jobs: Jobs) -> Jobs:
 
 def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
     """`said` has the path, and perhaps the name, of what was made; or the bytes freed.
-    total: bytes of a download."""
+    total: bytes of a download. With its last stage it takes the place of an older row that asked
+    for the same."""
 
     def change(job: QueuedJob) -> QueuedJob:
         stage = job.row.current
@@ -102,7 +110,14 @@ def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
             done = done.changed(frees=int(said.get("freed", 0)))
         return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
 
-    return _of_running(job_id, change)
+    def without_older(jobs: Jobs) -> Jobs:
+        jobs = _of_running(job_id, change)(jobs)
+        ended = [job for job in jobs if job.row.current is None]
+        new = [job for job in ended if job.id == job_id]
+        old = {job.id for job in ended for one in new if job is not one and same_request(job, one)}
+        return tuple(job for job in jobs if job.id not in old)
+
+    return without_older
 
 
 def failed(job_id: str, sentence: str) -> Edit:

@@ -21,6 +21,7 @@ from llm_lite.core.hub.remote.files import RemoteFile
 from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.progress import Meter, OnProgress, PullProgress
 from llm_lite.core.hub.remote.transfer import MOST_BYTES, Source, fetch, partial_of
+from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import quote
 
 _SPARE = 32 << 20  # bytes of the disk that stay free
@@ -74,6 +75,19 @@ def pull(
     meter.finished()
     first = store.pointer(files[choice.name])
     return first if choice.form == "gguf" else first.parent
+
+
+def located(repo: str, file: str = "", revision: str = "") -> tuple[str, HubFile | None]:
+    """The repository as the hub calls it, and the file that a pull would take. None where the hub
+    cannot be asked and an earlier pull left what is meant; otherwise as `pull` raises."""
+    hub = hub_of_environment()
+    try:
+        found = read_or_suggest(hub, repo, revision, never)
+    except (HubOfflineError, HubUnreachableError):
+        if _here_already(repo, file, revision) is None:
+            raise
+        return repo, None
+    return found.repo, chosen(found, file)
 
 
 def _here_already(repo: str, file: str, revision: str) -> Path | None:

@@ -25,7 +25,6 @@ class FetchModel:
     repo: str
     file: str
     size: int = 0  # bytes, where they are known
-    revision: str = ""  # the commit, where it is known
     mode: Mode | None = None  # None: used as it is stored
     delete_source: bool = False
     calibrate: bool = True  # int4 by a text, which takes minutes

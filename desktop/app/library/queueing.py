@@ -35,7 +35,6 @@ def edit_of(
             action.repo,
             action.file,
             size=action.size,
-            revision=action.revision,
             mode=action.mode,
             delete_source=action.delete_source,
             calibrate=action.calibrate,

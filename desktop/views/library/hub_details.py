@@ -191,7 +191,7 @@ def _title(file: HubFile) -> str:
 
 def _draw_buttons(state: AppState, ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
     able = model.runnable and not file.problem
-    fetched = FetchModel(model.repo, file.name, file.size, model.revision)
+    fetched = FetchModel(model.repo, file.name, file.size)
     actions = _draw_fetch(state, ui, fetched, able)
     return actions + quantizing.draw_hub(ui, model, file, able)
 
@@ -220,6 +220,10 @@ def _draw_facts(ui: Ui, model: HubModel) -> None:
         (tr("Task"), model.task or tr(UNKNOWN), ""),
         (tr("Downloads"), f"{ICON_DOWNLOAD} {model.downloads:,}", tr("Of the last 30 days.")),
         (tr("Updated"), model.updated or tr(UNKNOWN), ""),
-        (tr("Revision"), model.revision or tr(UNKNOWN), tr("The commit that is fetched.")),
+        (
+            tr("Revision"),
+            model.revision or tr(UNKNOWN),
+            tr("The newest commit when the hub was asked."),
+        ),
     ]
     facts(ui, "library.hub_facts", rows)

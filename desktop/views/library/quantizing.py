@@ -62,7 +62,7 @@ def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Acti
     form = _draw_button(ui, HUB, tr("Download and quantize"), model.parameters, enabled)
     if form is None:
         return []
-    fetched = (model.repo, file.name, file.size, model.revision)
+    fetched = (model.repo, file.name, file.size)
     return [FetchModel(*fetched, form.mode, form.delete_source, form.calibrate)]
 
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 
+import huggingface_hub
 import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
+from llm_lite.desktop.actions.library.changing import FetchModel
+from llm_lite.desktop.app.library.queueing import edit_of
 from tests.hub.faults import Fault
 from tests.hub.server import running_hub
 from tests.make_gguf import write_tiny_llama
@@ -80,6 +83,30 @@ def test_a_failure_is_the_sentence_and_the_same_command_tries_again(hub, capsys)
     hub.faults.clear()
     assert models(capsys, "pull", "owner/tiny")[0] == 0
     assert len(json.loads(models(capsys, "queue", "--json")[1])) == 1
+
+
+def test_the_terminal_and_the_window_ask_for_the_same_job(hub, person, capsys):
+    """By the file's whole name and the branch; refs/main is written as huggingface_hub does."""
+    window = edit_of(FetchModel("owner/tiny", "tiny.gguf", 5), {})
+    paused = add(lambda jobs: commands.pause(window(jobs)[0].id)(window(jobs)))
+    code, out, _ = models(capsys, "pull", "owner/tiny:TINY", "--revision", "main", "--json")
+    (job,) = QueueFile(queue_folder()).load()
+    assert code == 0 and job.id == paused[0].id == json.loads(out)["id"]
+    commit = hub.repositories["owner/tiny"].head
+    branch = person / "hf/hub/models--owner--tiny/refs/main"
+    assert branch.read_text() == commit and job.revision == commit
+    cache = person / "hf/hub"
+    found = huggingface_hub.try_to_load_from_cache("owner/tiny", "tiny.gguf", cache_dir=cache)
+    assert found == job.path
+    assert models(capsys, "pull", "owner/tiny")[0] == 0
+    assert len(QueueFile(queue_folder()).load()) == 1
+
+
+def test_what_no_retry_mends_makes_no_row(hub, capsys):
+    for words in (("owner/nothing",), ("owner/tiny:Q8_0",)):
+        code, _, err = models(capsys, "pull", *words)
+        assert code == 1 and words[0].partition(":")[0] in err
+    assert QueueFile(queue_folder()).load() == ()
 
 
 REFUSED = [

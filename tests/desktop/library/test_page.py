@@ -289,7 +289,7 @@ def test_a_file_of_a_repository_is_chosen_and_fetched(library):
     one.driver.click(f"library.file.{file.name}")
     assert one.done[-1] == ChooseHubFile(file.name)
     one.driver.click("library.download")
-    wanted = FetchModel(model.repo, file.name, file.size, model.revision)
+    wanted = FetchModel(model.repo, file.name, file.size)
     assert one.done[-1] == wanted and one.state.library.tab == "queue"
     one.driver.wait("the queue", lambda s: wanted in one.services.asked)
 
@@ -304,7 +304,7 @@ def test_a_file_is_fetched_and_quantized(library):
     one.driver.click("library.fetch_quantize.delete")
     one.driver.click("library.fetch_quantize.go")
     file = model.files[0]
-    whole = (model.repo, file.name, file.size, model.revision)
+    whole = (model.repo, file.name, file.size)
     assert one.done[-1] == FetchModel(*whole, "int4", True)
 
 

@@ -142,7 +142,7 @@ def test_what_the_queue_is_asked_becomes_a_change_of_its_jobs(services, home):  
     assert not job.calibrate and job.row.mode == "int4"
     (job,) = edit_of(SliceModel("mine"), known)(())
     assert job.row.slice == "E2B"
-    fetched = FetchModel("a/b", "c.gguf", 5, "main", "int8", delete_source=True)
+    fetched = FetchModel("a/b", "c.gguf", 5, "int8", delete_source=True)
     (job,) = edit_of(fetched, known)(())
     stages = [stage.stage for stage in job.row.stages]
     assert stages == ["download", "quantize", "delete source"] and job.calibrate
