@@ -162,6 +162,12 @@ def remove(job_id: str) -> Edit:
     return change
 
 
+def clear(jobs: Jobs) -> Jobs:
+    """The rows go of what is done and of what has failed."""
+    stages = ((job, job.row.current) for job in jobs)
+    return tuple(job for job, stage in stages if stage is not None and stage.state != "failed")
+
+
 def undo(job_id: str) -> Edit:
     """Of a deletion: it is not carried out."""
 

@@ -79,6 +79,11 @@ class DismissJob:
 
 
 @dataclass(frozen=True, slots=True)
+class DismissEnded:
+    """The rows leave the list of what is done and of what has failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class UndoRemoval:
     """Of a deletion that waits: it is not carried out."""
 
@@ -176,6 +181,7 @@ ChangingAction = (
     | CancelJob
     | RetryJob
     | DismissJob
+    | DismissEnded
     | UndoRemoval
     | RemoveNow
     | KeepSource
@@ -244,6 +250,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     CancelJob: _leave_to_the_host,
     RetryJob: _leave_to_the_host,
     DismissJob: _leave_to_the_host,
+    DismissEnded: _leave_to_the_host,
     UndoRemoval: _leave_to_the_host,
     RemoveNow: _leave_to_the_host,
     KeepSource: _leave_to_the_host,

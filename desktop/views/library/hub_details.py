@@ -77,7 +77,8 @@ def _draw_title(ui: Ui, library: LibraryState, title: str) -> list[Action]:
     if icon_button(ui, "library.details.close", ICON_CLOSE, label, side=side, style="small"):
         return [ChooseRepo("")]
     page = f"{library.hub}/{library.repo}"
-    if button(ui, "library.page", fit(library.repo, ui.u(70)), ICON_LINK, page):
+    name = fit(library.repo, ui.u(70)) if title != library.repo else tr("Its page on the hub")
+    if button(ui, "library.page", name, ICON_LINK, page):
         return [OpenLink(page)]
     return []
 
@@ -179,8 +180,12 @@ def _draw_file(
     with ui.font("bold" if chosen else "regular", "small"):
         words = fit(_title(file), right - at.x - ui.u(4))
         draw.add_text(ImVec2(at.x + ui.u(2), y), ui.color("text"), words)
-    parts = trn("{n} file", "{n} files", len(file.parts)).format(n=len(file.parts))
-    tip(ui, f"{file.name}\n{parts}" + (f"\n{sentence(file.problem)}" if file.problem else ""))
+    hints = [file.name] if words != _title(file) or file.form == "huggingface" else []
+    if len(file.parts) > 1:
+        hints.append(trn("{n} file", "{n} files", len(file.parts)).format(n=len(file.parts)))
+    if file.problem:
+        hints.append(sentence(file.problem))
+    tip(ui, "\n".join(hints))
     return clicked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
@@ -10,6 +11,7 @@ from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
+    DismissEnded,
     DismissJob,
     KeepSource,
     PauseJob,
@@ -69,6 +71,7 @@ NOTHING = mark(
     "goes on where it was when this program is started again."
 )
 USUAL = 24.0  # height of a row that was never in sight, in spacing units
+DISMISS_HINT = mark("Rows of what is done and of what has failed; no file is deleted.")
 DELETION = mark("Delete {name}")
 ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
 
@@ -91,12 +94,17 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if not library.jobs:
         wrapped(ui, tr(NOTHING), style="body")
         return actions
+    jobs = in_order(library.jobs)
+    if sum(_has_ended(job) for job in jobs) > 1:
+        label = tr("Dismiss what has ended")
+        if button(ui, "library.jobs.dismiss", label, ICON_CLOSE, tr(DISMISS_HINT)):
+            actions.append(DismissEnded())
     imgui.begin_child("library.jobs", ImVec2(0, 0), FLAT)
     low = imgui.get_scroll_y()
     high = low + imgui.get_window_height()
     heights: dict[str, float] = ui.memory.setdefault("library.job_heights", {})
     y = 0.0
-    for job in library.jobs:
+    for job in jobs:
         height = heights.get(job.id, ui.u(USUAL))
         imgui.set_cursor_pos(ImVec2(0, y))
         if y + height >= low and y <= high:
@@ -109,6 +117,16 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.dummy(ImVec2(1, 1))
     imgui.end_child()
     return actions
+
+
+def in_order(jobs: Sequence[ModelJob]) -> list[ModelJob]:
+    """What is still to be done, as it will be; below it what has ended, the latest first."""
+    ended = [job for job in jobs if _has_ended(job)]
+    return [job for job in jobs if not _has_ended(job)] + ended[::-1]
+
+
+def _has_ended(job: ModelJob) -> bool:
+    return job.current is None or job.current.state == "failed"
 
 
 def _draw_job(state: AppState, ui: Ui, job: ModelJob) -> list[Action]:

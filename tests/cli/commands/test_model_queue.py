@@ -102,6 +102,15 @@ def test_the_terminal_and_the_window_ask_for_the_same_job(hub, person, capsys):
     assert len(QueueFile(queue_folder()).load()) == 1
 
 
+def test_rows_that_have_ended_are_cleared(hub, capsys):
+    assert models(capsys, "pull", "owner/tiny")[0] == 0
+    add(commands.fetch("owner/tiny", "other.gguf", job_id="waits"))
+    code, out, _ = models(capsys, "queue", "clear")
+    assert code == 0 and "other.gguf" in out and "tiny.gguf" not in out
+    code, _, err = models(capsys, "queue", "clear", "waits")
+    assert code == 1 and "takes no id" in err
+
+
 def test_what_no_retry_mends_makes_no_row(hub, capsys):
     for words in (("owner/nothing",), ("owner/tiny:Q8_0",)):
         code, _, err = models(capsys, "pull", *words)

@@ -52,6 +52,15 @@ def test_the_same_is_done_again_after_its_end_and_takes_the_row_of_the_old():
     assert [job.id for job in jobs] == ["k", "l"] and states(jobs) == ["done", "done"]
 
 
+def test_what_has_ended_is_cleared_and_what_goes_on_stays():
+    jobs = after(fetched(), steps.begun("j"), steps.finished("j", {"path": "/x"}))
+    for name in ("fails", "waits", "paused"):
+        jobs = commands.fetch("owner/name", name, job_id=name)(jobs)
+    jobs = steps.failed("fails", "no")(steps.begun("fails")(jobs))
+    jobs = commands.pause("paused")(jobs)
+    assert [job.id for job in commands.clear(jobs)] == ["waits", "paused"]
+
+
 def test_main_is_what_is_asked_for_where_no_revision_is_said():
     jobs = after(fetched(), commands.fetch("owner/name", "m.gguf", revision="main"))
     assert [job.id for job in jobs] == ["j"] and jobs[0].asked_revision == ""
