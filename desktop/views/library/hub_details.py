@@ -198,7 +198,8 @@ def _draw_buttons(state: AppState, ui: Ui, model: HubModel, file: HubFile) -> li
     able = model.runnable and not file.problem
     fetched = FetchModel(model.repo, file.name, file.size)
     actions = _draw_fetch(state, ui, fetched, able)
-    return actions + quantizing.draw_hub(ui, model, file, able)
+    is_here = here(state.library, model.repo, file.name) is not None
+    return actions + quantizing.draw_hub(ui, model, file, able, is_here=is_here)
 
 
 def _draw_fetch(state: AppState, ui: Ui, fetched: FetchModel, able: bool) -> list[Action]:

@@ -85,7 +85,7 @@ def test_the_command(hub, model, capsys):
     assert "is not the hub's file" in capsys.readouterr().out
     hub.faults.append(Fault("/api/", status=404, headers={"X-Error-Code": "RepoNotFound"}))
     assert main(["models", "verify", model.name, "--online"]) == 1
-    assert "there is no such repository" in capsys.readouterr().err
+    assert "there is no repository" in capsys.readouterr().err
 
 
 def test_the_command_for_what_came_from_no_hub(tiny_llama, capsys):
