@@ -42,6 +42,18 @@ class RequestError(LlmLiteError):
     """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
 
 
+class BusyError(RequestError):
+    """As many requests wait as may: the text says so; `seconds` is when to ask again."""
+
+    def __init__(self, sentence: str, seconds: float) -> None:
+        super().__init__(sentence)
+        self.seconds = seconds
+
+
+class GoneError(RequestError):
+    """What is asked for is no longer kept: the text says what, and what holds it how long."""
+
+
 class NotFiniteError(LlmLiteError):
     """A model's values overflow: the text says which, and in what arithmetic."""
 

@@ -27,8 +27,30 @@ def _filled(tensor: Tensor) -> NDArray[np.uint8]:
     return rows.encode(values, tensor.dtype, tensor.block)
 
 
-def _positions(step: Step) -> NDArray[np.int32]:
-    return np.arange(step.start, step.kv_length, dtype=np.int32)
+def _store(values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step) -> None:
+    if not step.segments:
+        reference.store(values, cache, step.start)
+        return
+    done = 0
+    for segment in step.segments:
+        count = segment.count
+        cache[segment.rows(step.positions[done : done + count])] = values[done : done + count]
+        done += count
+
+
+def _attention_of_segments(
+    q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
+) -> F32:
+    """Each segment by itself, over its own pages in the order of its positions."""
+    parts, done = [], 0
+    for segment in step.segments:
+        rows = segment.rows(np.arange(segment.kv_length, dtype=np.int32))
+        own = q[done : done + segment.count]
+        parts.append(
+            reference.attention(own, keys[rows], values[rows], gains, segment.start, **params)
+        )
+        done += segment.count
+    return np.concatenate(parts)
 
 
 class NumpyExecutor:
@@ -112,7 +134,7 @@ class NumpyExecutor:
             for values, output in zip(arguments, op.outputs, strict=True):
                 tensor = plan.tensors[output]
                 encoded = rows.encode(values, tensor.dtype, tensor.block)
-                reference.store(encoded, self._state[tensor.name], step.start)
+                _store(encoded, self._state[tensor.name], step)
             return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]
@@ -128,16 +150,18 @@ class NumpyExecutor:
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":
-                return reference.position_rows(arguments[0], _positions(step))
+                return reference.position_rows(arguments[0], step.positions)
             case "rope":
                 factors = arguments[1] if len(arguments) > 1 else None
-                return reference.rope(arguments[0], factors, _positions(step), **params)
+                return reference.rope(arguments[0], factors, step.positions, **params)
             case "attention":
                 q, keys, values, gains, *sinks = arguments
                 params["sinks"] = sinks[0] if sinks else None
-                return reference.attention(q, keys, values, gains, step.start, **params)
+                if not step.segments:
+                    return reference.attention(q, keys, values, gains, step.start, **params)
+                return _attention_of_segments(q, keys, values, gains, step, **params)
             case "output_rows":
-                return reference.output_rows(arguments[0], step.outputs)
+                return reference.output_rows(arguments[0], step.output_tokens)
         function: Callable[..., F32] = getattr(reference, op.name)
         return function(*arguments, **params)
 

@@ -37,7 +37,8 @@ def position_rows(table: F32, positions: NDArray[np.int32]) -> F32:
 def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None = None) -> F32:
     """[T,K], [width] -> [T,K], each `width` values (all, if left out) by themselves (Zhang and
     Sennrich 2019)."""
-    groups = x.reshape(len(x), -1, width or x.shape[1])
+    width = width or x.shape[1]
+    groups = x.reshape(len(x), x.shape[1] // width, width)
     mean_square: F32 = np.mean(np.square(groups), axis=2, keepdims=True, dtype=np.float32)
     y: F32 = groups / _root(mean_square + np.float32(eps))
     return (y if weight is None else y * weight).reshape(x.shape)
@@ -250,9 +251,9 @@ def add_streams(x: F32, a: F32, *, first: int) -> F32:
     return parts.reshape(x.shape)
 
 
-def output_rows(x: F32, outputs: int) -> F32:
-    """[T,K] -> the last O rows [O,K]"""
-    return x[len(x) - outputs :]
+def output_rows(x: F32, tokens: NDArray[np.int32]) -> F32:
+    """[T,K], [O] -> the rows of these tokens [O,K]"""
+    return x[tokens]
 
 
 def softmax(scores: Array, sink: float = -math.inf) -> Array:

@@ -123,6 +123,15 @@ from llm_lite.core.messages.options import (
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
+from llm_lite.core.messages.serving import (
+    MOST_ALTERNATIVES,
+    AnswerRequest,
+    ServedRequest,
+    ServingChanged,
+    ServingStatus,
+    StartServing,
+    StopServing,
+)
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -161,6 +170,8 @@ Command = (
     | ResumeKept
     | MakeTitle
     | Task
+    | StartServing
+    | StopServing
     | Stop
     | Shutdown
 )
@@ -211,6 +222,7 @@ Event = (
     | TensorReport
     | VariantKept
     | VariantDropped
+    | ServingChanged
     | Logged
 )
 
@@ -219,11 +231,13 @@ __all__ = [
     "BACKENDS",
     "KV_TYPES",
     "MODES",
+    "MOST_ALTERNATIVES",
     "OVERFLOWS",
     "Activations",
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRequest",
     "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
@@ -304,15 +318,20 @@ __all__ = [
     "RunsForced",
     "SamplingOptions",
     "SaveCache",
+    "ServedRequest",
     "ServerSpec",
+    "ServingChanged",
+    "ServingStatus",
     "SetGains",
     "Shutdown",
     "SpellTokens",
+    "StartServing",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
     "Stop",
     "StopReason",
+    "StopServing",
     "Task",
     "TaskFinished",
     "TaskProgress",

@@ -241,8 +241,8 @@ def cached_attention(
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
-    if options.query_rows:
-        ring = (options.query_rows, shape.heads * shape.head_dim)
+    if options.kept_queries:
+        ring = (options.kept_queries, shape.heads * shape.head_dim)
         kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
     if kept:
         b.store(kept, at + ".store")
@@ -267,8 +267,8 @@ def _caches(
 ) -> tuple[Tensor, Tensor]:
     """Keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a ring
     of those that a step's tokens may look at."""
-    rows, d = options.context, shape.head_dim
-    if window and not options.whole_caches:
+    rows, d = options.cache_rows, shape.head_dim
+    if window and not options.whole_caches and options.pages is None:
         rows = min(rows, window + options.buckets[-1].max_tokens)
     size = (rows, shape.kv_heads * d)
     return (

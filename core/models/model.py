@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
+from llm_lite.core.plan.step import PAGE, PageShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class BuildOptions:
     query_rows: positions whose queries are kept for attention maps, in the cache's type; 0: none.
 
     whole_caches: sliding layers keep all positions, not only a ring of those that are needed.
+
+    pages: for steps that several sequences share, caches and kept queries lie in pages; `context`
+    is then that of one sequence.
     """
 
     context: int
@@ -48,6 +52,17 @@ class BuildOptions:
     buckets: tuple[Bucket, ...]
     query_rows: int = 0
     whole_caches: bool = False
+    pages: PageShape | None = None
+
+    @property
+    def cache_rows(self) -> int:
+        """Of a layer that keeps all positions."""
+        return self.pages.pages * PAGE if self.pages else self.context
+
+    @property
+    def kept_queries(self) -> int:
+        """Rows of kept queries; in pages they lie as keys do."""
+        return self.cache_rows if self.pages and self.query_rows else self.query_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +75,4 @@ class Model:
 
     def build(self, options: BuildOptions) -> Program:
         plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
-        return Program(plans, options.context, self.shape.vocabulary)
+        return Program(plans, options.context, self.shape.vocabulary, options.pages)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from llm_lite.core.plan.step import PageShape
 from llm_lite.core.quant.formats import A8_BLOCK
 
 Rows = Literal["fixed", "tokens", "outputs"]
@@ -61,8 +62,9 @@ class Program:
     """The plans of one model, by ascending `max_tokens`; weights and state are shared by name."""
 
     plans: tuple[Plan, ...]
-    context: int  # positions in the KV cache
+    context: int  # positions in the KV cache; of a sequence where several share steps
     vocabulary: int
+    pages: PageShape | None = None  # of the caches, where several sequences share steps
 
     def plan_for(self, tokens: int, outputs: int) -> Plan:
         """The smallest plan that takes a step of this size; ValueError where none does."""

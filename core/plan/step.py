@@ -1,24 +1,71 @@
-"""What changes from step to step: a few words that every kernel reads."""
+"""What changes from step to step: a few words that every kernel reads.
+
+A plain step has the next tokens of one sequence. A shared step, of a plan with pages, has tokens
+of several: each sequence is a segment, tokens that follow each other, with a position of its own
+and a table of the pages that hold its keys and values.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
-N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS = range(5)
+N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS = range(6)
+PAGE = 128  # positions of a page of the cache
+
+I32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Tokens that enter the cache at position start and on; logits for the last `outputs`."""
+class PageShape:
+    """What the caches of a plan for shared steps are made of; each has pages * PAGE rows."""
 
-    tokens: NDArray[np.int32]
+    pages: int
+    segments: int  # sequences of one step, at most
+    context: int  # positions of one sequence, at most; a multiple of PAGE
+
+    @property
+    def table(self) -> int:
+        """Pages of one sequence, at most."""
+        return self.context // PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tokens of one sequence: the first is at position `start`; position p lies in row
+    `pages[p // PAGE] * PAGE + p % PAGE` of every cache. Logits for its last `outputs` tokens."""
+
+    start: int
+    count: int
+    outputs: int
+    pages: I32
+
+    @property
+    def kv_length(self) -> int:
+        return self.start + self.count
+
+    def rows(self, positions: I32) -> I32:
+        """Rows of the caches in which the positions lie."""
+        return self.pages[positions // PAGE] * np.int32(PAGE) + positions % np.int32(PAGE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tokens that enter the cache at position start and on; logits for the last `outputs`.
+
+    With `segments`, the tokens are those of all segments, one behind the other; `start` is 0 and
+    `outputs` the sum of theirs, which come in the same order.
+    """
+
+    tokens: I32
     start: int
     outputs: int = 1
+    segments: tuple[Segment, ...] = ()
 
     @property
     def count(self) -> int:
@@ -26,20 +73,72 @@ class Step:
 
     @property
     def kv_length(self) -> int:
-        """Positions in the cache once this step's tokens are in."""
+        """Positions in the cache once this step's tokens are in; of segments, the longest."""
+        if self.segments:
+            return max(segment.kv_length for segment in self.segments)
         return self.start + len(self.tokens)
+
+    @cached_property
+    def positions(self) -> I32:
+        """int32 [T], of the tokens."""
+        if not self.segments:
+            return np.arange(self.start, self.start + len(self.tokens), dtype=np.int32)
+        parts = [np.arange(s.start, s.kv_length, dtype=np.int32) for s in self.segments]
+        return np.concatenate(parts)
+
+    @cached_property
+    def output_tokens(self) -> I32:
+        """int32 [outputs], the tokens whose logits are asked for, by their place in the step."""
+        if not self.segments:
+            return np.arange(self.count - self.outputs, self.count, dtype=np.int32)
+        ends = np.cumsum([s.count for s in self.segments])
+        pairs = zip(self.segments, ends, strict=True)
+        parts = [np.arange(end - s.outputs, end, dtype=np.int32) for s, end in pairs]
+        return np.concatenate(parts)
 
     def rows(self, rows: str, fixed: int) -> int:
         """Rows in use of a tensor whose `rows` is this and whose first dimension is `fixed`."""
         return {"tokens": self.count, "outputs": self.outputs}.get(rows, fixed)
 
-    def pack(self, max_tokens: int) -> NDArray[np.int32]:
-        """The step buffer: int32 [HEADER_WORDS + max_tokens], token ids behind the header."""
-        words = np.zeros(HEADER_WORDS + max_tokens, np.int32)
+    def pack(self, max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> I32:
+        """The step buffer: int32 words, token ids [max_tokens] behind the header.
+
+        With `pages` there follow, each as long as it can be: for every token its position and its
+        segment [max_tokens] each; for every output its token [max_outputs]; for every segment
+        its first token [segments] and its table of pages [segments, pages.table].
+        """
+        words = np.zeros(_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
         words[START] = self.start
         words[KV_LENGTH] = self.kv_length
         words[FIRST_OUTPUT] = self.count - self.outputs
         words[N_OUTPUTS] = self.outputs
+        words[N_SEGMENTS] = len(self.segments)
         words[HEADER_WORDS : HEADER_WORDS + self.count] = self.tokens
+        if pages is not None:
+            self._pack_segments(words, max_tokens, pages, max_outputs)
         return words
+
+    def _pack_segments(
+        self, words: I32, max_tokens: int, pages: PageShape, max_outputs: int
+    ) -> None:
+        at = HEADER_WORDS + max_tokens
+        words[at : at + self.count] = self.positions
+        at += max_tokens
+        counts = [segment.count for segment in self.segments]
+        words[at : at + self.count] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        at += max_tokens
+        words[at : at + self.outputs] = self.output_tokens
+        at += max_outputs
+        words[at : at + len(counts)] = np.cumsum([0, *counts[:-1]])
+        at += pages.segments
+        for segment in self.segments:
+            words[at : at + len(segment.pages)] = segment.pages
+            at += pages.table
+
+
+def _words(max_tokens: int, pages: PageShape | None, max_outputs: int) -> int:
+    plain = HEADER_WORDS + max_tokens
+    if pages is None:
+        return plain
+    return plain + 2 * max_tokens + max_outputs + pages.segments * (1 + pages.table)

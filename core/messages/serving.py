@@ -1,0 +1,101 @@
+"""Answers for clients of a server: what they ask, and how the server is doing.
+
+The events of such an answer are those of the chat: GenerationStarted, TokenDecoded and
+GenerationFinished, told to whoever asked and to nobody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from llm_lite.core.messages.answers import ChatMessage
+from llm_lite.core.messages.options import SamplingOptions
+from llm_lite.core.messages.tools import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A prompt to answer: `messages` in the model's template, or else `tokens`, or else `text` as
+    it is, without a template. Exactly one of the three is there.
+
+    `response` is the name under which the answer can be looked into as long as the cache keeps it.
+    With `continue_last` the last message is an assistant's and goes on where it ended. `client`
+    says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
+    many likeliest tokens are told with each token, at most MOST_ALTERNATIVES.
+    """
+
+    response: str
+    messages: tuple[ChatMessage, ...] = ()
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    tools: tuple[ToolSpec, ...] = ()
+    thinking: bool = True
+    continue_last: bool = False
+    alternatives: int = 0
+    client: str = ""
+
+
+MOST_ALTERNATIVES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """A request that waits, or that is being answered."""
+
+    number: int
+    response: str
+    client: str
+    waiting: bool
+    prompt_tokens: int  # 0 until the prompt is encoded
+    prefilled: int  # of these, those that the cache holds
+    new_tokens: int
+    seconds: float  # since it was asked
+
+
+@dataclass(frozen=True, slots=True)
+class ServingStatus:
+    """How a server is doing. Counts are since it began."""
+
+    model: str = ""
+    parallel: int = 0  # answers at once
+    most_waiting: int = 0
+    context: int = 0  # positions of one answer
+    pages: int = 0  # of the cache, shared by all answers
+    pages_used: int = 0  # by answers that run
+    pages_kept: int = 0  # by ended ones, until others need them
+    page_tokens: int = 0  # positions of a page
+    requests: tuple[ServedRequest, ...] = ()
+    finished: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    refused: int = 0  # because too many waited
+    prompt_tokens: int = 0
+    cached_tokens: int = 0  # of these, found in the cache
+    new_tokens: int = 0
+    steps: int = 0
+    step_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartServing:
+    """Answer clients of a server on the model in use, up to `parallel` at once, beside the chat."""
+
+    parallel: int = 4
+    context: int = 0  # positions of one answer; 0: as the model is loaded
+    cache_budget: int = 0  # bytes for pages of the cache; 0: as many as all answers at once take
+    most_waiting: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StopServing:
+    """End all answers of clients, and give their cache back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChanged:
+    """Whether clients are answered now, and how; `problem` is a sentence where it failed."""
+
+    is_on: bool
+    status: ServingStatus = ServingStatus()
+    problem: str = ""

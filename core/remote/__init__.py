@@ -1,0 +1,1 @@
+"""Engines that run elsewhere: other programs' servers, asked as this engine is."""

@@ -1,0 +1,115 @@
+"""What a server asks of the engine; `Engine.service` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.messages import (
+    AnswerRequest,
+    ChatMessage,
+    ExecutorInfo,
+    GenerationFinished,
+    GenerationStarted,
+    ModelInfo,
+    ServingStatus,
+    TokenDecoded,
+    ToolSpec,
+)
+
+F32 = NDArray[np.float32]
+AnswerEvent = GenerationStarted | TokenDecoded | GenerationFinished
+Emit = Callable[[AnswerEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Vectors float32 [n, width], one a text, each of length 1, and the tokens of all texts."""
+
+    vectors: F32
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTokens:
+    """The tokens of a response that the cache still holds: prompt and answer, by position."""
+
+    response: str
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]
+    prompt_tokens: int  # of them, how many are the prompt
+    first_query: int  # queries are kept from this position on
+    layers: int
+    heads: int
+
+
+@dataclass(frozen=True, slots=True)
+class LensLayer:
+    """The likeliest next tokens, were the model to end behind this layer."""
+
+    layer: int
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+class Service(Protocol):
+    """Answers many clients on one model. For any thread.
+
+    RequestError says in a sentence what of a request cannot be; BusyError that too much waits;
+    what is looked up by a response's name raises GoneError once the cache holds it no more.
+    """
+
+    @property
+    def model(self) -> ModelInfo: ...
+
+    @property
+    def executor(self) -> ExecutorInfo: ...
+
+    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+        """Queue a request and return its number, which comes back in every event.
+
+        `emit` is called on the engine's thread and must not wait. Its last event is always
+        GenerationFinished. BusyError when as many wait as may.
+        """
+        ...
+
+    def cancel(self, number: int) -> None:
+        """End an answer soon; GenerationFinished with reason "stopped" is still told."""
+        ...
+
+    def status(self) -> ServingStatus: ...
+
+    def prompt_tokens(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+    ) -> list[int]:
+        """The tokens of a conversation in the model's template."""
+        ...
+
+    def tokenize(self, text: str, add_special: bool = True) -> list[int]: ...
+
+    def token_texts(self, tokens: Sequence[int]) -> list[str]:
+        """What each token stands for; U+FFFD for a part of a character."""
+        ...
+
+    def detokenize(self, tokens: Sequence[int]) -> str: ...
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Embeddings:
+        """Of texts given as tokens. Waits for its turn between steps."""
+        ...
+
+    def answer_tokens(self, response: str) -> AnswerTokens: ...
+
+    def attention(
+        self, response: str, layer: int, heads: Sequence[int], first: int, last: int
+    ) -> F32:
+        """Probabilities float32 [heads, last - first, length] of the positions first..last-1."""
+        ...
+
+    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+        """What each layer would say next behind a position."""
+        ...

@@ -1,0 +1,1 @@
+"""The server: HTTP for other programs, and the page in a browser."""
