@@ -31,6 +31,8 @@ class RunningStage:
             self.outcome = message
             return
         done, total = _count(message.get("done")), _count(message.get("total"))
+        if message.get("no_rate") is True:  # what is read back is no speed of the network
+            self._rate = Rate()
         self._rate.add(done)
         rate = self._rate.value if self.stage == "download" else 0.0
         self._shown = {

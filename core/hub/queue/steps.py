@@ -19,6 +19,7 @@ from llm_lite.core.hub.queue.jobs import (
     same_request,
     with_current,
 )
+from llm_lite.core.messages.library import Stage
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
@@ -86,6 +87,22 @@ def begun(job_id: str) -> Edit:
 def let_go(jobs: Jobs) -> Jobs:
     """What ran waits again: its process, or its program, has ended."""
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
+
+
+def reached(job_id: str, stage: Stage, done: int, total: int) -> Edit:
+    """How far a stage was when it was stopped: it is shown while the job is paused."""
+
+    def change(jobs: Jobs) -> Jobs:
+        return tuple(_reached(job, stage, done, total) if job.id == job_id else job for job in jobs)
+
+    return change
+
+
+def _reached(job: QueuedJob, stage: Stage, done: int, total: int) -> QueuedJob:
+    current = job.row.current
+    if current is None or current.stage != stage or not total:
+        return job
+    return with_current(job, current.state, done=done, total=total)
 
 
 def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:

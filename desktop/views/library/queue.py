@@ -58,6 +58,7 @@ STATES: dict[StageState, tuple[str, str]] = {
     "failed": (ICON_ERROR, "error"),
     "skipped": (ICON_CLOSE, "faint"),
 }
+WORK: tuple[StageState, ...] = ("waiting", "running")
 SAID: dict[StageState, str] = {
     "waiting": mark("waiting"),
     "running": mark("under way"),
@@ -88,7 +89,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     library, actions = state.library, list[Action]()
     if library.queue_problem:
         wrapped(ui, sentence(library.queue_problem), "warning")
-    busy = any(job.current is not None and job.current.state != "failed" for job in library.jobs)
+    busy = any(job.current is not None and job.current.state in WORK for job in library.jobs)
     if busy and not library.queue_works:
         wrapped(ui, tr(ELSEWHERE))
     if not library.jobs:
