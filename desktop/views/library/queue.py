@@ -71,6 +71,7 @@ NOTHING = mark(
     "Nothing waits here. What you download, quantize or delete is done one after the other, and "
     "goes on where it was when this program is started again."
 )
+ENDED = 9.0  # height of the head above rows that have ended, in spacing units
 USUAL = 24.0  # height of a row that was never in sight, in spacing units
 DISMISS_HINT = mark("Rows of what is done and of what has failed; no file is deleted.")
 DELETION = mark("Delete {name}")
@@ -96,10 +97,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr(NOTHING), style="body")
         return actions
     jobs = in_order(library.jobs)
-    if sum(_has_ended(job) for job in jobs) > 1:
-        label = tr("Dismiss what has ended")
-        if button(ui, "library.jobs.dismiss", label, ICON_CLOSE, tr(DISMISS_HINT)):
-            actions.append(DismissEnded())
+    ended = [job for job in jobs if _has_ended(job)]
     imgui.begin_child("library.jobs", ImVec2(0, 0), FLAT)
     low = imgui.get_scroll_y()
     high = low + imgui.get_window_height()
@@ -108,6 +106,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     for job in jobs:
         height = heights.get(job.id, ui.u(USUAL))
         imgui.set_cursor_pos(ImVec2(0, y))
+        if len(ended) > 1 and job is ended[0]:
+            actions += _draw_ended(ui)
+            y += ui.u(ENDED)
+            imgui.set_cursor_pos(ImVec2(0, y))
         if y + height >= low and y <= high:
             actions += _draw_job(state, ui, job)
             height = heights[job.id] = imgui.get_cursor_pos_y() - y
@@ -118,6 +120,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.dummy(ImVec2(1, 1))
     imgui.end_child()
     return actions
+
+
+def _draw_ended(ui: Ui) -> list[Action]:
+    """The head of the rows that have ended, with a button for them all."""
+    label, top = tr("Dismiss all"), imgui.get_cursor_pos_y()
+    wide = _width(ui, JobButton("", label, ICON_CLOSE, ()))
+    right = imgui.get_content_region_avail().x - wide - ui.u(4)  # below those of the rows
+    imgui.set_cursor_pos_y(top + (ui.u(7) - ui.theme.text) / 2)
+    text(ui, tr("Ended"), bold=True)
+    imgui.same_line()
+    imgui.set_cursor_pos(ImVec2(right, top))
+    if button(ui, "library.jobs.dismiss", label, ICON_CLOSE, tr(DISMISS_HINT)):
+        return [DismissEnded()]
+    return []
 
 
 def in_order(jobs: Sequence[ModelJob]) -> list[ModelJob]:
