@@ -126,7 +126,7 @@ def _draw_ended(ui: Ui) -> list[Action]:
     """The head of the rows that have ended, with a button for them all."""
     label, top = tr("Dismiss all"), imgui.get_cursor_pos_y()
     wide = _width(ui, JobButton("", label, ICON_CLOSE, ()))
-    right = imgui.get_content_region_avail().x - wide - ui.u(4)  # below those of the rows
+    right = imgui.get_content_region_avail().x - wide - ui.u(3)  # as those of the rows
     imgui.set_cursor_pos_y(top + (ui.u(7) - ui.theme.text) / 2)
     text(ui, tr("Ended"), bold=True)
     imgui.same_line()
