@@ -148,10 +148,10 @@ def test_an_interrupted_pull_is_paused_and_goes_on(hub, person, capsys):
 
 
 def test_an_interrupt_leaves_the_job_to_the_program_that_works(hub, person, capsys):
-    hub.faults.append(Fault("", rate=20_000))
+    hub.faults.append(Fault("", rate=10_000))
     command = [sys.executable, "-m", "llm_lite", "models"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    add(commands.fetch("owner/tiny"))
+    add(commands.fetch("owner/tiny", "tiny.gguf"))
     works = subprocess.Popen([*command, "queue", "run"], **pipes)
     file = QueueFile(queue_folder())
     until(lambda: file.load()[0].row.stages[0].state == "running")
@@ -163,6 +163,7 @@ def test_an_interrupt_leaves_the_job_to_the_program_that_works(hub, person, caps
     hub.faults.clear()
     out, _ = works.communicate(timeout=PATIENCE)
     assert works.returncode == 0 and "download: done" in out
+    assert len(file.load()) == 1
 
 
 def until(holds):
