@@ -1,5 +1,5 @@
 // A message as it is shown, with what can be done with it.
-import { copyText, el, icon, iconButton } from "../base/dom.js";
+import { copyText, el, icon, iconButton, styled } from "../base/dom.js";
 import { count, t } from "../base/words.js";
 import { Markdown } from "./markdown.js";
 
@@ -41,7 +41,6 @@ export class MessageView {
     const files = attachments?.length ? el("div", { class: "files" }, ...attachments.map((name) => el("span", {}, name))) : null;
     this.said.textContent = this.message.text;
     this.body.replaceChildren(...(files ? [files] : []), ...(this.message.text ? [this.said] : []));
-    this.body.classList.add("column-end");
   }
 
   updateAnswer() {
@@ -55,7 +54,10 @@ export class MessageView {
     this.note.textContent = message.live ? message.progress || "" : t(ENDS[message.reason] || (message.finished ? "" : "endStopped"));
     this.note.hidden = !this.note.textContent;
     this.problem.hidden = !message.problem;
-    if (message.problem && this.problem.textContent !== message.problem) this.problem.textContent = message.problem;
+    if (message.problem && !this.problem.textContent.startsWith(message.problem)) {
+      const again = el("button", { type: "button", class: "text-button", onclick: () => this.does.regenerate(message) }, t("tryAgain"));
+      this.problem.replaceChildren(el("span", {}, message.problem), again);
+    }
   }
 
   /** The row below: made again only where something in it differs. */
@@ -119,6 +121,7 @@ export class MessageView {
     this.element.classList.add("is-edited");
     this.under.hidden = true;
     this.body.replaceChildren(form);
+    styled(field, { height: `min(${field.scrollHeight + 4}px, 50dvh)` });
     field.focus();
     field.setSelectionRange(field.value.length, field.value.length);
   }

@@ -25,6 +25,7 @@ U8 = NDArray[np.uint8]
 FLOOR = 1e-4  # the least probability that is told from none
 _MOST_NUMBERS = 4_000_000  # that are held at once
 _MOST_PIXELS = 1024  # a side
+_LONGEST_NAME = 200  # characters of a response's name
 _MOST_ROWS_A_PIXEL = 4  # of a longer map, some rows stand for those around them
 
 
@@ -35,14 +36,17 @@ class Maps:
     def routes(self) -> list[Route]:
         return [Route("/page/maps", answering(self._maps), methods=["GET"])]
 
-    async def _maps(self, request: Request) -> Response:
-        """`heads` bytes [side, side] each behind the other, row by row, of one layer: of all heads,
-        or of `head`. X-Length says of how many tokens."""
+    def _service(self) -> Service:
         service = self._service_of()
         if service is None:
             raise HTTPException(503, "no model is loaded")
+        return service
+
+    async def _maps(self, request: Request) -> Response:
+        """`heads` bytes [side, side] each behind the other, row by row, of one layer: of all heads,
+        or of `head`. X-Length says of how many tokens."""
+        service, name = self._service(), _response(request)
         model = service.model
-        name = request.query_params.get("response", "")[:200]
         layer = count(request, "layer", 0, 0, model.layers - 1)
         side = count(request, "side", 32, 4, _MOST_PIXELS)
         chosen = count(request, "head", model.heads, 0, model.heads)
@@ -51,10 +55,13 @@ class Maps:
         headers = {
             "X-Length": str(length),
             "X-Side": str(made.shape[1]),
-            "X-First": str(service.answer_tokens(name).first_query),
             "Cache-Control": "no-store",
         }
         return Response(made.tobytes(), media_type="application/octet-stream", headers=headers)
+
+
+def _response(request: Request) -> str:
+    return request.query_params.get("response", "")[:_LONGEST_NAME]
 
 
 def pictures(

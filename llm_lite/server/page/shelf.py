@@ -22,7 +22,7 @@ from llm_lite.core.history import (
 
 T = TypeVar("T")
 _THREADS = 2  # readings have a connection a thread
-_OPENING = 10.0  # seconds
+_OPENING = 3.0  # seconds: then one that cannot be opened is gone on without
 
 
 class Shelf:
@@ -34,6 +34,7 @@ class Shelf:
         self._history: History | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
+        self._waited = False
         self.changes = 0  # counts what was saved, by whomever
         self.problem = ""  # a sentence while nothing can be saved
 
@@ -53,7 +54,9 @@ class Shelf:
             if self._history is None:
                 self._history = History(self._path)
             history = self._history
-        history.wait_until_open(_OPENING)
+        if not self._waited:
+            history.wait_until_open(_OPENING)
+            self._waited = True
         return history
 
     def poll(self) -> None:
