@@ -62,7 +62,12 @@ export class Heads {
     this.draw();
   }
 
+  /** All of it, once a frame. */
   draw() {
+    this.frame ??= requestAnimationFrame(() => { this.frame = null; this.drawNow(); });
+  }
+
+  drawNow() {
     if (!this.shown) return;
     if (subject.state !== "whole") {
       this.face = null;

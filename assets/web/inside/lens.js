@@ -2,7 +2,7 @@
 import { $, el, icon, styled } from "../base/dom.js";
 import { percent, t } from "../base/words.js";
 import { lensOf } from "./glass.js";
-import { subject, trimmed, visible } from "./subject.js";
+import { subject, trimmed } from "./subject.js";
 
 export class Lens {
   constructor() {
@@ -43,8 +43,8 @@ function table(layers, next) {
     el("th", { scope: "row" }, `L${layer}`),
     ...tokens.map(({ text, p }) => el("td", { class: text === next ? "is" : null },
       styled(el("i", { "aria-hidden": "true" }), { width: `${p * 100}%` }),
-      el("span", {}, el("b", {}, visible(text)), el("em", {}, short(p)))))));
-  return el("table", { class: "lens" }, el("caption", { class: "unseen" }, t("lensTitle")), el("tbody", {}, ...rows));
+      el("span", {}, el("b", {}, trimmed(text)), el("em", {}, short(p)))))));
+  return el("table", { class: "lens", "aria-label": t("lensTitle") }, el("tbody", {}, ...rows));
 }
 
 const short = (p) => (p < 0.01 ? percent(p) : `${Math.round(p * 100)}%`);

@@ -67,7 +67,7 @@ class Subject extends EventTarget {
 
   /** The token at a position of prompt and answer, as it is shown. */
   textAt(position) {
-    return visible(this.tokens?.texts[position] ?? "");
+    return trimmed(this.tokens?.texts[position] ?? "");
   }
 }
 

@@ -191,7 +191,7 @@ export class XRay {
     const facts = judged && judged.p === judged.p ? t("tokenLikely", { at, p: percent(judged.p) }) : t("tokenAt", { at });
     const parts = [el("h3", {}, `“${trimmed(span.firstChild.data.replaceAll("↵\n", "\n"))}”`), el("p", {}, facts)];
     if (judged?.top.length) {
-      parts.push(el("h4", {}, t("insteadOf")), bars(judged.top.map(({ text, p }) => ({ text: visible(text), p, is: text === judged.text }))));
+      parts.push(el("h4", {}, t("insteadOf")), bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))));
     }
     if (this.row && this.at === at) {
       parts.push(el("h4", {}, `${t("lookMost")} · ${where()}`), bars(largest(this.row, 5, subject.hideFirst).map(({ p, at: to }) => ({ p, text: subject.textAt(to), aside: to }))));
