@@ -31,7 +31,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
-_SHARING: tuple[Chosen, ...] = ("numpy",)  # executors that have such steps
+_SHARING: tuple[Chosen, ...] = ("numpy", "vulkan")  # executors that have such steps
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
@@ -45,6 +45,8 @@ class ExecutorChoice:
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
     described: DeviceInfo | None = None  # of a device that is only planned for
+    # An executor of the same weights there, closed later: a device holds them once for both.
+    beside: Executor | None = None
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -231,7 +233,14 @@ def make_executor(
 
         assert choice.device is not None
         tuning = validated(choice.device)
-        executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
+        executor = VulkanExecutor(
+            choice.device,
+            program,
+            weights,
+            progress=progress,
+            tuning=tuning,
+            beside=choice.beside if isinstance(choice.beside, VulkanExecutor) else None,
+        )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing
         except BaseException:

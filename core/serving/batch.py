@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -49,12 +50,15 @@ class Batch:
         )
         self.program = model.build(build)
         self.executor = backends.make_executor(
-            runner.choice, self.program, runner.weights, runner.options.threads, lambda _: None
+            replace(runner.choice, beside=runner.executor),
+            self.program,
+            runner.weights,
+            runner.options.threads,
+            lambda _: None,
         )
         runner.beside.append(self.executor)
         self.steps, self.step_seconds = 0, 0.0  # of all steps
         self.last_seconds = 0.0
-        self._vectors: dict[str, NDArray[np.float32]] = {}
 
     @property
     def vocabulary(self) -> int:
@@ -62,7 +66,9 @@ class Batch:
 
     @cached_property
     def layers(self) -> tuple[AttentionLayer, ...]:
-        return attention_layers(self.program.plans[0], lambda name: self.weight(name).tolist())
+        weights = self.runner.weights
+        plan = self.program.plans[0]
+        return attention_layers(plan, lambda name: weights[name].dequantize().tolist())
 
     def run(
         self,
@@ -80,12 +86,6 @@ class Batch:
         self.steps += 1
         self.step_seconds += self.last_seconds
         return logits
-
-    def weight(self, name: str) -> NDArray[np.float32]:
-        """A vector of the model, as numbers."""
-        if name not in self._vectors:
-            self._vectors[name] = self.runner.weights[name].dequantize()
-        return self._vectors[name]
 
     def read_bytes(self, positions: int) -> int:
         """What a token reads of memory behind so many positions, were it alone."""

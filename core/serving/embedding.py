@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import numpy as np
 
 from llm_lite.core.errors import NotFiniteError, RequestError
-from llm_lite.core.exec import reference
+from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import pages_for
@@ -119,14 +118,28 @@ def hidden_states(batch: Batch, tokens: Sequence[int], segments: tuple[Segment, 
     executor = batch.executor
     plan = batch.program.plan_for(len(tokens), 0)
     step = Step(np.asarray(tokens, np.int32), 0, 0, segments)
-    first = next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")
+    first = _output_rows(plan)
     with batch.runner.session.files.unchanged():
         executor.run_ops(plan, step, 0, first)
         states = executor.read(plan, plan.tensors[plan.ops[first].inputs[0]], step)
-    for op in plan.ops[first + 1 :]:  # the norm, on a few rows: by its definition
-        if op.name == "matmul":
-            break
-        weights = [batch.weight(plan.tensors[i].name) for i in op.inputs[1:]]
-        function: Callable[..., Any] = getattr(reference, op.name)
-        states = function(states, *weights, **op.params).astype(np.float32)
-    return batch.runner.session.checked(states, "the hidden states")
+        most = plan.max_outputs  # rows that can go on at once
+        parts = [_normed(batch, states[at : at + most]) for at in range(0, len(states), most)]
+    return batch.runner.session.checked(np.concatenate(parts), "the hidden states")
+
+
+def _normed(batch: Batch, states: F32) -> F32:
+    """The residual stream of some tokens through what stands between the layers and the head."""
+    count, executor = len(states), batch.executor
+    plan = batch.program.plan_for(count, count)
+    segment = Segment(0, count, count, np.zeros(1, np.int32))  # nothing is stored in its page
+    step = Step(np.zeros(count, np.int32), 0, count, (segment,))
+    first = _output_rows(plan)
+    head = max(i for i, op in enumerate(plan.ops) if op.name == "matmul")
+    executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, states)
+    executor.run_ops(plan, step, first, head)
+    return executor.read(plan, plan.tensors[plan.ops[head].inputs[0]], step)
+
+
+def _output_rows(plan: Plan) -> int:
+    """The op behind the layers."""
+    return next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")

@@ -44,6 +44,7 @@ class Serving:
         self.service = AnswerService(self._desk, self._responses, self._tally, options.parallel)
         self._runner: Runner | None = None
         self._batch: Batch | None = None
+        self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
     @property
     def is_on(self) -> bool:
@@ -56,9 +57,9 @@ class Serving:
     def follow(self, runner: Runner | None) -> None:
         """The model and executor in use are these from now on. Answers go on where only the
         executor is another one, else they end."""
-        if runner is self._runner:
+        if runner is self._runner and not self._is_spoiled:
             return
-        before, self._runner = self._runner, runner
+        before, self._runner, self._is_spoiled = self._runner, runner, False
         self._scheduler.return_all()
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
@@ -96,8 +97,7 @@ class Serving:
                     text = traceback.format_exc()
                     self._log("error", f"internal error, please report it: {text}")
                     self.fail(f"an internal error: {error!r}; the log has the details")
-                self._end_those_over()
-                self._runner = None  # the next step begins with empty pages
+                self._is_spoiled = True
         self._end_those_over()
         return self._desk.has_work()
 

@@ -6,6 +6,30 @@
 namespace llm {
 
 constexpr int kStepHeaderWords = 16;
+constexpr int kPage = 128;  // positions of a page of the cache
+
+// What step buffers of a plan hold at most. Only plans for shared steps have segments.
+struct StepShape {
+  int64_t max_tokens, max_outputs;
+  int64_t segments;  // sequences of one step
+  int64_t table;     // pages of one sequence
+  int64_t pages;     // of every cache
+
+  int64_t words() const {
+    const int64_t plain = kStepHeaderWords + max_tokens;
+    return segments == 0 ? plain : plain + 2 * max_tokens + max_outputs + segments * (1 + table);
+  }
+};
+
+// Tokens of one sequence that follow each other: all of a plain step, or a part of a shared one.
+struct Segment {
+  int32_t first;         // its first token, by its place in the step
+  int32_t count;         // of tokens
+  int32_t start;         // position of the first token
+  const int32_t* pages;  // of the cache, by position / kPage; null in a plain step
+
+  int64_t kv_length() const { return int64_t{start} + count; }
+};
 
 struct Step {
   int32_t n_tokens;
@@ -15,10 +39,51 @@ struct Step {
   int32_t n_outputs;
   const int32_t* tokens;  // [n_tokens]
   int workers;            // threads that share the work
+  // Of a shared step, else null or 0:
+  int32_t n_segments;
+  int32_t table;               // pages from one segment's table to the next
+  const int32_t* positions;    // [n_tokens]
+  const int32_t* segments;     // [n_tokens]
+  const int32_t* outputs;      // [n_outputs], tokens whose logits are asked for
+  const int32_t* first_token;  // [n_segments]
+  const int32_t* tables;       // [n_segments][table]
+
+  bool shared() const { return n_segments > 0; }
+  int64_t parts() const { return shared() ? n_segments : 1; }
+  int64_t position(int64_t token) const { return shared() ? positions[token] : start + token; }
+  int64_t output(int64_t index) const { return shared() ? outputs[index] : first_output + index; }
+  // The row of a cache of so many rows in which what a token leaves lies.
+  int64_t cache_row(int64_t token, int64_t rows) const {
+    if (!shared()) return (start + token) % rows;
+    const int32_t* const pages = tables + int64_t{table} * segments[token];
+    return int64_t{pages[positions[token] / kPage]} * kPage + positions[token] % kPage;
+  }
+  Segment part(int64_t index) const {
+    if (!shared()) return {0, n_tokens, start, nullptr};
+    const int32_t first = first_token[index];
+    const int32_t end = index + 1 < n_segments ? first_token[index + 1] : n_tokens;
+    return {first, end - first, positions[first], tables + table * index};
+  }
 };
 
-static inline Step read_step(const int32_t* words, int workers) {
-  return {words[0], words[1], words[2], words[3], words[4], words + kStepHeaderWords, workers};
+static inline Step read_step(const int32_t* words, const StepShape& shape, int workers) {
+  Step step = {};
+  step.n_tokens = words[0];
+  step.start = words[1];
+  step.kv_length = words[2];
+  step.first_output = words[3];
+  step.n_outputs = words[4];
+  step.tokens = words + kStepHeaderWords;
+  step.workers = workers;
+  if (shape.segments == 0) return step;
+  step.n_segments = words[5];
+  step.table = static_cast<int32_t>(shape.table);
+  step.positions = step.tokens + shape.max_tokens;
+  step.segments = step.positions + shape.max_tokens;
+  step.outputs = step.segments + shape.max_tokens;
+  step.first_token = step.outputs + shape.max_outputs;
+  step.tables = step.first_token + shape.segments;
+  return step;
 }
 
 }  // namespace llm

@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -30,18 +31,20 @@ struct ParamRow {
 };
 
 size_t add_plan(llm::Interpreter& self, const Array<int64_t>& tensors, const Array<int64_t>& ops,
-                const Array<double>& params) {
+                const Array<double>& params, const std::array<int64_t, 5>& shape) {
   const auto op_rows = rows_of<llm::OpRow>(ops, "ops");
   const auto param_rows = rows_of<ParamRow>(params, "params");
   if (op_rows.size() != param_rows.size()) throw std::invalid_argument("params and ops differ");
   std::vector<double> flat;
   for (const ParamRow& row : param_rows) flat.insert(flat.end(), row.values, std::end(row.values));
-  return self.add_plan(llm::Plan(rows_of<llm::TensorRow>(tensors, "tensors"), op_rows, flat));
+  const llm::StepShape of_steps = {shape[0], shape[1], shape[2], shape[3], shape[4]};
+  return self.add_plan(
+      llm::Plan(rows_of<llm::TensorRow>(tensors, "tensors"), op_rows, flat, of_steps));
 }
 
 size_t run(llm::Interpreter& self, size_t plan, const Array<int32_t>& words, size_t first,
            size_t last, int64_t budget_us) {
-  if (words.size() < llm::kStepHeaderWords || words.size() < llm::kStepHeaderWords + words.at(0)) {
+  if (words.size() < self.shape(plan).words() || words.at(0) > self.shape(plan).max_tokens) {
     throw std::invalid_argument("the step buffer is too short");
   }
   const int32_t* step = words.data();
@@ -68,7 +71,10 @@ void init_interpreter(py::module_& module) {
       .def("use", &llm::Interpreter::use, py::arg("threads"),
            "How many of the threads work from now on; from any thread.")
       .def("add_plan", &add_plan, py::arg("tensors"), py::arg("ops"), py::arg("params"),
-           "tensors: [n, 7], ops: [m, 8], params: [m, 6]; returns the plan's number.")
+           py::arg("shape"),
+           "tensors: [n, 7], ops: [m, 8], params: [m, 6]; shape: tokens and outputs of a step at "
+           "most and, for shared steps, segments, pages of a table and pages of a cache, else 0; "
+           "returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
            "Run ops first..last-1 until the time is over; returns the op to go on with.")

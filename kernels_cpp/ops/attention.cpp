@@ -1,6 +1,6 @@
 // y[T,H*d] = gain of the head * softmax(q.k * scale) . v, causal; with window > 0 only the last
 // `window` positions; with softcap > 0 of softcap * tanh(score / softcap); a head's sink is one
-// score more, without a value
+// score more, without a value. Of a shared step each segment is attended to by itself.
 #include "ops/attention_block.h"
 #include "ops/attention_rows.h"
 
@@ -11,34 +11,50 @@ constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positi
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
 constexpr int64_t kMaxSplits = 16;
 
-// How an op is cut into tasks: a task has some tokens, one or all heads of a group, and all
+// How a segment is cut into tasks: a task has some tokens, one or all heads of a group, and all
 // positions or one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
 struct Tiling {
   int64_t tokens, heads, token_tiles, head_tiles, splits;
+  int64_t tasks() const { return token_tiles * head_tiles * splits; }
 };
 
-// The splits do not depend on the number of threads: a step gives the same bits on any.
-static Tiling tiling_of(const Op& op, const Step& step) {
+// Parts of the positions of a few tokens, up to this length. Neither the number of threads nor
+// other segments count: a step gives the same bits on any, a segment in any step.
+static int64_t splits_of(const Shape& shape, int64_t kv_length) {
+  const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
+  int64_t splits = kv_length / kPositions;
+  splits = splits < wanted ? splits : wanted;
+  return splits < kMaxSplits ? splits : kMaxSplits;
+}
+
+static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) {
   const Shape shape = shape_of(op);
   const bool together = shape.group() <= kMaxQueries;
   const int64_t most = together ? kMaxQueries / shape.group() : kMaxQueries;
-  const int64_t tokens = step.n_tokens < most ? step.n_tokens : most;
-  const int64_t token_tiles = (step.n_tokens + tokens - 1) / tokens;
-  if (together && step.n_tokens <= kSplitTokens && token_tiles == 1) {
-    const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
-    int64_t splits = (step.start + step.n_tokens) / kPositions;
-    splits = splits < wanted ? splits : wanted;
-    splits = splits < kMaxSplits ? splits : kMaxSplits;
+  const int64_t tokens = segment.count < most ? segment.count : most;
+  const int64_t token_tiles = (segment.count + tokens - 1) / tokens;
+  const int64_t may_split = step.shared() ? 1 : kSplitTokens;
+  if (together && segment.count <= may_split && token_tiles == 1) {
+    const int64_t splits = splits_of(shape, segment.kv_length());
     if (splits > 1) return {tokens, shape.group(), 1, shape.kv_heads, splits};
   }
-  const bool few = shape.kv_heads * token_tiles < 4 * step.workers;
+  const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
   const int64_t heads = few || !together ? 1 : shape.group();
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }
 
 static int64_t attention_tasks(const Op& op, const Step& step) {
-  const Tiling tiling = tiling_of(op, step);
-  return tiling.token_tiles * tiling.head_tiles * tiling.splits;
+  int64_t tasks = 0;
+  for (int64_t i = 0; i < step.parts(); ++i) tasks += tiling_of(op, step, step.part(i)).tasks();
+  return tasks;
+}
+
+// Whether rows of queries become blocks. In a shared step a token's result depends on its segment
+// only by whether it is alone in it: neither on the tile that it falls into nor on the threads.
+static bool by_blocks(const Shape& shape, const Step& step, const Segment& segment, int64_t tokens,
+                      int64_t queries) {
+  if (step.shared()) return segment.count > 1 || shape.group() > kFewRows;
+  return tokens > 1 || queries > kFewRows;
 }
 
 // The score that a head spends its attention on when it looks nowhere; none: it weighs nothing.
@@ -51,10 +67,10 @@ static float with_sink(float weight, float most, float sink) {
   return weight + __builtin_expf(sink - most);  // infinite where the sink takes all
 }
 
-static Query start_query(const Op& op, const Step& step, int64_t token, int64_t head,
+static Query start_query(const Op& op, const Segment& segment, int64_t token, int64_t head,
                          float* memory) {
   const Shape shape = shape_of(op);
-  const int64_t d = shape.head_dim, end = step.start + token + 1;
+  const int64_t d = shape.head_dim, end = segment.start + token - segment.first + 1;
   const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
@@ -74,13 +90,20 @@ static Query start_query(const Op& op, const Step& step, int64_t token, int64_t 
   return query;
 }
 
-// What a part of the positions leaves of a query: [splits][tokens][heads] of these.
+// What a part of the positions leaves of a query.
 struct Part {
   float most, weight;
   float sum[1];  // [d]
 };
 
 static size_t part_bytes(int64_t d) { return sizeof(float) * (2 + d); }
+
+// Parts of a step: [segments][kMaxSplits][tokens of a segment][heads]. Segments whose positions
+// are split have one token where several share a step.
+static int64_t part_index(const Shape& shape, const Segment& segment, int64_t of_segment,
+                          int64_t split, int64_t token) {
+  return ((of_segment * kMaxSplits + split) * segment.count + token) * shape.heads;
+}
 
 static void store_part_of(const Query& query, int64_t d, uint8_t* at) {
   Part& part = *reinterpret_cast<Part*>(at);
@@ -90,36 +113,45 @@ static void store_part_of(const Query& query, int64_t d, uint8_t* at) {
 }
 
 // Parts are added in their order, so that a step gives the same bits each time.
-static void finish(const Op& op, const Step& step, const uint8_t* shared) {
+static void finish_segment(const Op& op, const Segment& segment, int64_t of_segment, int64_t splits,
+                           const uint8_t* shared) {
   const Shape shape = shape_of(op);
-  const Tiling tiling = tiling_of(op, step);
-  if (tiling.splits == 1) return;
-  const int64_t d = shape.head_dim, n = step.n_tokens * shape.heads;
+  const int64_t d = shape.head_dim, n = segment.count * shape.heads;
   const float* gains = row<const float>(*op.in[3], op.params.attention.layer);
   for (int64_t i = 0; i < n; ++i) {
     const auto part = [&](int64_t split) {
-      return reinterpret_cast<const Part*>(shared + (split * n + i) * part_bytes(d));
+      const int64_t index = part_index(shape, segment, of_segment, split, 0) + i;
+      return reinterpret_cast<const Part*>(shared + index * part_bytes(d));
     };
     float most = -__builtin_inff();
-    for (int64_t s = 0; s < tiling.splits; ++s) most = part(s)->most > most ? part(s)->most : most;
+    for (int64_t s = 0; s < splits; ++s) most = part(s)->most > most ? part(s)->most : most;
     float shares[kMaxSplits], weight = 0;
-    for (int64_t s = 0; s < tiling.splits; ++s) {  // a part may see nothing: most is -infinity
+    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: most is -infinity
       shares[s] = part(s)->weight > 0 ? exp(broadcast(part(s)->most - most))[0] : 0;
       weight += part(s)->weight * shares[s];
     }
     weight = with_sink(weight, most, sink_of(op, i % shape.heads));
-    float* out = row<float>(*op.out[0], i / shape.heads) + i % shape.heads * d;
+    float* out = row<float>(*op.out[0], segment.first + i / shape.heads) + i % shape.heads * d;
     std::memset(out, 0, d * sizeof(float));
-    for (int64_t s = 0; s < tiling.splits; ++s) {
+    for (int64_t s = 0; s < splits; ++s) {
       for (int64_t c = 0; c < d; ++c) out[c] += part(s)->sum[c] * shares[s];
     }
     for (int64_t c = 0; c < d; ++c) out[c] = out[c] / weight * gains[i % shape.heads];
   }
 }
 
+static void finish(const Op& op, const Step& step, const uint8_t* shared) {
+  for (int64_t i = 0; i < step.parts(); ++i) {
+    const Segment segment = step.part(i);
+    const int64_t splits = tiling_of(op, step, segment).splits;
+    if (splits > 1) finish_segment(op, segment, i, splits, shared);
+  }
+}
+
 static size_t shared_bytes(const Op& op) {
   const Shape shape = shape_of(op);
-  return kMaxSplits * kSplitTokens * shape.heads * part_bytes(shape.head_dim);
+  const int64_t tokens = op.segments > 0 ? op.segments : kSplitTokens;
+  return kMaxSplits * tokens * shape.heads * part_bytes(shape.head_dim);
 }
 
 static void finish_query(const Query& query, int64_t d) {
@@ -142,22 +174,25 @@ static void with_type(DType dtype, const Run& run) {
   run(float{});
 }
 
-static void attention(const Op& op, const Step& step, const Task& task) {
+// `index`: of the segment's tasks; of_segment: which of the step's it is
+static void attend_segment(const Op& op, const Step& step, const Segment& segment,
+                           int64_t of_segment, const Tiling& tiling, int64_t index,
+                           const Task& task) {
   const Shape shape = shape_of(op);
-  const Tiling tiling = tiling_of(op, step);
   const int64_t d = shape.head_dim;
-  const int64_t split = task.index % tiling.splits, tile = task.index / tiling.splits;
+  const int64_t split = index % tiling.splits, tile = index / tiling.splits;
   const int64_t head = tile % tiling.head_tiles * tiling.heads;
   const int64_t later = tiling.token_tiles - 1 - tile / tiling.head_tiles;  // long ones first
-  const int64_t token = later * tiling.tokens;
-  const int64_t left = step.n_tokens - token, tokens = left < tiling.tokens ? left : tiling.tokens;
+  const int64_t token = later * tiling.tokens, left = segment.count - token;
+  const int64_t tokens = left < tiling.tokens ? left : tiling.tokens;
   auto* memory = reinterpret_cast<float*>(task.scratch);
   float* const rest = memory + kMaxQueries * 2 * padded(d);
   Query queries[kMaxQueries];
   int64_t n = 0;
   for (int64_t h = head; h < head + tiling.heads; ++h) {
     for (int64_t t = token; t < token + tokens; ++t, ++n) {
-      Query& query = queries[n] = start_query(op, step, t, h, memory + n * 2 * padded(d));
+      float* own = memory + n * 2 * padded(d);
+      Query& query = queries[n] = start_query(op, segment, segment.first + t, h, own);
       if (tiling.splits == 1) continue;
       const int64_t length = query.end - query.begin, first = query.begin;
       query.begin = first + length * split / tiling.splits;
@@ -166,12 +201,14 @@ static void attention(const Op& op, const Step& step, const Task& task) {
   }
   const Tensor &keys = *op.in[1], &values = *op.in[2];
   const int64_t group = head / shape.group();
+  const bool blocks = by_blocks(shape, step, segment, tokens, n);
+  const Places places = {keys.n_rows, segment.pages};
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
-      const auto attend = tokens > 1 || n > kFewRows ? attend_blocks<decltype(k), decltype(v)>
-                                                     : attend_rows<decltype(k), decltype(v)>;
+      const auto attend =
+          blocks ? attend_blocks<decltype(k), decltype(v)> : attend_rows<decltype(k), decltype(v)>;
       attend(queries, n, rest, head_rows<decltype(k)>(keys, group, d),
-             head_rows<decltype(v)>(values, group, d), keys.n_rows, d);
+             head_rows<decltype(v)>(values, group, d), places, d);
     });
   });
   for (int64_t r = 0; r < n; ++r) {
@@ -179,9 +216,21 @@ static void attention(const Op& op, const Step& step, const Task& task) {
       finish_query(queries[r], d);
     } else {
       const int64_t h = head + r / tokens, t = token + r % tokens;
-      const int64_t index = (split * step.n_tokens + t) * shape.heads + h;
-      store_part_of(queries[r], d, task.shared + index * part_bytes(d));
+      const int64_t part = part_index(shape, segment, of_segment, split, t) + h;
+      store_part_of(queries[r], d, task.shared + part * part_bytes(d));
     }
+  }
+}
+
+static void attention(const Op& op, const Step& step, const Task& task) {
+  int64_t index = task.index;
+  for (int64_t i = 0; i < step.parts(); ++i) {
+    const Segment segment = step.part(i);
+    const Tiling tiling = tiling_of(op, step, segment);
+    if (index < tiling.tasks()) {
+      return attend_segment(op, step, segment, i, tiling, index, task);
+    }
+    index -= tiling.tasks();
   }
 }
 

@@ -89,12 +89,13 @@ inline void multiply(const float* a, int64_t row_stride, int64_t k_stride, const
   }
 }
 
-// Positions p .. p + n of a cache, each times its scale; `stride` apart, the rest of it 0.
+// Positions p .. p + n of a cache, none in the next page, each times its scale; `stride` apart, the
+// rest of it 0.
 template <typename T>
-inline void unpack(const HeadRows<T>& rows, int64_t ring, int64_t p, int64_t n, int64_t d,
+inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n, int64_t d,
                    int64_t stride, float* out) {
-  int64_t r = p % ring;
-  for (int64_t i = 0; i < n; ++i, r = r + 1 < ring ? r + 1 : 0, out += stride) {
+  int64_t r = places.row(p);
+  for (int64_t i = 0; i < n; ++i, r = r + 1 < places.ring ? r + 1 : 0, out += stride) {
     const T* row = rows.at(r);
     const float scale = rows.scale(r);
     int64_t c = 0;
@@ -226,7 +227,8 @@ inline void place(const Block& block, const Query* queries, int64_t n_queries, i
 
 template <typename K, typename V>
 inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, const HeadRows<K>& keys,
-                          const HeadRows<V>& values, int64_t ring, int64_t d) {
+                          const HeadRows<V>& values, const Places& places, int64_t d) {
+  static_assert(kPage % kBlock == 0, "a block lies in one page");
   Block block = block_in(memory, d);
   block.softcap = queries[0].softcap;
   gather_queries(block, queries, n_queries, d);
@@ -234,8 +236,8 @@ inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, cons
   // a row's result is the same whichever rows stand beside it
   for (int64_t p = seen.begin - seen.begin % kBlock; p < seen.end; p += kBlock) {
     const int64_t n = seen.end - p < kBlock ? seen.end - p : kBlock;
-    unpack(keys, ring, p, n, d, d, block.keys);
-    unpack(values, ring, p, n, d, padded(d), block.values);
+    unpack(keys, places, p, n, d, d, block.keys);
+    unpack(values, places, p, n, d, padded(d), block.values);
     const bool masked = p < seen.all_begin || p + n > seen.all_end;
     if (masked) place(block, queries, n_queries, p, n);
     attend_block(block, n_queries, n, d, masked);

@@ -68,6 +68,21 @@ struct HeadRows {
   }
 };
 
+// Rows of caches in which the positions of a sequence lie.
+struct Places {
+  int64_t ring;          // rows of a cache; position p lies in row p mod `ring`,
+  const int32_t* pages;  // unless there are pages, by p / kPage
+
+  int64_t row(int64_t p) const {
+    return pages == nullptr ? p % ring : int64_t{pages[p / kPage]} * kPage + p % kPage;
+  }
+  // Rows from that of p on that hold the next positions, at most n.
+  int64_t run(int64_t p, int64_t n) const {
+    const int64_t left = pages == nullptr ? ring - p % ring : kPage - p % kPage;
+    return n < left ? n : left;
+  }
+};
+
 template <typename T>
 inline HeadRows<T> head_rows(const Tensor& cache, int64_t group, int64_t d) {
   const int64_t column = group * d * static_cast<int64_t>(sizeof(T));

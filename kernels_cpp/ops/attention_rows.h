@@ -173,17 +173,18 @@ inline void attend_run(Query* queries, int64_t n_queries, float* scores, const H
   }
 }
 
-// All queries see the same positions; position p lies in row p mod `ring`. scores: [kFewRows]
-// [kPositions]
+// All queries see the same positions. scores: [kFewRows][kPositions]
 template <typename K, typename V>
 inline void attend_rows(Query* queries, int64_t n_queries, float* scores, const HeadRows<K>& keys,
-                        const HeadRows<V>& values, int64_t ring, int64_t d) {
+                        const HeadRows<V>& values, const Places& places, int64_t d) {
   const int64_t end = queries[0].end;
+  int64_t behind =
+      -1;  // the row behind the run before, whose keys are asked for if it goes on there
   for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t row = p % ring;
-    const int64_t last = end - p < ring - row ? end - p : ring - row;
+    const int64_t row = places.row(p), last = places.run(p, end - p);
     const int64_t n = last < kPositions ? last : kPositions;
-    if (p == queries[0].begin) prefetch_rows(keys, row, row + (n < kAhead ? n : kAhead), d);
+    if (row != behind) prefetch_rows(keys, row, row + (n < kAhead ? n : kAhead), d);
+    behind = row + n;
     attend_run(queries, n_queries, scores, keys.from(row), values.from(row), n, last, d);
     p += n;
   }

@@ -15,12 +15,6 @@ constexpr int kDigits = 3;
 constexpr int kDigitBlock = 32;
 constexpr int kDigitBytes = kDigits * kDigitBlock;  // of a block: 32 of each digit
 
-struct DigitsX {
-  const int8_t* digits;  // [K / 32][kDigits][32]
-  const float* steps;    // [K / 32]
-  const float* sums;     // [K / 32], of the values
-};
-
 // The least power of two that leaves |x| / step < 2^22; NaN where x has no finite value.
 inline float digit_step(const float* x) {
   constexpr uint32_t kOneExponent = 1u << 23, kInfinite = 255 * kOneExponent;
@@ -61,27 +55,35 @@ inline int32_t digit_word(const int8_t* digits, int digit, int column) {
   return word;
 }
 
-// levels . x / step of a block, rows in lanes; words of bytes hold a row's levels. All
-// registers take turns, so that they share what is broadcast.
-template <int kVectors>
-inline void digit_dots(const uint8_t* groups, const int8_t* digits, F32 (&dots)[kVectors]) {
-  I32 sums[kDigits][kVectors] = {};
+// levels . x / step of a block of each token, rows in lanes; words of bytes hold a row's levels.
+// All registers and tokens take turns, so that they share what is broadcast and unpacked.
+template <int kTokens, int kVectors>
+inline void digit_dots(const uint8_t* groups, const int8_t (&digits)[kTokens][kDigitBytes],
+                       F32 (&dots)[kTokens][kVectors]) {
+  I32 sums[kTokens][kDigits][kVectors] = {};
 #pragma GCC unroll 1  // else compilers keep products back, more than there are registers
   for (int j = 0; j < 4; ++j) {
     for (int lanes = 0; lanes < kVectors; ++lanes) {
       I32 low, high;
       unpack_tile_nibbles(groups, lanes, j, low, high);
-      for (int digit = 0; digit < kDigits; ++digit) {
-        I32& sum = sums[digit][lanes];
-        sum = add_products<Levels::kNibbles>(sum, low, digit_word(digits, digit, 4 * j));
-        sum = add_products<Levels::kNibbles>(sum, high, digit_word(digits, digit, 16 + 4 * j));
+      for (int t = 0; t < kTokens; ++t) {
+        for (int digit = 0; digit < kDigits; ++digit) {
+          I32& sum = sums[t][digit][lanes];
+          const int32_t first = digit_word(digits[t], digit, 4 * j);
+          const int32_t second = digit_word(digits[t], digit, 16 + 4 * j);
+          sum = add_products<Levels::kNibbles>(sum, low, first);
+          sum = add_products<Levels::kNibbles>(sum, high, second);
+        }
       }
     }
   }
-  for (int lanes = 0; lanes < kVectors; ++lanes) {
-    const I32 upper = widen_sums<Levels::kNibbles>(sums[2][lanes]) * 256 +
-                      widen_sums<Levels::kNibbles>(sums[1][lanes]);
-    dots[lanes] = to_f32(upper) * 256.0f + to_f32(widen_sums<Levels::kNibbles>(sums[0][lanes]));
+  for (int t = 0; t < kTokens; ++t) {
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
+      const auto sum = [&](int digit) {
+        return widen_sums<Levels::kNibbles>(sums[t][digit][lanes]);
+      };
+      dots[t][lanes] = to_f32(sum(2) * 256 + sum(1)) * 256.0f + to_f32(sum(0));
+    }
   }
 }
 

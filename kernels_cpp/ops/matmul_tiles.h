@@ -2,7 +2,6 @@
 // there.
 #pragma once
 
-#include "ops/digits.h"
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
@@ -17,7 +16,6 @@ constexpr int kTileTokens = 4;                // at most, that share a pass over
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
 constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
-constexpr size_t kDigitScratch = 2 * sizeof(float) + kDigitBytes;  // of a block of a token
 
 // Lanes of every register and token, for the 16 rows of a row of tiles.
 template <int kTokens>
@@ -144,32 +142,21 @@ inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kToken
   }
 }
 
-template <typename Format>
-inline void add_part_digits(const TilePart& at, int64_t b, const DigitsX& x,
-                            F32 (&totals)[kVectors]) {
-  F32 dots[kVectors];
-  digit_dots(Format::groups(at.tile, at.part), x.digits + kDigitBytes * b, dots);
-  for (int lanes = 0; lanes < kVectors; ++lanes) {
-    const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
-    totals[lanes] += dots[lanes] * (scales.d * x.steps[b]);
-    totals[lanes] += scales.m * x.sums[b];
-  }
-}
-
 template <int kTokens>
 inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
-                            int64_t first, int64_t count) {
-  for (int t = 0; t < kTokens; ++t) {
+                            int64_t tokens, int64_t first, int64_t count) {
+  for (int t = 0; t < tokens; ++t) {
     float lanes[kTileRows];
     for (int i = 0; i < kVectors; ++i) store(lanes + i * kWidth, totals.of[t][i]);
     std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
   }
 }
 
-// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums.
+// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums of the first
+// `stored` tokens.
 template <typename Format, int kTokens, typename Add>
 inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
-                       const Add& add) {
+                       const Add& add, int64_t stored = kTokens) {
   const int64_t blocks = weight.n_cols / kTileColumns;
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
@@ -181,7 +168,7 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
       for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
-    store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
+    store_tile_sums(totals, y, token, stored, first, left < kTileRows ? left : kTileRows);
   }
 }
 
@@ -205,32 +192,6 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
     for (int j = 0; j < kColumns; j += kWidth) total += load(x + i * kColumns + j);
     sums[i] = sum(total);
   }
-}
-
-// scratch: kDigitScratch bytes a block and token
-template <typename Format, int kTokens>
-inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tensor& y,
-                               int64_t token, Range rows, uint8_t* scratch) {
-  const int64_t blocks = x.n_cols / 32;
-  DigitsX values[kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    const float* from = row<const float>(x, token + t);
-    auto* sums = reinterpret_cast<float*>(scratch + t * blocks * kDigitScratch);
-    float* steps = sums + blocks;
-    auto* digits = reinterpret_cast<int8_t*>(steps + blocks);
-    sum_blocks<1>(from, x.n_cols, sums);
-    for (int64_t b = 0; b < blocks; ++b) {
-      steps[b] = digit_step(from + b * 32);
-      split_digits(from + b * 32, steps[b], digits + b * kDigitBytes);
-    }
-    values[t] = {digits, steps, sums};
-  }
-  over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-                                for (int t = 0; t < kTokens; ++t) {
-                                  add_part_digits<Format>(at, b, values[t], totals.of[t]);
-                                }
-                              });
 }
 
 // scratch: float [K / 32][scales] a token
@@ -259,14 +220,9 @@ inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tens
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                int64_t tokens, Range rows, uint8_t* scratch) {
+                                int64_t tokens, Range rows, float* scratch) {
   in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    if constexpr (kByDigits<Format>) {
-      tiles_times_digits<Format, count()>(x, weight, y, token, rows, scratch);
-    } else {
-      auto* sums = reinterpret_cast<float*>(scratch);
-      tiles_times_a32<Format, count()>(x, weight, y, token, rows, sums);
-    }
+    tiles_times_a32<Format, count()>(x, weight, y, token, rows, scratch);
   });
 }
 

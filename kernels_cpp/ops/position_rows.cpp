@@ -9,7 +9,7 @@ static void position_rows(const Op& op, const Step& step, const Task& task) {
   const Tensor &table = *op.in[0], &x = *op.out[0];
   const Range tokens = share(task, step.n_tokens);
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-    const int64_t position = step.start + t, last = table.n_rows - 1;
+    const int64_t position = step.position(t), last = table.n_rows - 1;
     dequantize(table, position < last ? position : last, 0, x.n_cols, row<float>(x, t));
   }
 }

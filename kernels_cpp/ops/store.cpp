@@ -1,4 +1,5 @@
-// cache[position of t mod its rows] = rows[t], rounded to the cache's type; one to three caches
+// cache[position of t mod its rows, or its row of a page] = rows[t], rounded to the cache's type;
+// one to three caches
 #include "ops/kernels.h"
 #include "ops/store_row.h"
 
@@ -9,7 +10,7 @@ static void store(const Op& op, const Step& step, const Task& task) {
   const Range tokens = share(task, step.n_tokens);
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
     for (int i = 0; i < kMaxOutputs && op.out[i] != nullptr; ++i) {
-      store_row(*op.in[i], t, *op.out[i], (step.start + t) % op.out[i]->n_rows);
+      store_row(*op.in[i], t, *op.out[i], step.cache_row(t, op.out[i]->n_rows));
     }
   }
 }

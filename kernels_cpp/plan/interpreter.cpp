@@ -26,7 +26,7 @@ size_t Interpreter::run(size_t plan, const int32_t* words, size_t first, size_t 
                         std::chrono::microseconds budget) {
   plan_ = plans_.at(plan).get();
   plan_number_ = plan;
-  step_ = read_step(words, pool_.threads());
+  step_ = read_step(words, plan_->shape(), pool_.threads());
   plan_->start(step_);
   deadline_ = std::chrono::steady_clock::now() + budget;
   next_ = first;

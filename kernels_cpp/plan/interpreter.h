@@ -18,6 +18,7 @@ class Interpreter : private Phases {
 
   // Takes over the plan and returns its number.
   size_t add_plan(Plan plan);
+  const StepShape& shape(size_t plan) const { return plans_.at(plan)->shape(); }
 
   // Runs ops first..last-1 of a plan for the step that `words` describe; stops early, between two
   // ops, when `budget` is over. Returns the number of the op to go on with, `last` when done.

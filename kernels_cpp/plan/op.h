@@ -31,6 +31,7 @@ struct Op {
   const Tensor* out[kMaxOutputs];  // and so
   Params params;                   // the member of the op's name, if it has any
   const float* angles;             // rope: as plan/rope_angles.h says
+  int64_t segments;                // of a step at most, where several share it; else 0
 };
 
 // One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.

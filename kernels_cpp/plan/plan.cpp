@@ -37,7 +37,8 @@ bool depends(const Op& later, const Op& earlier) {
 }  // namespace
 
 Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
-           const std::vector<double>& params) {
+           const std::vector<double>& params, const StepShape& shape)
+    : shape_(shape) {
   for (const TensorRow& t : tensors) {
     tensors_.push_back({reinterpret_cast<uint8_t*>(t.address), static_cast<DType>(t.dtype),
                         static_cast<Rows>(t.rows), t.n_rows, t.n_cols, t.block});
@@ -50,6 +51,8 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     for (int j = 0; j < kMaxOutputs; ++j) op.out[j] = tensor(ops[i].out[j]);
     op.params = read_params(op.code, params.data() + i * kMaxParams);
     check_op(op, i);
+    check_pages(op, i);
+    op.segments = shape.segments;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
@@ -62,6 +65,20 @@ const Tensor* Plan::tensor(int64_t id) const {
     throw std::invalid_argument("the plan has no tensor " + std::to_string(id));
   }
   return &tensors_[id];
+}
+
+// Where several sequences share steps, a page may be any of a cache's.
+void Plan::check_pages(const Op& op, size_t index) const {
+  if (shape_.segments == 0) return;
+  const auto holds = [&](const Tensor* cache) {
+    return cache == nullptr || cache->n_rows >= shape_.pages * kPage;
+  };
+  bool fits = true;
+  if (op.code == OpCode::kStore) fits = holds(op.out[0]) && holds(op.out[1]) && holds(op.out[2]);
+  if (op.code == OpCode::kAttention) fits = holds(op.in[1]) && holds(op.in[2]);
+  if (!fits) {
+    throw std::invalid_argument("a cache of op " + std::to_string(index) + " lacks pages");
+  }
 }
 
 // Ops that turn by the same angles share them.

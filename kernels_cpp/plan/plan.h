@@ -30,10 +30,11 @@ struct OpRow {
 class Plan {
  public:
   Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
-       const std::vector<double>& params);  // params: [ops][kMaxParams]
-  Plan(Plan&&) = default;                   // never copied: ops point into the vectors' memory
+       const std::vector<double>& params, const StepShape& shape);  // params: [ops][kMaxParams]
+  Plan(Plan&&) = default;  // never copied: ops point into the vectors' memory
 
   const std::vector<Op>& ops() const { return ops_; }
+  const StepShape& shape() const { return shape_; }
   // Whether op `index` may run at the same time as the ops first..index-1.
   bool independent(size_t first, size_t index) const { return first >= untouched_[index]; }
   void start(const Step& step);  // computes the angles of this step's positions
@@ -41,8 +42,10 @@ class Plan {
  private:
   const Tensor* tensor(int64_t id) const;
   void add_angles(Op& op);
+  void check_pages(const Op& op, size_t index) const;
   size_t first_independent(size_t index) const;
 
+  StepShape shape_;
   std::vector<Tensor> tensors_;
   std::vector<Op> ops_;
   std::vector<RopeAngles> angles_;

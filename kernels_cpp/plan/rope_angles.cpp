@@ -38,10 +38,11 @@ void RopeAngles::compute(const Step& step) {
   float* sines = cosines + max_tokens_ * pairs_;
   float* temperatures = sines + max_tokens_ * pairs_;
   for (int64_t t = 0; t < step.n_tokens; ++t) {
-    const double temperature = temperature_at(step.start + t);
+    const int64_t position = step.position(t);
+    const double temperature = temperature_at(position);
     temperatures[t] = static_cast<float>(temperature);
     for (int64_t i = 0; i < pairs_; ++i) {
-      const double angle = static_cast<double>(step.start + t) * frequencies_[i];
+      const double angle = static_cast<double>(position) * frequencies_[i];
       cosines[t * pairs_ + i] = static_cast<float>(std::cos(angle) * temperature);
       sines[t * pairs_ + i] = static_cast<float>(std::sin(angle) * temperature);
     }

@@ -36,12 +36,12 @@ def main() -> None:
     step = Step(tokens, arguments.depth)
     plan = executor.program.plan_for(step.count, step.outputs)
     executor.run(step)
-    _print(plan, *executor.measure(plan, step, arguments.repeat))
+    print_profile(plan, *executor.measure(plan, step, arguments.repeat))
     runner.close()
     model.close()
 
 
-def _print(plan: Plan, whole: float, busy: list[float]) -> None:
+def print_profile(plan: Plan, whole: float, busy: list[float]) -> None:
     seconds: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for op, taken in zip(plan.ops, busy, strict=True):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.exec.step_check import check_step
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
@@ -86,6 +87,7 @@ class CpuExecutor:
                 np.array([self._tensor_row(t) for t in plan.tensors], np.int64),
                 np.array([_op_row(op) for op in plan.ops], np.int64),
                 np.array([_param_row(op) for op in plan.ops], np.float64),
+                _step_shape(program, plan),
             )
 
     def _logits_of(self, plan: Plan) -> F32:
@@ -172,30 +174,14 @@ class CpuExecutor:
     def _run(
         self, plan: Plan, step: Step, first: int, last: int, should_stop: StopCheck | None
     ) -> None:
-        self._check(plan, step)
+        check_step(self.program, plan, step, self._vocabulary)
         assert self._interpreter is not None, "the executor is closed"
-        words = step.pack(plan.max_tokens)
+        words = step.pack(plan.max_tokens, self.program.pages, plan.max_outputs)
         number = self.program.plans.index(plan)
         while first < last:
             if should_stop is not None and should_stop():
                 raise CancelledError("stopped")
             first = self._interpreter.run(number, words, first, last, _SLICE_US)
-
-    def _check(self, plan: Plan, step: Step) -> None:
-        """Nothing that a kernel indexes with may lead outside a tensor."""
-        if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
-            raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
-        if step.outputs > plan.max_outputs:
-            raise RequestError(f"{step.outputs} outputs asked for, at most {plan.max_outputs}")
-        if step.start < 0 or step.kv_length > self.program.context:
-            raise RequestError(
-                f"positions {step.start}..{step.kv_length - 1} do not fit a context of "
-                f"{self.program.context} tokens"
-            )
-        low, high = int(step.tokens.min()), int(step.tokens.max())
-        if low < 0 or high >= self._vocabulary:
-            wrong = low if low < 0 else high
-            raise RequestError(f"token {wrong} is not in the vocabulary of {self._vocabulary}")
 
     def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
         """uint8 [rows in use, bytes of a row], the memory itself."""
@@ -285,6 +271,13 @@ def _state_bytes(program: Program) -> int:
 
 def _tensor_bytes(tensor: Tensor) -> int:
     return tensor.shape[0] * tensor_row_bytes(tensor)
+
+
+def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
+    """As StepShape in kernels_cpp/base/step.h."""
+    pages = program.pages
+    shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
+    return plan.max_tokens, plan.max_outputs, *shared
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

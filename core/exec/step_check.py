@@ -1,0 +1,61 @@
+"""Whether a step fits a plan: nothing that a kernel indexes with may lead outside a tensor."""
+
+from __future__ import annotations
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.plan.plan import Plan, Program
+from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+
+
+def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> None:
+    """RequestError unless the step fits; vocabulary: of rows that every table of tokens has."""
+    if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
+        raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
+    if step.outputs > plan.max_outputs:
+        raise RequestError(f"{step.outputs} outputs asked for, at most {plan.max_outputs}")
+    if program.pages is not None:
+        _check_segments(program.pages, step)
+    elif step.segments:
+        raise RequestError("a step of several sequences for a cache of one")
+    _check_positions(program.context, step)
+    low, high = int(step.tokens.min()), int(step.tokens.max())
+    if low < 0 or high >= vocabulary:
+        wrong = low if low < 0 else high
+        raise RequestError(f"token {wrong} is not in the vocabulary of {vocabulary}")
+
+
+def _check_positions(context: int, step: Step) -> None:
+    for part in step.segments or (step,):
+        if part.start < 0 or part.kv_length > context:
+            raise RequestError(
+                f"positions {part.start}..{part.kv_length - 1} do not fit a context of "
+                f"{context} tokens"
+            )
+
+
+def _check_segments(pages: PageShape, step: Step) -> None:
+    if not 1 <= len(step.segments) <= pages.segments:
+        raise RequestError(f"a step of {len(step.segments)} sequences, at most {pages.segments}")
+    counts = [segment.count for segment in step.segments]
+    outputs = [segment.outputs for segment in step.segments]
+    if step.start != 0 or sum(counts) != step.count or sum(outputs) != step.outputs:
+        raise RequestError(
+            f"sequences of {sum(counts)} tokens with {sum(outputs)} outputs in a step of "
+            f"{step.count} with {step.outputs}"
+        )
+    for segment in step.segments:
+        _check_segment(pages, segment)
+
+
+def _check_segment(pages: PageShape, segment: Segment) -> None:
+    if segment.count < 1 or not 0 <= segment.outputs <= segment.count:
+        raise RequestError(f"a sequence of {segment.count} tokens with {segment.outputs} outputs")
+    table = segment.pages
+    if len(table) * PAGE < segment.kv_length or len(table) > pages.table:
+        raise RequestError(
+            f"a table of {len(table)} pages for {segment.kv_length} positions, at most "
+            f"{pages.table}"
+        )
+    low, high = int(table.min()), int(table.max())
+    if low < 0 or high >= pages.pages:
+        raise RequestError(f"page {low if low < 0 else high} of a cache of {pages.pages}")

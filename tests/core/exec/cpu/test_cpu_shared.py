@@ -1,0 +1,210 @@
+"""Steps that several sequences share on the C++ executor: the values that NumPy defines, and of a
+sequence the same bits whatever else is in the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.processor import available_isas
+from llm_lite.core.quant.tensor import TensorData
+from tests.core.exec.one_op import weight
+from tests.make_gguf import write_tiny_llama
+from tests.pairs import each_pair
+
+I32 = NDArray[np.int32]
+VOCABULARY = 300
+OWN = ("int4", "int8")  # formats that no file has
+LENGTHS = (140, 3, 129, 133, 17, 128)  # tokens of the sequences
+PAGES = PageShape(pages=15, segments=6, context=3 * PAGE)
+
+
+class Tiny:
+    """A tiny llama whose matrices are of a type, of files or our own."""
+
+    def __init__(self, folder: Path, dtype: str = "f32", **sizes: object) -> None:
+        own = dtype in OWN
+        path = folder / "tiny.gguf"
+        write_tiny_llama(path, context=512, dtype="f32" if own else dtype, **sizes)
+        file = open_gguf(path)
+        self.tensors: Mapping[str, TensorData] = file.tensors
+        if own:
+            self.tensors = {
+                name: weight(name, dtype, data.dequantize()) if len(data.shape) == 2 else data
+                for name, data in file.tensors.items()
+            }
+        self.model = read_model(file.metadata, self.tensors, path)
+
+    def program(self, *, a8: bool = False, kv: str = "f32", paged: bool = True) -> Program:
+        buckets = (Bucket(1, 1), Bucket(9, 9), Bucket(150, 20))
+        pages = PAGES if paged else None
+        options = BuildOptions(PAGES.context, kv, kv, "f32", a8, buckets, 256, pages=pages)
+        return self.model.build(options)
+
+
+class Sequence:
+    """Tokens of one sequence, read in chunks that end at multiples of a page."""
+
+    def __init__(self, rng: np.random.Generator, length: int, pages: I32, decoded: int) -> None:
+        self.tokens = rng.integers(0, VOCABULARY, length + decoded).astype(np.int32)
+        self.pages = pages
+        self.prompt = length
+        self.done = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.tokens) - self.done
+
+    def take(self) -> tuple[I32, Segment]:
+        end = self.done + 1
+        if self.done < self.prompt:
+            end = min(self.prompt, (self.done // PAGE + 1) * PAGE)
+        tokens = self.tokens[self.done : end]
+        outputs = min(len(tokens), 2)
+        segment = Segment(self.done, len(tokens), outputs, self.pages[: -(-end // PAGE)])
+        self.done = end
+        return tokens, segment
+
+
+def sequences(seed: int) -> list[Sequence]:
+    rng = np.random.default_rng(seed)
+    pages = rng.permutation(PAGES.pages).astype(np.int32)
+    return [
+        Sequence(rng, length, pages[2 * i : 2 * i + 2], decoded=5)
+        for i, length in enumerate(LENGTHS)
+    ]
+
+
+def step_of(parts: list[tuple[I32, Segment]]) -> Step:
+    segments = tuple(segment for _, segment in parts)
+    tokens = np.concatenate([tokens for tokens, _ in parts])
+    return Step(tokens, 0, sum(s.outputs for s in segments), segments)
+
+
+Part = tuple[I32, Segment]
+Rows = dict[int, list[NDArray[np.float32]]]
+
+
+def mixed(most: int, seed: int, company: int) -> Iterator[list[tuple[int, Part]]]:
+    """Steps of at most so many tokens in which all sequences are read and go on, by chance."""
+    rng = np.random.default_rng(company)
+    open_ones = dict(enumerate(sequences(seed)))
+    while open_ones:
+        chosen: list[tuple[int, Part]] = []
+        for i in rng.permutation(list(open_ones))[: rng.integers(1, PAGES.segments + 1)].tolist():
+            part = open_ones[i].take()
+            if sum(s.count for _, (_, s) in chosen) + len(part[0]) > most:
+                open_ones[i].done -= len(part[0])
+                continue
+            chosen.append((i, part))
+            if not open_ones[i].left:
+                del open_ones[i]
+        yield chosen
+
+
+def together(executor: CpuExecutor, seed: int, company: int) -> Rows:
+    """Logits by sequence."""
+    found: Rows = {i: [] for i in range(len(LENGTHS))}
+    for chosen in mixed(executor.program.max_tokens, seed, company):
+        rows = list(executor.run(step_of([part for _, part in chosen])))
+        for i, (_, segment) in chosen:
+            found[i].extend(rows[: segment.outputs])
+            del rows[: segment.outputs]
+    return found
+
+
+def alone(executor: CpuExecutor, seed: int) -> Rows:
+    found: Rows = {}
+    for i, sequence in enumerate(sequences(seed)):
+        found[i] = []
+        while sequence.left:
+            found[i].extend(executor.run(step_of([sequence.take()])))
+    return found
+
+
+@each_pair(
+    "isa, dtype, threads",
+    available_isas(),
+    ("f32", "f16", "bf16", "int4", "int8", "q4_0", "q4_1", "q8_0", "q4_k", "q6_k"),
+    (1, 3),
+)
+def test_a_sequence_gets_the_same_bits_alone_and_together(
+    tmp_path: Path, isa: str, dtype: str, threads: int
+) -> None:
+    file = Tiny(tmp_path, dtype, width=256, ffn=512, heads=4, kv_heads=2)
+    for a8 in (False, True):
+        program = file.program(a8=a8, kv="f16")
+        executor = CpuExecutor(program, file.tensors, threads, isa=isa)
+        expected = alone(executor, 5)
+        for company in (1, 2):
+            for i, rows in together(executor, 5, company).items():
+                np.testing.assert_array_equal(rows, expected[i])
+        executor.close()
+
+
+@pytest.mark.parametrize("kv", ["f16", "f32", "i8"])
+@pytest.mark.parametrize("a8", [False, True])
+def test_no_op_leaves_its_tolerance(tmp_path: Path, kv: str, a8: bool) -> None:
+    file = Tiny(tmp_path, heads=16, kv_heads=2, head_dim=12)
+    program = file.program(a8=a8, kv=kv)
+    cpu, reference = CpuExecutor(program, file.tensors), NumpyExecutor(program, file.tensors)
+    for chosen in mixed(program.max_tokens, 8, 1):
+        assert compare(reference, cpu, step_of([part for _, part in chosen])) is None
+
+
+def step(*segments: Segment, count: int = 0, outputs: int = -1, start: int = 0) -> Step:
+    tokens = np.zeros(count or sum(s.count for s in segments), np.int32)
+    wanted = sum(s.outputs for s in segments) if outputs < 0 else outputs
+    return Step(tokens, start, wanted, segments)
+
+
+def segment(start: int = 0, count: int = 1, outputs: int = 1, pages: object = (0,)) -> Segment:
+    return Segment(start, count, outputs, np.array(pages, np.int32))
+
+
+WRONG = [
+    (step(*[segment()] * 7), "7 sequences, at most 6"),
+    (Step(np.zeros(2, np.int32), 0, 1), "0 sequences"),
+    (step(segment(pages=(15,))), "page 15 of a cache of 15"),
+    (step(segment(pages=(-1,))), "page -1 of a cache"),
+    (step(segment(pages=())), "a table of 0 pages for 1 positions"),
+    (step(segment(start=127, count=2)), "a table of 1 pages for 129 positions"),
+    (step(segment(pages=(0, 1, 2, 3))), "a table of 4 pages for 1 positions, at most 3"),
+    (step(segment(start=-1)), "positions -1..-1 do not fit"),
+    (step(segment(start=3 * PAGE, pages=(0, 1, 2))), "a table of 3 pages for 385"),
+    (step(segment(), count=2), "sequences of 1 tokens with 1 outputs in a step of 2 with 1"),
+    (step(segment(), segment(outputs=0), outputs=2), "with 1 outputs in a step of 2 with 2"),
+    (step(segment(), start=1), "sequences of 1 tokens"),
+    (step(segment(count=0, outputs=0), segment()), "a sequence of 0 tokens"),
+    (step(segment(count=2, outputs=3), segment(count=2)), "a sequence of 2 tokens with 3 outputs"),
+    (step(segment(outputs=-1), segment(), segment()), "a sequence of 1 tokens with -1 outputs"),
+]
+
+
+@pytest.mark.parametrize("wrong, sentence", WRONG, ids=[sentence for _, sentence in WRONG])
+def test_a_step_that_leads_outside_is_refused(tmp_path: Path, wrong: Step, sentence: str) -> None:
+    file = Tiny(tmp_path)
+    executor = CpuExecutor(file.program(), file.tensors, 1)
+    with pytest.raises(RequestError, match=sentence):
+        executor.run(wrong)
+
+
+def test_caches_of_one_sequence_are_not_shared(tmp_path: Path) -> None:
+    file = Tiny(tmp_path)
+    executor = CpuExecutor(file.program(paged=False), file.tensors, 1)
+    with pytest.raises(RequestError, match="several sequences for a cache of one"):
+        executor.run(step(segment()))
