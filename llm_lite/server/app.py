@@ -7,29 +7,32 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_lite.server.call import carry_out
-from llm_lite.server.config import ServerConfig
 from llm_lite.server.failures import ApiError
 from llm_lite.server.routes import ENDPOINTS
-from llm_lite.server.shared import ServiceOf, Shared
+from llm_lite.server.security import Guard
+from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import Endpoint
 
 
-def make_app(service_of: ServiceOf, config: ServerConfig) -> Starlette:
-    """An application of ASGI. `service_of` gives the service of the model in use, None while there
-    is none; it is asked for every request."""
-    shared = Shared(service_of, config)
+def make_app(shared: Shared) -> Starlette:
+    """An application of ASGI."""
     routes = [
         Route(row.path, _handler(row, shared), methods=[row.method], include_in_schema=False)
         for row in ENDPOINTS
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    open_paths = [row.path for row in ENDPOINTS if row.is_open]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, shared, open_paths)],
+        exception_handlers={HTTPException: _refused},
+    )
     app.router.redirect_slashes = False
-    app.state.shared = shared
     return app
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +17,13 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.serving.service import Service
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core
+from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Record, Whole
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+_DROP_SECONDS = 2.0
 _LONGEST_NAME = 48  # characters of what a client calls itself
 
 
@@ -45,6 +49,12 @@ class Call:
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """The answer to a request, or what is wrong with it."""
+    response = await _answered(endpoint, shared, request)
+    shared.counts[endpoint.path, response.status_code] += 1
+    return response
+
+
+async def _answered(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     try:
         try:
             return await endpoint.handle(await _read(endpoint, shared, request))
@@ -54,8 +64,11 @@ async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Res
             raise of_core(error) from None
     except ApiError as error:
         return error.response()
-    except ClientDisconnect:
+    except (ClientDisconnect, ClientLeft):
         return Response(status_code=499)  # nobody reads it
+    except Exception:
+        shared.log(f"internal error, please report it: {traceback.format_exc()}")
+        return ApiError(500, "an internal error of the server; its log has the details").response()
 
 
 async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
@@ -92,6 +105,7 @@ async def _read_body(shared: Shared, request: Request) -> Any:
     most = shared.config.body_bytes
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:20]) > most:
+        await _drop(request, most)
         raise _too_large(most)
     try:
         async with asyncio.timeout(shared.config.body_seconds):
@@ -112,8 +126,21 @@ async def _received(request: Request, most: int) -> bytearray:
     async for piece in request.stream():
         raw += piece
         if len(raw) > most:
+            await _drop(request, most)
             raise _too_large(most)
     return raw
+
+
+async def _drop(request: Request, most: int) -> None:
+    """Take more of a body that is too large, so that its client comes to read why."""
+    taken = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DROP_SECONDS):
+            while taken <= 4 * most:
+                message = await request.receive()
+                taken += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _too_large(most: int) -> ApiError:

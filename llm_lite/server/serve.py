@@ -13,7 +13,7 @@ from llm_lite.server.config import ServerConfig
 if TYPE_CHECKING:
     import uvicorn
 
-    from llm_lite.server.shared import ServiceOf
+    from llm_lite.server.shared import Log, ServiceOf, Shared
 
 _START_SECONDS = 10.0
 _BACKLOG = 1024
@@ -22,8 +22,13 @@ _BACKLOG = 1024
 class Server:
     """`start` binds the address and returns when it is answered there; `stop` ends what runs."""
 
-    def __init__(self, service_of: ServiceOf, config: ServerConfig) -> None:
-        self._service_of, self._config = service_of, config
+    def __init__(
+        self, service_of: ServiceOf, config: ServerConfig, log: Log = lambda text: None
+    ) -> None:
+        """`service_of` gives the service of the model in use, None while there is none; it is asked
+        for every request. `log` is told of defects, on any thread."""
+        self._service_of, self._config, self._log = service_of, config, log
+        self._shared: Shared | None = None
         self._uvicorn: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._port = 0
@@ -50,17 +55,21 @@ class Server:
         import uvicorn  # not before somebody serves
 
         from llm_lite.server.app import make_app
+        from llm_lite.server.connections import protocol_of
+        from llm_lite.server.shared import Shared
 
         bound = _bound(self._config)
         self._port = bound.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._shared = shared = Shared(self._service_of, self._config, self._log)
         config = uvicorn.Config(
-            make_app(self._service_of, self._config),
+            make_app(shared),
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=protocol_of(shared),
+            h11_max_incomplete_event_size=self._config.header_bytes,
             timeout_keep_alive=int(self._config.idle_seconds),
             timeout_graceful_shutdown=int(self._config.stop_seconds),
             server_header=False,
@@ -84,6 +93,8 @@ class Server:
             self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout)
+        if self._shared is not None:
+            self._shared.close()
         return not self.is_running
 
 

@@ -16,14 +16,16 @@ from llm_lite.server.inbox import Mailroom
 
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
+Log = Callable[[str], None]  # told of defects; for any thread
 _THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
 
 
 class Shared:
     """`service_of` gives the service of the model that is loaded now, None while none is."""
 
-    def __init__(self, service_of: ServiceOf, config: ServerConfig) -> None:
+    def __init__(self, service_of: ServiceOf, config: ServerConfig, log: Log) -> None:
         self.config = config
+        self.log = log
         self.service_of = service_of
         self.began = time.time()
         self.active = 0  # requests

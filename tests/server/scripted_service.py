@@ -233,6 +233,7 @@ class ScriptedService:
     def _prompt(self, request: AnswerRequest) -> list[int]:
         if request.messages:
             return self.prompt_tokens(request.messages, request.tools, request.thinking)
+        self.token_texts(request.tokens)  # whether there are such
         return list(request.tokens) or self.tokenize(request.text)
 
     def _answer(self, request: AnswerRequest) -> str:

@@ -20,7 +20,7 @@ class Words:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._texts = ["<s>", "</s>", "\n"]
+        self._texts = ["<s>", "</s>", "\n", *(chr(code) for code in range(32, 127))]
         self._ids = {text: index for index, text in enumerate(self._texts)}
 
     def encode(self, text: str) -> list[int]:

@@ -119,7 +119,7 @@ class Choice:
         self._said_told += len(words)
         found = calls.calls[: 1 if self._plan.is_single else None]
         new = found[self._calls_told :]
-        deltas = []
+        deltas: list[CallDelta] = []
         for call in new:
             if call.name:
                 deltas.append(self._call_delta(call, len(deltas)))

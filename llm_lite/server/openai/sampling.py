@@ -1,4 +1,4 @@
-"""How an answer is chosen: OpenAI's fields, and those of `SamplingOptions` that it does not have."""
+"""How an answer is chosen: OpenAI's fields, and those that `SamplingOptions` has beside them."""
 
 from __future__ import annotations
 

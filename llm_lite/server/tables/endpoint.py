@@ -19,7 +19,7 @@ EVENTS = "text/event-stream"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is answered when all is well, by media type; None: bytes or text of a form of its own."""
+    """What is answered when all is well, by media type; None: of a form of its own."""
 
     about: str
     forms: tuple[tuple[str, Kind | None], ...]
@@ -36,6 +36,5 @@ class Endpoint:
     query: tuple[Field, ...] = ()  # of texts: numbers are read from them
     in_path: tuple[Field, ...] = ()
     finds: str = ""  # what may not be found
-    waits: bool = False  # for a turn: may be refused because too many do
     needs_model: bool = True
     is_open: bool = False  # to all, without a key
