@@ -21,13 +21,16 @@ const kept = () => {
   }
 };
 
+// Half a character, as some keyboards leave one, is none in JSON.
+const wellFormed = (_, value) => (typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value);
+
 /** A response with status 2xx; ApiError with the server's sentence for any other. */
 export async function request(path, { method = "GET", body, signal, keepalive } = {}) {
   for (;;) {
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const key = kept();
     if (key) headers.Authorization = `Bearer ${key}`;
-    const said = { method, headers, signal, keepalive, body: body === undefined ? undefined : JSON.stringify(body) };
+    const said = { method, headers, signal, keepalive, body: body === undefined ? undefined : JSON.stringify(body, wellFormed) };
     const response = await fetch(path, said);
     if (response.ok) return response;
     if (response.status === 401 && !keepalive) {

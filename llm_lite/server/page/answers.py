@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.history import AnswerEnd, AnswerRun, History, StoredMessage
 from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
-from llm_lite.core.serving.service import Service
+from llm_lite.server.failures import ApiError
 from llm_lite.server.page import record
 from llm_lite.server.page.bodies import fields, flag, number, optional_number, reals, text
 from llm_lite.server.page.shelf import Shelf
+from llm_lite.server.shared import Shared
 
 _MOST_TOKENS = 1 << 20
 _LONGEST_NAME = 200  # characters of a response's name
@@ -24,21 +24,20 @@ _JUDGED = -1.0  # what stands where a token was not judged
 
 
 class AnswerWriter:
-    def __init__(self, shelf: Shelf, service_of: Callable[[], Service | None]) -> None:
-        self._shelf = shelf
-        self._service_of = service_of
+    def __init__(self, shared: Shared, shelf: Shelf) -> None:
+        self._shared, self._shelf = shared, shelf
 
     async def begin(self, request: Request) -> Response:
         """An answer behind `parent`; beside others there it is another version."""
         at = number(request.path_params["conversation"], "conversation")
-        body = await fields(request)
+        body = await fields(self._shared, request)
         parent, run = optional_number(body, "parent"), self._run(body)
 
         def begin(history: History) -> StoredMessage:
             found = history.conversation(at)
             known = {message.id for message in found.messages} if found else set()
             if found is None or found.summary.deleted is not None or parent not in known:
-                raise HTTPException(404, "parent: there is no message of this number")
+                raise ApiError(404, "parent: there is no message of this number")
             return history.begin_answer(at, parent, run)
 
         return JSONResponse(record.message_of(await self._shelf.ask(begin)), 201)
@@ -47,7 +46,7 @@ class AnswerWriter:
         """All that it says so far; with `finished`, how it ended."""
         at = number(request.path_params["conversation"], "conversation")
         one = number(request.path_params["message"], "message")
-        body = await fields(request)
+        body = await fields(self._shared, request)
         said, thought = text(body, "text"), text(body, "thought", "")
         likelihoods = reals(body, "likelihoods", _MOST_TOKENS)
         response = text(body, "response", "", _LONGEST_NAME)
@@ -77,23 +76,23 @@ class AnswerWriter:
             for message in found.messages if found else ():
                 if message.id == one:
                     return message
-            raise HTTPException(404, "message: there is none of this number")
+            raise ApiError(404, "message: there is none of this number")
 
         message = await self._shelf.ask(find)
-        service, run = self._service_of(), message.run
+        service, run = self._shared.service_of(), message.run
         texts: list[str] = []
         if service is not None and run is not None and run.model.name == service.model.name:
             texts = service.token_texts(message.tokens)
         return JSONResponse({"texts": texts, "likelihoods": list(message.likelihoods)})
 
     def _run(self, body: Mapping[str, Any]) -> AnswerRun:
-        service = self._service_of()
+        service = self._shared.service_of()
         made = AnswerRun.by(service.model, service.executor) if service else None
         return replace(made or AnswerRun(), sampling=_sampling(body.get("sampling")))
 
     def _tokens(self, response: str, said: str) -> tuple[int, ...]:
         """The ids of an answer, as the cache still has them; () where they say something else."""
-        service = self._service_of()
+        service = self._shared.service_of()
         if not response or service is None:
             return ()
         try:

@@ -2,78 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
 
-from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError
+from llm_lite.core.errors import RequestError
+from llm_lite.server.call import read_body
+from llm_lite.server.shared import Shared
 
-MOST_BYTES = 8 << 20  # of a body
 LONGEST = 2_000_000  # characters of a message
-_JSON_DIGITS = 20
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
-def answering(handler: Handler) -> Handler:
-    """Whatever is expected to go wrong becomes a sentence with a status, as OpenAI's errors have
-    it."""
-
-    @wraps(handler)
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except HTTPException as error:
-            return problem(error.status_code, str(error.detail))
-        except GoneError as error:
-            return problem(410, str(error))
-        except BusyError as error:
-            return problem(429, str(error))
-        except RequestError as error:
-            return problem(400, str(error))
-        except LlmLiteError as error:
-            return problem(500, str(error))
-        except ClientDisconnect:
-            return Response(status_code=400)
-
-    return answer
-
-
-def problem(status: int, sentence: str) -> JSONResponse:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    body = {"error": {"message": sentence, "type": kind, "param": None, "code": None}}
-    return JSONResponse(body, status)
-
-
-async def fields(request: Request) -> Mapping[str, Any]:
-    """The object that the body is. Only a page of this server may send one: a form of another
-    page cannot say that it is JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(415, f"Content-Type: expected application/json, found {kind[:40]!r}")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, f"the body is longer than {MOST_BYTES:,} bytes")
-    try:
-        found = json.loads(body or b"{}", parse_int=_whole)
-    except (ValueError, RecursionError):
-        raise RequestError("the body is no JSON") from None
+async def fields(shared: Shared, request: Request) -> Mapping[str, Any]:
+    """The object that the body is."""
+    found = await read_body(shared, request)
     if not isinstance(found, dict):
         raise RequestError("the body: expected an object")
     return found
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _JSON_DIGITS:
-        raise ValueError("too many digits")
-    return int(digits)
 
 
 def text(
@@ -84,7 +30,7 @@ def text(
         raise RequestError(f"{name}: expected a text")
     if len(found) > most:
         raise RequestError(f"{name}: {len(found):,} characters, at most {most:,}")
-    return found.encode("utf-8", "replace").decode()  # lone surrogates have no place in the file
+    return found
 
 
 def flag(body: Mapping[str, Any], name: str, default: bool) -> bool:

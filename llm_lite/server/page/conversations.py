@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from llm_lite.core.history import (
     ConversationTree,
@@ -16,11 +11,10 @@ from llm_lite.core.history import (
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.serving.service import Service
+from llm_lite.server.failures import ApiError
 from llm_lite.server.page import record
 from llm_lite.server.page.answers import AnswerWriter
 from llm_lite.server.page.bodies import (
-    answering,
     count,
     fields,
     flag,
@@ -28,7 +22,9 @@ from llm_lite.server.page.bodies import (
     optional_number,
     text,
 )
+from llm_lite.server.page.row import Row
 from llm_lite.server.page.shelf import Shelf
+from llm_lite.server.shared import Shared
 
 _MOST_LISTED = 200
 _LONGEST_TITLE = 200  # characters
@@ -37,26 +33,26 @@ _SEARCHING = 0.5  # seconds
 
 
 class Conversations:
-    def __init__(self, shelf: Shelf, service_of: Callable[[], Service | None]) -> None:
-        self._shelf = shelf
-        self._answers = AnswerWriter(shelf, service_of)
+    def __init__(self, shared: Shared, shelf: Shelf) -> None:
+        self._shared, self._shelf = shared, shelf
+        self._answers = AnswerWriter(shared, shelf)
 
-    def routes(self) -> list[Route]:
+    def rows(self) -> list[Row]:
         whole, one = "/page/conversations", "/page/conversations/{conversation}"
         answer = f"{one}/answers/{{message}}"
         return [
-            _route(whole, "GET", self._list),
-            _route(whole, "POST", self._begin),
-            _route("/page/search", "GET", self._search),
-            _route(one, "GET", self._open),
-            _route(one, "PATCH", self._change),
-            _route(one, "DELETE", self._delete),
-            _route(f"{one}/restore", "POST", self._restore),
-            _route(f"{one}/select", "POST", self._select),
-            _route(f"{one}/messages", "POST", self._say),
-            _route(f"{one}/messages/{{message}}/tokens", "GET", self._answers.tokens),
-            _route(f"{one}/answers", "POST", self._answers.begin),
-            _route(answer, "PUT", self._answers.write),
+            Row(whole, "GET", self._list),
+            Row(whole, "POST", self._begin),
+            Row("/page/search", "GET", self._search),
+            Row(one, "GET", self._open),
+            Row(one, "PATCH", self._change),
+            Row(one, "DELETE", self._delete),
+            Row(f"{one}/restore", "POST", self._restore),
+            Row(f"{one}/select", "POST", self._select),
+            Row(f"{one}/messages", "POST", self._say),
+            Row(f"{one}/messages/{{message}}/tokens", "GET", self._answers.tokens),
+            Row(f"{one}/answers", "POST", self._answers.begin),
+            Row(answer, "PUT", self._answers.write),
         ]
 
     async def _list(self, request: Request) -> Response:
@@ -74,7 +70,7 @@ class Conversations:
         return JSONResponse({"found": [record.found_of(one) for one in found.found]})
 
     async def _begin(self, request: Request) -> Response:
-        prompt = text(await fields(request), "system_prompt", "")
+        prompt = text(await fields(self._shared, request), "system_prompt", "")
         begun = await self._shelf.ask(lambda history: history.begin(system_prompt=prompt))
         return JSONResponse({**record.summary_of(begun), "messages": []}, 201)
 
@@ -85,7 +81,7 @@ class Conversations:
 
     async def _change(self, request: Request) -> Response:
         at = number(request.path_params["conversation"], "conversation")
-        body = await fields(request)
+        body = await fields(self._shared, request)
         title = text(body, "title", most=_LONGEST_TITLE).strip() if "title" in body else None
         prompt = text(body, "system_prompt") if "system_prompt" in body else None
         pinned = flag(body, "pinned", False) if "pinned" in body else None
@@ -114,19 +110,19 @@ class Conversations:
 
     async def _restore(self, request: Request) -> Response:
         at = number(request.path_params["conversation"], "conversation")
-        await fields(request)
+        await fields(self._shared, request)
         await self._shelf.ask(lambda history: history.restore([at]))
         return Response(status_code=204)
 
     async def _select(self, request: Request) -> Response:
         """Show another version, and what was said behind it."""
         at = number(request.path_params["conversation"], "conversation")
-        wanted = number((await fields(request)).get("message"), "message")
+        wanted = number((await fields(self._shared, request)).get("message"), "message")
 
         def select(history: History) -> StoredConversation:
             path = ConversationTree.of(whole(history, at)).path_to(wanted)
             if not path:
-                raise HTTPException(404, "message: there is none of this number")
+                raise ApiError(404, "message: there is none of this number")
             history.show(path)
             return whole(history, at)
 
@@ -135,14 +131,14 @@ class Conversations:
     async def _say(self, request: Request) -> Response:
         """What a person says behind `parent`; another version of what was said there, if any."""
         at = number(request.path_params["conversation"], "conversation")
-        body = await fields(request)
+        body = await fields(self._shared, request)
         said, parent = text(body, "text"), optional_number(body, "parent")
         base = optional_number(body, "based_on")
 
         def say(history: History) -> StoredMessage:
             known = {message.id: message for message in whole(history, at).messages}
             if parent is not None and parent not in known:
-                raise HTTPException(404, "parent: there is no message of this number")
+                raise ApiError(404, "parent: there is no message of this number")
             before = known.get(base) if base is not None else None
             files = before.attachments if before is not None else ()
             return history.add_message(at, parent, said, attachments=files, based_on=before)
@@ -153,15 +149,11 @@ class Conversations:
 def whole(history: History, number: int) -> StoredConversation:
     found = history.conversation(number)
     if found is None or found.summary.deleted is not None:
-        raise HTTPException(404, "conversation: there is none of this number")
+        raise ApiError(404, "conversation: there is none of this number")
     return found
 
 
 def exists(history: History, number: int) -> None:
     found = history.summary(number)
     if found is None or found.deleted is not None:
-        raise HTTPException(404, "conversation: there is none of this number")
-
-
-def _route(at: str, method: str, handler: Any) -> Route:
-    return Route(at, answering(handler), methods=[method])
+        raise ApiError(404, "conversation: there is none of this number")

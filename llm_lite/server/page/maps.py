@@ -7,19 +7,17 @@ scale, so that 0 is 0.01 % or less and 255 is all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from llm_lite.core.errors import GoneError
 from llm_lite.core.serving.service import Service
-from llm_lite.server.page.bodies import answering, count
+from llm_lite.server.page.bodies import count
+from llm_lite.server.page.row import Row
+from llm_lite.server.shared import Shared
 
 U8 = NDArray[np.uint8]
 FLOOR = 1e-4  # the least probability that is told from none
@@ -30,22 +28,16 @@ _MOST_ROWS_A_PIXEL = 4  # of a longer map, some rows stand for those around them
 
 
 class Maps:
-    def __init__(self, service_of: Callable[[], Service | None]) -> None:
-        self._service_of = service_of
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
 
-    def routes(self) -> list[Route]:
-        return [Route("/page/maps", answering(self._maps), methods=["GET"])]
-
-    def _service(self) -> Service:
-        service = self._service_of()
-        if service is None:
-            raise HTTPException(503, "no model is loaded")
-        return service
+    def rows(self) -> list[Row]:
+        return [Row("/page/maps", "GET", self._maps)]
 
     async def _maps(self, request: Request) -> Response:
         """`heads` bytes [side, side] each behind the other, row by row, of one layer: of all heads,
         or of `head`. X-Length says of how many tokens."""
-        service, name = self._service(), _response(request)
+        service, name = self._shared.service(), _response(request)
         model = service.model
         layer = count(request, "layer", 0, 0, model.layers - 1)
         side = count(request, "side", 32, 4, _MOST_PIXELS)

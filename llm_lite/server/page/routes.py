@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from llm_lite.core.serving.service import Service
 from llm_lite.server.page import bodies
 from llm_lite.server.page.conversations import Conversations
 from llm_lite.server.page.files import file_routes
 from llm_lite.server.page.maps import Maps
 from llm_lite.server.page.markdown import Renderer
+from llm_lite.server.page.row import Row
 from llm_lite.server.page.shelf import Shelf
 from llm_lite.server.page.status import status_of
+from llm_lite.server.shared import Shared
 
 
 class Page:
-    """`routes` are for the server's app; those below `/page/` are for holders of its key, the files
-    for all. `history` is the file of conversations; None: the one of the window."""
+    """`routes` are for the server's application. `open_paths`, the files, are for all; what is
+    below `/page/` is for holders of the server's key."""
 
-    def __init__(
-        self, service_of: Callable[[], Service | None], history: Path | None = None
-    ) -> None:
-        self._service_of = service_of
-        self._shelf = Shelf(history)
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._shelf = Shelf(shared.config.history)
         self._renderer = Renderer()
+        self._files = file_routes()
+        self.open_paths = [route.path for route in self._files]
 
     def routes(self) -> list[Route]:
-        own = {
-            "/page/status": ("GET", self._status),
-            "/page/markdown": ("POST", self._markdown),
-        }
-        return [
-            *file_routes(),
-            *(
-                Route(at, bodies.answering(handler), methods=[method])
-                for at, (method, handler) in own.items()
-            ),
-            *Conversations(self._shelf, self._service_of).routes(),
-            *Maps(self._service_of).routes(),
+        rows = [
+            Row("/page/status", "GET", self._status),
+            Row("/page/markdown", "POST", self._markdown),
+            *Conversations(self._shared, self._shelf).rows(),
+            *Maps(self._shared).rows(),
         ]
+        return [*self._files, *(row.route(self._shared) for row in rows)]
 
     def close(self) -> None:
         """Save what is left of conversations, and end the process of Markdown."""
@@ -55,10 +46,10 @@ class Page:
         await self._shelf.ask(lambda history: None)  # it is open from now on, or tells why not
         self._shelf.poll()
         history = {"changes": self._shelf.changes, "problem": self._shelf.problem}
-        return JSONResponse({**status_of(self._service_of()), "history": history})
+        return JSONResponse({**status_of(self._shared.service_of()), "history": history})
 
     async def _markdown(self, request: Request) -> Response:
         """`html` of a text."""
-        body = await bodies.fields(request)
-        said = bodies.text(body, "text")
-        return JSONResponse({"html": await run_in_threadpool(self._renderer.html, said)})
+        said = bodies.text(await bodies.fields(self._shared, request), "text")
+        html = await self._shared.apart(lambda: self._renderer.html(said))
+        return JSONResponse({"html": html})

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from llm_lite.core.messages import AnswerRequest, ChatMessage, GenerationFinished
+from llm_lite.server.app import make_app
+from llm_lite.server.config import ServerConfig
 from llm_lite.server.page import Page
+from llm_lite.server.shared import Shared
 from tests.server.scripted_service import ScriptedService
+
+
+@contextmanager
+def page_of(
+    service: ScriptedService | None, history: Path, api_key: str = ""
+) -> Iterator[TestClient]:
+    shared = Shared(lambda: service, ServerConfig(history=history, api_key=api_key), log=print)
+    page = Page(shared)
+    yield TestClient(make_app(shared, page), base_url="http://127.0.0.1")
+    page.close()
+    shared.close()
 
 
 @pytest.fixture
@@ -31,10 +45,8 @@ def history(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(service: ScriptedService, history: Path) -> Iterator[TestClient]:
-    page = Page(lambda: service, history)
-    with TestClient(Starlette(routes=page.routes())) as made:
+    with page_of(service, history) as made:
         yield made
-    page.close()
 
 
 def until(check: Callable[[], object], seconds: float = 30.0) -> None:

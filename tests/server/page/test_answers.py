@@ -97,14 +97,3 @@ def test_sampling_that_cannot_be(client, talk, sampling):
     said = talk.say("Hello")
     body = {"parent": said["id"], "sampling": sampling}
     assert client.post(f"{talk.at}/answers", json=body).status_code == 400
-
-
-def test_half_a_character_does_not_stop_it(client, talk):
-    answer = talk.begin(talk.say("Hello")["id"])
-    put = client.put(
-        f"{talk.at}/answers/{answer['id']}",
-        content=b'{"text": "half \\ud83d", "finished": true, "reason": "end"}',
-        headers={"Content-Type": "application/json"},
-    )
-    assert put.status_code == 204
-    assert talk.texts[1] == "half ?"

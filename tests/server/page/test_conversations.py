@@ -145,5 +145,5 @@ def test_bodies_that_are_no_object(client, body):
 
 
 def test_a_body_has_a_limit(client):
-    said = client.post("/page/markdown", json={"text": "x" * (9 << 20)})
+    said = client.post("/page/markdown", json={"text": "x" * (17 << 20)})
     assert said.status_code == 413

@@ -91,7 +91,7 @@ def test_the_scale():
 @pytest.mark.parametrize(
     ("query", "status"),
     [
-        ({"response": "nobody", "layer": 0}, 410),
+        ({"response": "nobody", "layer": 0}, 404),
         ({"response": "nobody", "layer": 4}, 400),
         ({"response": "nobody", "layer": 0, "side": 5000}, 400),
         ({"response": "nobody", "layer": 0, "head": 9}, 400),
