@@ -3,7 +3,7 @@ import { json } from "./base/api.js";
 import { $, fillIcons, setIcon, toast } from "./base/dom.js";
 import { isDark, keepLook, look, setTheme } from "./base/look.js";
 import { fillWords, language, setLanguage, t } from "./base/words.js";
-import { Conversation, openConversation } from "./chat/conversation.js";
+import { Conversation, leaveAll, openConversation } from "./chat/conversation.js";
 import { ConversationList } from "./chat/list.js";
 import { sampling, usual } from "./chat/sampling.js";
 import { openKeys, openSettings } from "./chat/settings.js";
@@ -59,7 +59,7 @@ class App {
       if (wanted !== (this.conversation.id || "")) wanted ? this.open(wanted) : this.begin();
     });
     document.addEventListener("visibilitychange", () => !document.hidden && this.poll());
-    addEventListener("pagehide", () => this.conversation.answer?.save(true, true));
+    addEventListener("pagehide", () => leaveAll());
   }
 
   // Conversations

@@ -3,6 +3,7 @@ import { ApiError, events, json, request } from "../base/api.js";
 import { samplingFields } from "./sampling.js";
 
 const SAVE_EVERY = 1000; // ms
+const NOTICING = 200; // ms until the server has noticed that nobody reads on
 const LEAST_RETRY = 0.5; // seconds
 const MOST_RETRIES = 8;
 const REASONS = { stop: "end", length: "length", content_filter: "end", tool_calls: "end" };
@@ -25,6 +26,12 @@ export class Answer {
     this.controller.abort();
   }
 
+  /** The page goes: what was said so far is kept. */
+  leave() {
+    this.leaving = true;
+    this.save(true, true);
+  }
+
   /** Tokens a second, since the first. */
   get speed() {
     const { times } = this;
@@ -37,7 +44,11 @@ export class Answer {
       await this.read(await this.ask(messages));
       message.reason ??= "end";
     } catch (error) {
-      if (this.stopped) message.reason = "stopped";
+      if (this.leaving) return; // what was said is saved already
+      if (this.stopped) {
+        message.reason = "stopped";
+        await new Promise((resolve) => setTimeout(resolve, NOTICING));
+      }
       else {
         message.reason = "error";
         message.problem = error instanceof ApiError ? error.message : String(error.message || error);
@@ -50,7 +61,6 @@ export class Answer {
     message.ttft_ms = this.times[0] || 0;
     message.new_tokens = message.usage?.completion_tokens ?? message.tokens.length;
     this.changed();
-    if (this.stopped) await new Promise((resolve) => setTimeout(resolve, 200)); // until the server has noticed
     await this.save(true);
   }
 

@@ -11,6 +11,11 @@ export async function openConversation(id) {
   return live.get(id) || new Conversation(await json(`/page/conversations/${id}`));
 }
 
+/** The page goes: answers that are being written are kept as they are. */
+export function leaveAll() {
+  for (const conversation of live.values()) conversation.answer?.leave();
+}
+
 export class Conversation extends EventTarget {
   constructor(kept = null) {
     super();

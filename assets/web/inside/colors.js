@@ -30,11 +30,18 @@ export function pixels(bytes, side, at = 0) {
   return image;
 }
 
-/** The tint of a share of attention: a ground, and whether the text on it is dark. */
-export function attentionTint(share) {
+/** The tint of a share of attention on a page: its ground, and whether dark or light text reads on it. */
+export function attentionTint(share, isDark) {
   if (share < 0.02) return null;
-  const [r, g, b] = viridis(share);
-  return { ground: `rgb(${r} ${g} ${b} / ${0.25 + 0.75 * share})`, dark: share > 0.62, light: share > 0.3 && share <= 0.62 };
+  const base = isDark ? [22, 24, 29] : [255, 255, 255];
+  const ground = viridis(share).map((value, channel) => Math.round(base[channel] + (value - base[channel]) * (0.25 + 0.75 * share)));
+  return { ground: `rgb(${ground.join(" ")})`, text: luminance(ground) > 0.179 ? "dark-on" : "light-on" };
+}
+
+/** As WCAG has it. */
+function luminance(color) {
+  const [r, g, b] = color.map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
 /** The less likely, the stronger. */

@@ -116,9 +116,11 @@ export class Heads {
     const room = this.place.clientWidth - 40 - GUTTER - 12;
     this.cell = Math.min(MOST, Math.max(LEAST, Math.floor(room / heads) - GAP));
     this.context = onScale(this.grid, GUTTER + heads * (this.cell + GAP), TOP + layers * (this.cell + GAP));
-    this.images = [];
+    const side = Math.min(64, Math.round(this.cell * Math.min(2, devicePixelRatio || 1)));
+    const of = `${subject.message.response}/${side}`;
+    if (of !== this.imagesOf) Object.assign(this, { imagesOf: of, images: [] });
     this.numbers();
-    this.fetchLayers(this.stop.signal);
+    this.fetchLayers(side, this.stop.signal);
   }
 
   numbers() {
@@ -134,10 +136,10 @@ export class Heads {
     for (let layer = 0; layer < subject.layers; layer++) for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
   }
 
-  async fetchLayers(signal) {
+  /** Those of the layers that are not there yet, from above. */
+  async fetchLayers(side, signal) {
     const { response } = subject.message;
-    const side = Math.min(64, Math.round(this.cell * Math.min(2, devicePixelRatio || 1)));
-    const waiting = Array.from({ length: subject.layers }, (_, layer) => layer);
+    const waiting = Array.from({ length: subject.layers }, (_, layer) => layer).filter((layer) => !this.images[layer]);
     const work = async () => {
       for (let layer = waiting.shift(); layer !== undefined && !signal.aborted; layer = waiting.shift()) {
         this.gridNote.textContent = t("computing", { n: layer + 1, all: subject.layers });

@@ -2,6 +2,8 @@
 import { json } from "../base/api.js";
 import { tokensOf } from "./glass.js";
 
+const LATE = 1500; // ms
+
 class Subject extends EventTarget {
   message = null;
   conversation = null;
@@ -30,6 +32,10 @@ class Subject extends EventTarget {
     await this.restore(conversation, message);
     const tokens = message.response ? await tokensOf(message.response).catch(() => null) : null;
     if (face !== this.face) return;
+    if (!tokens && message.reason === "stopped" && !message.lateOnce) {
+      message.lateOnce = true; // a server that is busy ends it a moment later
+      setTimeout(() => { if (face === this.face) { this.face = ""; this.show(conversation, message); } }, LATE);
+    }
     this.tokens = tokens;
     this.state = tokens ? "whole" : "gone";
     if (tokens) this.fit(tokens);

@@ -1,5 +1,6 @@
 // X-ray: the tokens of an answer, tinted by how likely they were or by where one of them looks.
 import { $, el, styled } from "../base/dom.js";
+import { isDark } from "../base/look.js";
 import { percent, t } from "../base/words.js";
 import { bars, largest } from "./bars.js";
 import { attentionTint, legendCanvas, likelihoodTint } from "./colors.js";
@@ -19,13 +20,14 @@ export class XRay {
     subject.addEventListener("answer", () => this.draw());
     subject.addEventListener("choice", () => { this.drawBar(); this.mark(); this.look(this.at ?? subject.position); });
     document.addEventListener("language", () => this.draw());
+    document.addEventListener("theme", () => this.paint());
     this.place.addEventListener("pointerover", (event) => this.over(event));
     this.place.addEventListener("pointerleave", () => this.leave());
     this.place.addEventListener("click", (event) => this.click(event));
     this.place.addEventListener("focusin", (event) => this.focus(event));
     this.place.addEventListener("focusout", () => this.hideCard());
     this.place.addEventListener("keydown", (event) => this.key(event));
-    $("scroll").addEventListener("scroll", () => this.hideCard(), { passive: true });
+    $("scroll").addEventListener("scroll", () => this.cardOf && this.put(this.cardOf.getBoundingClientRect()), { passive: true });
   }
 
   show(on) {
@@ -86,14 +88,14 @@ export class XRay {
   /** Tints of all tokens: of a row of attention, or of how likely each was. */
   paint() {
     const { row } = this;
+    const dark = isDark();
     const rest = row?.slice(subject.hideFirst ? 1 : 0) || [];
     const most = Math.max(...[...rest].sort((a, b) => b - a).slice(1, 2), 1e-6); // the second: one often has nearly all
     this.spans.forEach((span, at) => {
-      const tint = this.tint === "attention" && row && !(subject.hideFirst && at === 0) ? attentionTint(Math.min(1, (row[at] || 0) / most)) : null;
+      const tint = this.tint === "attention" && row && !(subject.hideFirst && at === 0) ? attentionTint(Math.min(1, (row[at] || 0) / most), dark) : null;
       const ground = this.tint === "likelihood" && span.judged ? likelihoodTint(span.judged.p) : tint?.ground;
       styled(span, { backgroundColor: ground || "" });
-      span.classList.toggle("dark-on", Boolean(tint?.dark));
-      span.classList.toggle("light-on", Boolean(tint?.light));
+      for (const name of ["dark-on", "light-on"]) span.classList.toggle(name, tint?.text === name);
     });
     const scale = $("xray-bar").querySelector(".scale");
     if (scale) scale.textContent = row ? t("ofAttention", { p: percent(most) }) : "";
@@ -191,7 +193,7 @@ export class XRay {
     const facts = judged && judged.p === judged.p ? t("tokenLikely", { at, p: percent(judged.p) }) : t("tokenAt", { at });
     const parts = [el("h3", {}, `“${trimmed(span.firstChild.data.replaceAll("↵\n", "\n"))}”`), el("p", {}, facts)];
     if (judged?.top.length) {
-      parts.push(el("h4", {}, t("insteadOf")), bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))));
+      parts.push(el("h4", {}, t("likeliest")), bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))));
     }
     if (this.row && this.at === at) {
       parts.push(el("h4", {}, `${t("lookMost")} · ${where()}`), bars(largest(this.row, 5, subject.hideFirst).map(({ p, at: to }) => ({ p, text: subject.textAt(to), aside: to }))));

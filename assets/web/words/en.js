@@ -36,7 +36,7 @@ export default {
   layer: "Layer", head: "Head", meanOfHeads: "Mean of heads", layerN: "Layer {n}", headN: "Head {n}", layerHead: "Layer {layer}, head {head}",
   prompt: "Prompt", answer: "Answer", tokensOf: "{n} tokens", unlikely: "unlikely", likely: "likely",
   lookAt: "Point at a token, or go from one to the next with the arrow keys, to see what else it could have been and where it looks.", lookMost: "Looks most at",
-  tokenAt: "position {at}", tokenLikely: "position {at} · {p} likely", insteadOf: "Instead of it",
+  tokenAt: "position {at}", tokenLikely: "position {at} · {p} likely", likeliest: "Likeliest here",
   ofAttention: "≥ {p} of this token’s attention",
   gone: "The cache holds this answer no more: its attention cannot be computed. Regenerate it to look inside.",
   noTokens: "Nothing is known of this answer’s tokens. Regenerate it to look inside.",

@@ -33,7 +33,7 @@ export default {
   layer: "레이어", head: "헤드", meanOfHeads: "헤드 평균", layerN: "레이어 {n}", headN: "헤드 {n}", layerHead: "레이어 {layer}, 헤드 {head}",
   prompt: "프롬프트", answer: "답변", tokensOf: "토큰 {n}개", unlikely: "낮음", likely: "높음",
   lookAt: "토큰을 가리키거나 화살표 키로 옮기면 다른 후보와, 그 토큰이 어디를 보는지 나타납니다.", lookMost: "가장 많이 보는 곳",
-  tokenAt: "위치 {at}", tokenLikely: "위치 {at} · 확률 {p}", insteadOf: "다른 후보",
+  tokenAt: "위치 {at}", tokenLikely: "위치 {at} · 확률 {p}", likeliest: "이 자리의 유력한 토큰",
   ofAttention: "이 토큰 어텐션의 {p} 이상",
   gone: "캐시에 이 답변이 더는 없어 어텐션을 계산할 수 없습니다. 다시 생성하면 볼 수 있습니다.",
   noTokens: "이 답변의 토큰 정보가 없습니다. 다시 생성하면 볼 수 있습니다.",
