@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,15 +49,20 @@ class Call:
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """The answer to a request, or what is wrong with it."""
-    response = await _answered(endpoint, shared, request)
+
+    async def handle() -> Response:
+        return await endpoint.handle(await _read(endpoint, shared, request))
+
+    response = await answered(shared, handle)
     shared.counts[endpoint.path, response.status_code] += 1
     return response
 
 
-async def _answered(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
+async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) -> Response:
+    """What `handle` returns; what it raises, as a client is told of it."""
     try:
         try:
-            return await endpoint.handle(await _read(endpoint, shared, request))
+            return await handle()
         except FieldProblem as problem:
             raise ApiError(400, str(problem), param=problem.at or None) from None
         except LlmLiteError as error:
@@ -75,7 +81,7 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
     in_path = _read_texts(endpoint.in_path, request.path_params, "path")
     body: dict[str, Any] = {}
     if endpoint.body is not None:
-        body = endpoint.body.read(await _read_body(shared, request), "")
+        body = endpoint.body.read(await read_body(shared, request), "")
     if endpoint.needs_model:
         shared.service()
     return Call(request, shared, body, query, in_path)
@@ -97,7 +103,9 @@ def _from_text(field: Field, text: str) -> Any:
     return text
 
 
-async def _read_body(shared: Shared, request: Request) -> Any:
+async def read_body(shared: Shared, request: Request) -> Any:
+    """The JSON of a body. Only a page of this server may send one: a form of another page cannot
+    say that it is JSON."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON:
         raise ApiError(415, f"expected a body of type {JSON}, found {media[:64]!r}")
