@@ -50,7 +50,7 @@ class ApiError(Exception):
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
-        if self.status in (408, 413):  # the rest of the body is not read
+        if self.status in (408, 413, 431):  # the rest is not read
             headers["connection"] = "close"
         return json_response(self.body(), self.status, headers)
 

@@ -7,8 +7,9 @@ import httpx2 as httpx
 import openai
 import pytest
 
-from llm_lite.server.serve import Server
 from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
+from tests.server.sockets import wait_until
 
 USER = [{"role": "user", "content": "hello"}]
 
@@ -69,10 +70,10 @@ def test_too_many_are_told_when_to_ask_again(serve):
     served = serve(parallel=1, most_waiting=1)
     served.service.hold.clear()
     threads = [threading.Thread(target=ask, args=(served,)) for _ in range(2)]
-    for thread in threads:
+    for waiting, thread in enumerate(threads):
         thread.start()
-        wait_until(lambda: served.service.status().requests)
-    wait_until(lambda: sum(r.waiting for r in served.service.status().requests) == 1)
+        wait_until(lambda: [r.waiting for r in served.service.status().requests].count(False) == 1)
+        wait_until(lambda: len(served.service.status().requests) == waiting + 1)  # noqa: B023
     with pytest.raises(openai.RateLimitError) as busy:
         ask(served)
     assert busy.value.response.headers["retry-after"] == "2"
@@ -90,15 +91,6 @@ def test_of_several_answers_none_is_left_when_one_is_refused(serve):
     served.service.hold.set()
     wait_until(lambda: not served.service.status().requests)
     assert ask(served).choices[0].message.content == "You said: hello"
-
-
-def wait_until(found, seconds=10.0):
-    event = threading.Event()
-    for _ in range(int(seconds / 0.01)):
-        if found():
-            return
-        event.wait(0.01)
-    raise AssertionError("it did not happen")
 
 
 def test_a_failure_before_the_first_token_is_a_status(serve):

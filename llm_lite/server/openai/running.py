@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from llm_lite.core.messages import AnswerRequest, GenerationFinished
+from llm_lite.core.messages import AnswerRequest, GenerationFinished, GenerationStarted
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
@@ -74,13 +74,25 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
     answers = Answers(call, requests)
     await answers.start()
     try:
-        head = await answers.events(call.shared.config.quiet_seconds)
-        for _, one in head:
-            check(one)
+        head = await _first(answers, call.shared.config.quiet_seconds)
     except BaseException:
         answers.close()
         raise
     return answers, head
+
+
+async def _first(answers: Answers, seconds: float) -> list[Told]:
+    """All up to the first that is more than a beginning, but not for ever."""
+    head: list[Told] = []
+    ends = time.monotonic() + seconds
+    while all(isinstance(one, GenerationStarted) for _, one in head):
+        left = ends - time.monotonic()
+        if left <= 0:
+            break
+        head += await answers.events(left)
+    for _, one in head:
+        check(one)
+    return head
 
 
 def check(one: AnswerEvent) -> None:
