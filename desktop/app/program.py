@@ -37,6 +37,7 @@ from llm_lite.desktop.actions.program import (
     SaveText,
 )
 from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
+from llm_lite.desktop.actions.serving.switching import ServingHostAction
 from llm_lite.desktop.actions.tools.calling import CallHostAction
 from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
@@ -48,6 +49,7 @@ from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
+from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
@@ -56,6 +58,7 @@ from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice,
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
+    from llm_lite.core.serving.service import Service
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
     from llm_lite.desktop.app.library.host import LibraryHost
     from llm_lite.desktop.app.remote.host import RemoteHost
@@ -70,6 +73,8 @@ class EngineLike(Protocol):
     def poll(self) -> list[Event]: ...
 
     def attention(self) -> AttentionSource | None: ...
+
+    def service(self) -> Service | None: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -86,6 +91,7 @@ class Program:
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
         self.remote: RemoteHost | None = None  # engines elsewhere
+        self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_choose_import: Callable[[], None] = lambda: None
@@ -119,6 +125,8 @@ class Program:
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
+            self.do(told)
+        for told in self.serving.poll(self.state):
             self.do(told)
         for told in self.remote.poll(self.state) if self.remote else ():
             self.do(told)
@@ -207,6 +215,8 @@ class Program:
             self._follow(partial(self.library.do, action, self.state))
         elif isinstance(action, RemoteHostAction) and self.remote is not None:
             self._follow(partial(self.remote.do, action, self.state))
+        elif isinstance(action, ServingHostAction):
+            self._follow(partial(self.serving.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

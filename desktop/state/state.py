@@ -44,6 +44,7 @@ from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
+from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
@@ -337,6 +338,7 @@ class AppState:
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)
     remote: RemoteState = field(default_factory=RemoteState)
+    serving: ServingState = field(default_factory=ServingState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

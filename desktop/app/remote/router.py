@@ -39,9 +39,11 @@ from llm_lite.core.messages import (
     TaskFinished,
 )
 from llm_lite.desktop.app.remote.comparing import SideBySide
+from llm_lite.desktop.language.translate import tr
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
+    from llm_lite.core.serving.service import Service
 
 _LOOKS = Inspect | ReadAttentionRows | ExportMaps
 _ASKED_THERE = Generate | Read | SpellTokens | CountTokens | _LOOKS | MakeTitle | Task
@@ -68,10 +70,18 @@ class AnEngine(Protocol):
 
     def attention(self) -> AttentionSource | None: ...
 
+    def service(self) -> Service | None: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
-class Elsewhere(AnEngine, Protocol):
+class Elsewhere(Protocol):
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
     def loaded(self) -> ModelLoaded:
         """Its model, as if it had just been loaded."""
         ...
@@ -137,7 +147,7 @@ class Router:
     def _compare(self, command: CompareElsewhere, remote: Elsewhere) -> None:
         """Both answer at once."""
         if self._loaded is None:
-            problem = "no model is loaded here: open one, then connect again"
+            problem = tr("No model is loaded here: open one, then connect again.")
             self._told.append(TaskFinished(command.request, problem))
             return
         self._pair = SideBySide(command, self._loaded, remote.loaded())
@@ -153,6 +163,10 @@ class Router:
 
     def attention(self) -> AttentionSource | None:
         return self._local.attention() if self._remote is None else None
+
+    def service(self) -> Service | None:
+        """Clients are answered by the model here, whoever answers the chat."""
+        return self._local.service()
 
     def close(self, timeout: float = 2.0) -> object:
         self._close_remote()

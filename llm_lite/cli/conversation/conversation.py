@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 
-from llm_lite.cli.terminal.answering import Answer, Engine, generate, report, wait_for
+from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
@@ -130,7 +130,7 @@ class Conversation:
         sampling: SamplingOptions,
         *,
         continue_last: bool = False,
-    ) -> Answer:
+    ) -> HeardAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
             self.next_request(),
@@ -150,7 +150,7 @@ class Conversation:
         return answer
 
 
-def _message(answer: Answer) -> ChatMessage:
+def _message(answer: HeardAnswer) -> ChatMessage:
     return ChatMessage("assistant", answer.text, tuple(answer.tokens), answer.thought)
 
 

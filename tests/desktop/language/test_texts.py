@@ -33,6 +33,7 @@ QUIET_CALLS = {
 QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
+    "app/remote/kept.py": (".*", "the same, of addresses in it"),
     "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
     "app/presets/files.py": (".*", "sentences that name a preset's file and its field"),
     "app/tools/files.py": (".*", "sentences that name the file of tools and its field"),
@@ -65,6 +66,9 @@ QUIET = {
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
     "actions/tools/calling.py": ("The user refused this call.", "said to the model"),
     "views/tools/panel.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
+    "views/serving/running.py": (
+        "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
+    ),
     "views/history/menu.py": ("Markdown", "the name of a format"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
