@@ -33,25 +33,14 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
-from llm_lite.desktop.app.remote.kept import (
-    KeptAddress,
-    kept_addresses,
-    own,
-    remembered,
-    restored,
-)
+from llm_lite.desktop.app.remote import kept as elsewhere
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
-from llm_lite.desktop.state.serving.serving_state import (
-    MOST_PARALLEL,
-    PORTS,
-    Reach,
-    ServingChoice,
-)
+from llm_lite.desktop.state.serving import serving_state
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -78,7 +67,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "overflow": OVERFLOWS,
     "resume": get_args(ResumeMode),
     "by": get_args(LookBy),
-    "reach": get_args(Reach),
+    "reach": get_args(serving_state.Reach),
     "colors": NAMES,
 }
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
@@ -117,8 +106,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "resume_budget": (0, 1 << 44),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
-    "port": PORTS,
-    "parallel": (1, MOST_PARALLEL),
+    "port": serving_state.PORTS,
+    "parallel": (1, serving_state.MOST_PARALLEL),
     "high": (0.02, 1.0),
     "list_width": (0.0, 1000.0),
     "inspector_width": (0.0, 1000.0),
@@ -171,14 +160,14 @@ class Settings:
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: int = BUDGET  # bytes of kept caches
-    serving: ServingChoice = field(default_factory=ServingChoice)
+    serving: serving_state.ServingChoice = field(default_factory=serving_state.ServingChoice)
     layout_name: LayoutName = "inspect"
     read: KeptSides = field(default_factory=KeptSides)
     inspect: KeptSides = field(default_factory=KeptSides)
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
     recent: tuple[str, ...] = ()
-    addresses: tuple[KeptAddress, ...] = ()
+    addresses: tuple[elsewhere.KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
@@ -229,7 +218,7 @@ def save(settings: Settings, path: Path) -> str:
         text = json.dumps(data, ensure_ascii=False, indent=2)
         make_folder(path.parent)
         if any(one.key for one in settings.addresses):
-            own(path)
+            elsewhere.own(path)
         write_file(path, text.encode(errors="backslashreplace"))
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
@@ -257,7 +246,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     _migrate(data, read)
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
-    read["addresses"] = kept_addresses(data.get("addresses", []), problems)
+    read["addresses"] = elsewhere.kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
 
@@ -312,7 +301,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
         recent=state.recent,
-        addresses=remembered(state.remote),
+        addresses=elsewhere.remembered(state.remote),
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
             **{name: getattr(state.attention, name) for name in _COLORS},
@@ -339,7 +328,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
-        remote=restored(settings.addresses),
+        remote=elsewhere.restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}

@@ -39,6 +39,7 @@ from llm_lite.core.messages import (
     TaskFinished,
 )
 from llm_lite.desktop.app.remote.comparing import SideBySide
+from llm_lite.desktop.language.translate import tr
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
@@ -61,7 +62,7 @@ _HELD_BACK = (
 
 
 class AnEngine(Protocol):
-    """What answers the chat."""
+    """The engine here."""
 
     def send(self, command: Command) -> None: ...
 
@@ -69,14 +70,18 @@ class AnEngine(Protocol):
 
     def attention(self) -> AttentionSource | None: ...
 
+    def service(self) -> Service | None: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
-class Here(AnEngine, Protocol):
-    def service(self) -> Service | None: ...
+class Elsewhere(Protocol):
+    def send(self, command: Command) -> None: ...
 
+    def poll(self) -> list[Event]: ...
 
-class Elsewhere(AnEngine, Protocol):
+    def close(self, timeout: float = 2.0) -> object: ...
+
     def loaded(self) -> ModelLoaded:
         """Its model, as if it had just been loaded."""
         ...
@@ -85,7 +90,7 @@ class Elsewhere(AnEngine, Protocol):
 class Router:
     """Opening a model here brings the chat back to the engine here."""
 
-    def __init__(self, local: Here) -> None:
+    def __init__(self, local: AnEngine) -> None:
         self._local = local
         self._remote: Elsewhere | None = None
         self._loaded: ModelLoaded | None = None  # what the engine here has
@@ -142,7 +147,7 @@ class Router:
     def _compare(self, command: CompareElsewhere, remote: Elsewhere) -> None:
         """Both answer at once."""
         if self._loaded is None:
-            problem = "no model is loaded here: open one, then connect again"
+            problem = tr("No model is loaded here: open one, then connect again.")
             self._told.append(TaskFinished(command.request, problem))
             return
         self._pair = SideBySide(command, self._loaded, remote.loaded())
@@ -160,7 +165,7 @@ class Router:
         return self._local.attention() if self._remote is None else None
 
     def service(self) -> Service | None:
-        """Clients of the window's server are answered by the engine here."""
+        """Clients are answered by the model here, whoever answers the chat."""
         return self._local.service()
 
     def close(self, timeout: float = 2.0) -> object:

@@ -202,7 +202,7 @@ def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Act
         (tr("Weights"), model.weights or unknown, ""),
         (tr("Context"), context, ""),
     ]
-    facts(ui, "remote model", rows)
+    facts(ui, "remote.facts", rows)
     able = not state.busy
     hint = tr("The model of this machine answers again")
     if button(ui, "remote.disconnect", tr("Disconnect"), ICON_POWER, hint, enabled=able):
