@@ -6,8 +6,13 @@
 // PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the positions that a single
 // token sees, SHARE each or more (Flash-Decoding, Dao et al. 2023): the last of them to arrive combines
 // what all found.
+//
+// Of a shared step a token's result has the same bits whatever else is in the step: blocks begin at
+// multiples of LANES, which divides a page, shares at multiples of SHARE, and shares are merged in
+// their order, be it by the last workgroup or, with SPLITS = 1, by the one that makes all of them.
 #include "common/subgroup.glsl"
 #include "common/step.glsl"
+#include "common/positions.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
 layout(constant_id = 2) const uint HEADS = 1;
@@ -17,9 +22,9 @@ layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;       // 0: all positions
 layout(constant_id = 7) const uint HEADS_EACH = 1;   // divides HEADS / KV_HEADS
 layout(constant_id = 8) const uint TOKENS = 1;
-layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p mod CACHE_ROWS
-layout(constant_id = 10) const uint SPLITS = 1;      // above 1: a step of one token
-layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth a workgroup
+layout(constant_id = 9) const uint CACHE_ROWS = 1;
+layout(constant_id = 10) const uint SPLITS = 1;      // above 1: workgroups have one token each
+layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth a workgroup; 0: no shares
 layout(constant_id = 12) const float SOFTCAP = 0.0;  // 0: none
 layout(constant_id = 13) const uint SINKS = 0;
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
@@ -47,18 +52,44 @@ shared bool is_last;
 
 uint head_of(uint i) { return gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH; }
 
-uint first_token() { return SPLITS > 1 ? 0 : gl_WorkGroupID.y * TOKENS; }
+uint first_token() { return SPLITS > 1 ? gl_WorkGroupID.y / SPLITS : gl_WorkGroupID.y * TOKENS; }
+
+uint own_position(uint i) { return position_of(first_token() + i / HEADS_EACH); }
 
 uint query_row(uint i) {  // where query i lies in q and y, in pairs
   return ((first_token() + i / HEADS_EACH) * HEADS + head_of(i)) * PAIRS;
 }
 
-uint part_row(uint i, uint split) { return (head_of(i) * SPLITS + split) * (PAIRS + 1); }
+uint part_row(uint i, uint split) {
+  return ((first_token() * HEADS + head_of(i)) * SPLITS + split) * (PAIRS + 1);
+}
 
-void score(uint position, uint lane, uint group) {
+// Tokens of the workgroup, from `first` to before `end`, that are of one sequence.
+struct Run {
+  uint first, end, table;
+};
+
+Run run_from(uint first, uint tokens) {
+  if (TABLE_PAGES == 0) return Run(0, tokens, 0);
+  uint token = first_token(), end = first + 1, table = table_of(token + first);
+  while (end < tokens && table_of(token + end) == table) ++end;
+  return Run(first, end, table);
+}
+
+bool is_of(Run run, uint i) {
+  return TABLE_PAGES == 0 || (i / HEADS_EACH >= run.first && i / HEADS_EACH < run.end);
+}
+
+// Of the block's position s.
+uint row_of(Run run, uint block, uint s) {
+  return TABLE_PAGES == 0 ? cache_row(run.table, block + s, CACHE_ROWS)
+                    : cache_row(run.table, block, CACHE_ROWS) + s;
+}
+
+void score(Run run, uint block, uint lane, uint group) {
   float dots[QUERIES];
   for (uint i = 0; i < QUERIES; ++i) dots[i] = 0.0;
-  uint row = position % CACHE_ROWS;
+  uint row = row_of(run, block, lane), position = block + lane;
   for (uint p = 0; p < PAIRS; p += KEY_STEP) {
     vec2 pairs[KEY_STEP];
     key_pairs(row, group, p, pairs);
@@ -67,9 +98,48 @@ void score(uint position, uint lane, uint group) {
   }
   float scale = SCALE * key_scale(row, group);
   for (uint i = 0; i < QUERIES; ++i) {
-    uint own = start_position() + first_token() + i / HEADS_EACH;
-    bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own);
+    uint own = own_position(i);
+    bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own) && is_of(run, i);
     weights[i * LANES + lane] = visible ? capped(dots[i] * scale) : NONE;
+  }
+}
+
+// What is known of the positions so far, and how a share of them is added: the largest score, the total
+// weight and sums weighted so. Every way of adding them gives the same bits.
+struct Shares {
+  float largest, total, keep, add;
+};
+
+void add_share(inout Shares all, float largest, float total) {
+  float top = max(all.largest, largest);
+  all.keep = exp(all.largest - top);
+  all.add = exp(largest - top);
+  precise float sum = all.total * all.keep + total * all.add;
+  all.total = sum;
+  all.largest = top;
+}
+
+vec2 added_sums(Shares all, vec2 sums, vec2 share) {
+  precise vec2 sum = sums * all.keep + share * all.add;
+  return sum;
+}
+
+const Shares NO_SHARES = Shares(NONE, 0.0, 0.0, 0.0);
+
+void combine_shares(uint splits) {
+  for (uint i = 0; i < QUERIES; ++i) {
+    for (uint pair = gl_LocalInvocationIndex; pair < PAIRS; pair += LANES) {
+      Shares all = NO_SHARES;
+      vec2 sums = vec2(0.0);
+      for (uint s = 0; s < splits; ++s) {
+        vec2 found = parts[part_row(i, s) + PAIRS];
+        add_share(all, found.x, found.y);
+        sums = added_sums(all, sums, parts[part_row(i, s) + pair]);
+      }
+      float total = all.total + sink_weight(head_of(i), all.largest);
+      precise vec2 mean = sums / total;
+      y[query_row(i) + pair] = mean * gain_of(head_of(i));
+    }
   }
 }
 
@@ -81,13 +151,18 @@ void combine(uint splits) {
   barrier();
   if (lane == 0) {
     memoryBarrierBuffer();
-    is_last = atomicAdd(arrived[gl_WorkGroupID.x], 1) == splits - 1;
-    if (is_last) arrived[gl_WorkGroupID.x] = 0;
+    uint counter = first_token() * (HEADS / HEADS_EACH) + gl_WorkGroupID.x;
+    is_last = atomicAdd(arrived[counter], 1) == splits - 1;
+    if (is_last) arrived[counter] = 0;
     memoryBarrierBuffer();
   }
   barrier();
   if (!is_last) return;
   memoryBarrierBuffer();
+  if (TABLE_PAGES != 0) {
+    combine_shares(splits);
+    return;
+  }
   for (uint i = 0; i < QUERIES; ++i) {
     float top = NONE, total = 0.0;
     for (uint s = 0; s < splits; ++s) top = max(top, parts[part_row(i, s) + PAIRS].x);
@@ -106,73 +181,128 @@ void combine(uint splits) {
   }
 }
 
-void main() {
-  uint lane = gl_LocalInvocationIndex;
-  if (first_token() >= rows_in_use()) return;
-  uint tokens = min(TOKENS, rows_in_use() - first_token());
-  uint own_first = start_position() + first_token();
+// Positions that a workgroup looks at, and which of how many shares they are.
+struct Range {
+  uint begin, end, split, splits;
+};
+
+Range positions_of(Run run) {
+  uint own_first = own_position(run.first * HEADS_EACH);
   uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
-  uint end = own_first + tokens;
-  uint splits = 1, split = 0;
-  if (SPLITS > 1) {
-    uint each = max(SHARE, (end - begin + SPLITS - 1) / SPLITS);
-    each = (each + LANES - 1) / LANES * LANES;  // whole turns of the lanes
-    splits = max(1, (end - begin + each - 1) / each);
-    split = gl_WorkGroupID.y;
-    if (split >= splits) return;
-    begin += split * each;
-    end = min(begin + each, end);
+  uint end = own_first + run.end - run.first;
+  if (TABLE_PAGES != 0) begin = begin / LANES * LANES;
+  if (SPLITS == 1) return Range(begin, end, 0, 1);
+  uint split = gl_WorkGroupID.y % SPLITS;
+  if (TABLE_PAGES != 0) {
+    uint before = begin / SHARE, share = before + split;
+    uint splits = (end - 1) / SHARE + 1 - before;
+    return Range(max(begin, share * SHARE), min(end, (share + 1) * SHARE), split, splits);
   }
-  uint group = gl_WorkGroupID.x * HEADS_EACH * KV_HEADS / HEADS;
-  for (uint i = lane; i < QUERIES * PAIRS; i += LANES) {
-    uint query = i / PAIRS;
-    queries[i] = query / HEADS_EACH < tokens ? q[query_row(query) + i % PAIRS] : vec2(0.0);
-  }
-  vec2 sums[QUERIES * PAIRS_EACH];
-  float largest[QUERIES], total[QUERIES];
+  uint each = max(SHARE, (end - begin + SPLITS - 1) / SPLITS);
+  each = (each + LANES - 1) / LANES * LANES;  // whole turns of the lanes
+  uint splits = max(1, (end - begin + each - 1) / each);
+  begin += split * each;
+  return Range(begin, min(begin + each, end), split, splits);
+}
+
+vec2 sums[QUERIES * PAIRS_EACH];
+float largest[QUERIES], total[QUERIES];
+const bool HOLDS = TABLE_PAGES != 0 && SPLITS == 1 && SHARE != 0;  // this workgroup merges shares itself
+Shares held[QUERIES];
+vec2 held_sums[QUERIES * PAIRS_EACH];
+
+void start_share() {
   for (uint i = 0; i < QUERIES * PAIRS_EACH; ++i) sums[i] = vec2(0.0);
   for (uint i = 0; i < QUERIES; ++i) {
     largest[i] = NONE;
     total[i] = 0.0;
   }
-  barrier();
-  for (uint block = begin; block < end; block += LANES) {
-    uint count = min(LANES, end - block);
-    if (lane < count) score(block + lane, lane, group);
-    float scale = lane < count ? value_scale((block + lane) % CACHE_ROWS, group) : 0.0;
-    for (uint i = 0; i < QUERIES; ++i) {
-      float own_score = lane < count ? weights[i * LANES + lane] : NONE;
-      float top = max(largest[i], workgroup_max(own_score));
-      float weight = own_score > NONE ? exp(own_score - top) : 0.0;
-      float shrink = exp(largest[i] - top);
-      weights[i * LANES + lane] = weight * scale;
-      total[i] = total[i] * shrink + workgroup_sum(weight);
-      for (uint j = 0; j < PAIRS_EACH; ++j) sums[i * PAIRS_EACH + j] *= shrink;
-      largest[i] = top;
-    }
-    barrier();
-    for (uint j = 0; j < PAIRS_EACH; ++j) {
-      uint pair = lane + j * LANES;
-      if (pair >= PAIRS) break;
-      for (uint s = 0; s < count; ++s) {
-        vec2 value = value_pair((block + s) % CACHE_ROWS, group, pair);
-        for (uint i = 0; i < QUERIES; ++i)
-          sums[i * PAIRS_EACH + j] += weights[i * LANES + s] * value;
-      }
-    }
-    barrier();
-  }
+}
+
+void hold_nothing() {
+  for (uint i = 0; i < QUERIES * PAIRS_EACH; ++i) held_sums[i] = vec2(0.0);
+  for (uint i = 0; i < QUERIES; ++i) held[i] = NO_SHARES;
+}
+
+void hold_share() {
   for (uint i = 0; i < QUERIES; ++i) {
-    if (i / HEADS_EACH >= tokens) break;
-    float whole = total[i] + sink_weight(head_of(i), largest[i]);
+    add_share(held[i], largest[i], total[i]);
+    for (uint j = i * PAIRS_EACH; j < (i + 1) * PAIRS_EACH; ++j)
+      held_sums[j] = added_sums(held[i], held_sums[j], sums[j]);
+  }
+  start_share();
+}
+
+void attend_block(Run run, uint block, uint count, uint group) {
+  uint lane = gl_LocalInvocationIndex;
+  if (lane < count) score(run, block, lane, group);
+  float scale = lane < count ? value_scale(row_of(run, block, lane), group) : 0.0;
+  for (uint i = 0; i < QUERIES; ++i) {
+    float own_score = lane < count ? weights[i * LANES + lane] : NONE;
+    float top = max(largest[i], workgroup_max(own_score));
+    float weight = own_score > NONE ? exp(own_score - top) : 0.0;
+    float shrink = exp(largest[i] - top);
+    weights[i * LANES + lane] = weight * scale;
+    total[i] = total[i] * shrink + workgroup_sum(weight);
+    for (uint j = 0; j < PAIRS_EACH; ++j) sums[i * PAIRS_EACH + j] *= shrink;
+    largest[i] = top;
+  }
+  barrier();
+  for (uint j = 0; j < PAIRS_EACH; ++j) {
+    uint pair = lane + j * LANES;
+    if (pair >= PAIRS) break;
+    for (uint s = 0; s < count; ++s) {
+      vec2 value = value_pair(row_of(run, block, s), group, pair);
+      for (uint i = 0; i < QUERIES; ++i)
+        sums[i * PAIRS_EACH + j] += weights[i * LANES + s] * value;
+    }
+  }
+  barrier();
+}
+
+void write(Run run, Range range) {
+  uint lane = gl_LocalInvocationIndex;
+  for (uint i = run.first * HEADS_EACH; i < run.end * HEADS_EACH; ++i) {
+    float top = HOLDS ? held[i].largest : largest[i], sum = HOLDS ? held[i].total : total[i];
+    float whole = sum + sink_weight(head_of(i), top);
     for (uint j = 0; j < PAIRS_EACH; ++j) {
       uint pair = lane + j * LANES;
-      precise vec2 mean = sums[i * PAIRS_EACH + j] / whole;  // so that a gain of 1 is exact
+      vec2 own = HOLDS ? held_sums[i * PAIRS_EACH + j] : sums[i * PAIRS_EACH + j];
+      precise vec2 mean = own / whole;  // so that a gain of 1 is exact
       if (pair >= PAIRS) break;
-      if (splits > 1) parts[part_row(i, split) + pair] = sums[i * PAIRS_EACH + j];
+      if (range.splits > 1) parts[part_row(i, range.split) + pair] = own;
       else y[query_row(i) + pair] = mean * gain_of(head_of(i));
     }
-    if (splits > 1 && lane == 0) parts[part_row(i, split) + PAIRS] = vec2(largest[i], total[i]);
+    if (range.splits > 1 && lane == 0) parts[part_row(i, range.split) + PAIRS] = vec2(top, sum);
   }
-  if (splits > 1) combine(splits);
+}
+
+void attend(Run run) {
+  Range range = positions_of(run);
+  if (range.split >= range.splits) return;
+  uint group = gl_WorkGroupID.x * HEADS_EACH * KV_HEADS / HEADS;
+  start_share();
+  if (HOLDS) hold_nothing();
+  for (uint block = range.begin; block < range.end; block += LANES) {
+    uint next = block + LANES;
+    attend_block(run, block, min(LANES, range.end - block), group);
+    if (HOLDS && (next % SHARE == 0 || next >= range.end)) hold_share();
+  }
+  write(run, range);
+  if (range.splits > 1) combine(range.splits);
+}
+
+void main() {
+  if (first_token() >= rows_in_use()) return;
+  uint tokens = min(TOKENS, rows_in_use() - first_token());
+  for (uint i = gl_LocalInvocationIndex; i < QUERIES * PAIRS; i += LANES) {
+    uint query = i / PAIRS;
+    queries[i] = query / HEADS_EACH < tokens ? q[query_row(query) + i % PAIRS] : vec2(0.0);
+  }
+  barrier();
+  for (uint at = 0; at < tokens;) {
+    Run run = run_from(at, tokens);
+    attend(run);
+    at = run.end;
+  }
 }

@@ -5,14 +5,15 @@
 // token, and makes its online softmax alone over POSITIONS positions at a time. Why texels, no
 // barriers and unrolled loops: matmul_rows.comp.
 #include "common/step.glsl"
+#include "common/positions.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint HEADS = 1;
 layout(constant_id = 3) const uint KV_HEADS = 1;
 layout(constant_id = 4) const uint HEAD_DIM = 8;
 layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;      // 0: all positions
-layout(constant_id = 7) const uint POSITIONS = 1;
-layout(constant_id = 8) const uint CACHE_ROWS = 1;  // position p lies in row p mod CACHE_ROWS
+layout(constant_id = 7) const uint POSITIONS = 1;   // of pages: a power of two, which none divides
+layout(constant_id = 8) const uint CACHE_ROWS = 1;
 layout(constant_id = 9) const float SOFTCAP = 0.0;  // 0: none
 layout(constant_id = 10) const uint SINKS = 0;
 layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
@@ -42,10 +43,18 @@ float score(vec4 q[QUADS], uint row, uint group) {
   return capped((dots.x + dots.y + dots.z + dots.w) * key_scale(row, group));
 }
 
+// Where POSITIONS positions lie, from the first of them on, as far as `last`.
+void rows_of(uint table, uint first, uint last, out uint rows[POSITIONS]) {
+  uint page_row = TABLE_PAGES != 0 ? cache_row(table, first, CACHE_ROWS) : 0;
+  [[unroll]] for (uint s = 0; s < POSITIONS; ++s)
+    rows[s] = TABLE_PAGES != 0 ? page_row + min(s, last - first)
+                         : cache_row(table, min(first + s, last), CACHE_ROWS);
+}
+
 void main() {
   uint query = gl_GlobalInvocationID.x, token = query / HEADS, head = query % HEADS;
   if (token >= rows_in_use()) return;
-  uint group = head * KV_HEADS / HEADS, own = start_position() + token;
+  uint group = head * KV_HEADS / HEADS, own = position_of(token), table = table_of(token);
   vec4 q[QUADS], sums[QUADS];
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
     q[i] = imageLoad(Q, int(query * QUADS + i)) * SCALE;
@@ -53,24 +62,28 @@ void main() {
   }
   float largest = NONE, total = 0.0;
   uint begin = WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0;
-  for (uint first = begin; first <= own; first += POSITIONS) {
+  uint turns_begin = TABLE_PAGES != 0 ? begin / POSITIONS * POSITIONS : begin;
+  for (uint first = turns_begin; first <= own; first += POSITIONS) {
     float weights[POSITIONS], top = largest;
+    uint rows[POSITIONS];
+    rows_of(table, first, own, rows);
     [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
-      weights[s] = score(q, min(first + s, own) % CACHE_ROWS, group);
-      top = max(top, first + s <= own ? weights[s] : NONE);
+      bool visible = first + s <= own && first + s >= begin;
+      weights[s] = score(q, rows[s], group);
+      top = max(top, visible ? weights[s] : NONE);
     }
     float shrink = exp(largest - top);
     largest = top;
     total *= shrink;
     [[unroll]] for (uint i = 0; i < QUADS; ++i) sums[i] *= shrink;
     [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
-      uint row = min(first + s, own) % CACHE_ROWS;
-      float weight = first + s <= own ? exp(weights[s] - top) : 0.0;
+      bool visible = first + s <= own && first + s >= begin;
+      float weight = visible ? exp(weights[s] - top) : 0.0;
       total += weight;
-      weight *= value_scale(row, group);
+      weight *= value_scale(rows[s], group);
       [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
         vec4 v[2];
-        value_eight(row, group, i / 2, v);
+        value_eight(rows[s], group, i / 2, v);
         sums[i] += weight * v[0];
         sums[i + 1] += weight * v[1];
       }

@@ -8,8 +8,9 @@ layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint FIRST_ROW = 0;
 layout(constant_id = 4) const uint ROWS = 1;
 #ifdef POSITIONS
+#include "common/positions.glsl"
 layout(constant_id = 5) const uint LAST_ROW = 0;  // of the whole table
-uint row_of(uint t) { return min(start_position() + t, LAST_ROW); }
+uint row_of(uint t) { return min(position_of(t), LAST_ROW); }
 #else
 uint row_of(uint t) { return uint(step_words[HEADER_WORDS + t]); }
 #endif

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 // Rotary positions (common/rotary.glsl): a lane a pair of values.
 #include "common/step.glsl"
+#include "common/positions.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint COLUMNS = 2;
 layout(constant_id = 3) const uint HEAD_DIM = 2;
@@ -27,9 +28,9 @@ void main() {
       first = head + pair;
       second = first + pairs;
     }
-    turn = cos_sin(turned(start_position() + row, frequencies[pair]));
+    turn = cos_sin(turned(position_of(row), frequencies[pair]));
   }
-  turn *= query_temperature(start_position() + row);
+  turn *= query_temperature(position_of(row));
   float a = x[first], b = x[second];
   y[first] = a * turn.x - b * turn.y;
   y[second] = a * turn.y + b * turn.x;

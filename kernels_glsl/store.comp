@@ -1,10 +1,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// cache[(start + t) mod its rows] = rows[t] for up to three caches at once (keys, values, queries).
+// cache[row of token t] = rows[t] for up to three caches at once (keys, values, queries).
 // A lane a pair of values, in int8 two blocks; the lanes of a row serve the caches in turn. Rows A
 // and C are turned by their positions first where TURN says so, as the op `rope` does, C (queries, which
 // may have a temperature) for others to read too.
 #include "common/step.glsl"
+#include "common/positions.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint TYPE_A = 0;  // TYPE_F32, TYPE_F16 or TYPE_I8
 layout(constant_id = 3) const uint COLUMNS_A = 0;  // none: there is no such cache
@@ -47,7 +48,7 @@ vec2 turn_of(uint t, uint column, out uint other, out bool second) {
     second = place >= pairs;
     other = second ? column - pairs : column + pairs;
   }
-  return cos_sin(turned(start_position() + t, frequencies[pair]));
+  return cos_sin(turned(position_of(t), frequencies[pair]));
 }
 
 float turned_value(vec2 turn, bool second, float own, float other) {
@@ -83,7 +84,7 @@ float turned_value(vec2 turn, bool second, float own, float other) {
 #define BLOCK BLOCK_C
 #define VALUE value_c
 #define TURN TURN_C
-#define FACTOR query_temperature(start_position() + t)
+#define FACTOR query_temperature(position_of(t))
 #define KEPT turned_c
 #include "common/store_rows.glsl"
 

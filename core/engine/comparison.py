@@ -148,6 +148,7 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
         answering = [a, b]
         while answering:
             answering = [run for run in answering if run.step()]
+            context.between()
         if a.tokens:
             force(a, b, prompt, context)
 
@@ -224,6 +225,7 @@ def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
             told.append(_forced(a, score_token(row_a, token), score_token(row_b, token), float(kl)))
         context.emit(RunsForced(request, at, tuple(told)))
         at += len(rows_a)
+        context.between()
         context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
 
 

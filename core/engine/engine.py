@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
+from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.outbox import Outbox, failure_of
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
 from llm_lite.core.engine.switching import Switching
@@ -40,7 +42,6 @@ from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     CancelLoad,
     Command,
-    ConversationRead,
     Event,
     Generate,
     GenerationFinished,
@@ -57,8 +58,10 @@ from llm_lite.core.messages import (
     SaveCache,
     Shutdown,
     SpellTokens,
+    StartServing,
     StepRequest,
     Stop,
+    StopServing,
     Task,
     TaskFinished,
 )
@@ -66,6 +69,7 @@ from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
+    from llm_lite.core.serving.service import Service
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
 
@@ -84,9 +88,10 @@ class Engine:
         wake: Callable[[], None] | None = None,
         variants: Path | None = None,
     ) -> None:
-        self._wake = wake
-        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._outbox = Outbox(wake)
+        self._emit = self._outbox.emit
+        # None wakes a worker that waits.
+        self._commands: queue.SimpleQueue[tuple[int, Command] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._sent = 0  # commands are numbered
         self._stop_through = 0  # the last command that a Stop is meant for
@@ -102,6 +107,8 @@ class Engine:
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
+        rouse = partial(self._commands.put, None)
+        self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -139,24 +146,16 @@ class Engine:
         """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
         runner = self._host.runner
         if runner is not None:
-            runner.executor.leave_a_core(drawing)
+            for executor in (runner.executor, *runner.beside):
+                executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
-        events = []
-        while True:
-            try:
-                events.append(self._events.get_nowait())
-            except queue.Empty:
-                return events
+        return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
         """Like `poll`, but waits up to `timeout` seconds for the first event."""
-        try:
-            first = self._events.get(timeout=timeout)
-        except queue.Empty:
-            return []
-        return [first, *self.poll()]
+        return self._outbox.wait(timeout)
 
     def close(self, timeout: float = 2.0) -> bool:
         """Stop whatever runs and end the thread; whether it ended in time (seconds)."""
@@ -168,6 +167,10 @@ class Engine:
         """What attention maps are made of; another object once the model or executor changes."""
         runner = self._host.runner
         return None if runner is None else runner.attention
+
+    def service(self) -> Service | None:
+        """What clients of a server ask; None while none are served."""
+        return self._clients.service
 
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
@@ -223,20 +226,24 @@ class Engine:
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
-                self._attempt(self._kept.finish)
-                self._attempt(self._host.unload)
+                for last in (self._kept.finish, self._clients.stop, self._host.unload):
+                    self._attempt(last)
                 return
             if not self._closing or isinstance(command, KeepConversation):
                 self._carry_out(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
-        """The next command; while none waits, the files in use are checked a slice at a time."""
+        """The next command; while none waits, clients are served a step at a time, and the files in
+        use are checked a slice at a time."""
         while True:
             try:
-                return self._commands.get_nowait()
+                found = self._commands.get_nowait()
             except queue.Empty:
-                if not self._host.verify_next():
-                    return self._commands.get()
+                found = None
+                if not self._clients.step(self._host) and not self._host.verify_next():
+                    found = self._commands.get() if self._clients.fall_asleep() else None
+            if found is not None:
+                return found
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""
@@ -249,7 +256,9 @@ class Engine:
             self._attempt(self._serve)
         else:
             self._attempt(self._host.start_over)
-            self._attempt(partial(self._fail, command, problem))
+            event = failure_of(command, problem)
+            if event is not None:
+                self._emit(event)
         self._answered(number)
         if isinstance(command, LoadModel):
             with self._lock:
@@ -292,6 +301,10 @@ class Engine:
         elif isinstance(command, MakeTitle):
             is_over = lambda: self._stopped(number) or not self._commands.empty()  # noqa: E731
             entitle(self._host, command, self._emit, is_over)
+        elif isinstance(command, StartServing):
+            self._clients.start(command, self._host)
+        elif isinstance(command, StopServing):
+            self._clients.stop()
         elif isinstance(command, Task):
             self._task(number, command)
 
@@ -320,16 +333,6 @@ class Engine:
         except LlmLiteError as error:
             self._log("error", str(error))
 
-    def _fail(self, command: Command, message: str) -> None:
-        if isinstance(command, Generate):
-            self._emit(GenerationFinished(command.request, "error", GenerationStats(), message))
-        elif isinstance(command, Read):
-            self._emit(ConversationRead(command.request, (), message))
-        elif isinstance(command, LoadModel):
-            self._emit(LoadFailed(command.source or "", message))
-        elif isinstance(command, Task):
-            self._emit(TaskFinished(command.request, message))
-
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
         self._switching.ask(number, command)  # and take it up at once: no answer is running
 
@@ -355,7 +358,8 @@ class Engine:
             return
         is_stopped = partial(self._stopped, number)
         try:
-            run_steps(work, self._host, self._step_requests, self._switching, is_stopped)
+            serve = partial(self._clients.step, self._host)
+            run_steps(work, self._host, self._step_requests, self._switching, is_stopped, serve)
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             work.fail(str(error))
@@ -374,6 +378,7 @@ class Engine:
                 closing=lambda: self._closing,
                 waiting=lambda: not self._commands.empty(),
                 variants=self._host.variants,
+                between=partial(self._clients.step_beside, self._host),
             )
             message = run_task(command, bench)
             give_back()
@@ -389,8 +394,3 @@ class Engine:
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))
-
-    def _emit(self, event: Event) -> None:
-        self._events.put(event)
-        if self._wake is not None:
-            self._wake()

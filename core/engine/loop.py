@@ -49,13 +49,16 @@ def run_steps(
     requests: StepRequestServer,
     switching: Switching,
     is_stopped: Callable[[], bool],
+    serve_clients: Callable[[], object],
 ) -> None:
-    """LlmLiteError where the work cannot go on; what it did until then was told."""
+    """LlmLiteError where the work cannot go on; what it did until then was told. `serve_clients`
+    runs a step for others, and leaves another runner in the host where its device failed."""
     runner: Runner | None = None
     is_going = True
     try:
         while is_going:
             try:
+                serve_clients()
                 if runner is None or runner is not host.runner:
                     runner = _runner(host)
                     requests.begin_answer(runner, work.gains)

@@ -29,3 +29,4 @@ class TaskContext:
     closing: Callable[[], bool]  # the program ends
     waiting: Callable[[], bool]  # another command is
     variants: Path | None = None  # where they are kept
+    between: Callable[[], object] = lambda: None  # to be called between two steps: others have one

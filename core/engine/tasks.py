@@ -80,6 +80,7 @@ class _Report:
     def __call__(self, stage: str, fraction: float) -> None:
         if self._context.should_stop():
             raise CancelledError("stopped")
+        self._context.between()
         whole = self._low + (self._high - self._low) * fraction
         self._context.emit(TaskProgress(self._request, stage, whole))
 

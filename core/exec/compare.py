@@ -73,7 +73,8 @@ def _compare_op(a: Executor, b: Executor, plan: Plan, op: Op, step: Step) -> Dif
 
 
 def _used(tensor: Tensor, values: NDArray[np.float32], step: Step) -> NDArray[np.float32]:
-    return values[: step.kv_length] if tensor.kind is Kind.STATE else values
+    in_order = tensor.kind is Kind.STATE and not step.segments  # else it is in pages
+    return values[: step.kv_length] if in_order else values
 
 
 def _difference(

@@ -23,8 +23,7 @@ from llm_lite.core.generation.prefill import (
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import AnswerItem, answer_steps
-from llm_lite.core.generation.stop_strings import StopStrings
-from llm_lite.core.generation.token_texts import allowed_tokens, alternatives, labelled, text_of
+from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -38,11 +37,10 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     StopReason,
-    TokenDecoded,
     ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
-from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+from llm_lite.core.text.tokenizer import Tokenizer
 
 Emit = Callable[[Event], None]
 
@@ -65,25 +63,22 @@ class Answer:
     emit: Emit
     should_stop: StopCheck
     requested: float = field(default_factory=time.perf_counter)
-    produced: list[int] = field(default_factory=list)
     _forced: tuple[int, ...] = ()  # what it begins with
     _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
-    _decoder: StreamDecoder | None = None
-    _stops: StopStrings[TokenDecoded] = field(default_factory=lambda: StopStrings(()))
+    _teller: TokenTeller | None = None  # once the prompt is encoded
     _is_begun: bool = False
-    _ended: bool = False  # by a token that ends a turn
     _prompt_tokens: int = 0
     _reused: int = 0
     _prefilled_tokens: int = 0  # tokens prefilled before the first one that was scored
-    _decoded_steps: int = 0  # tokens that took a step
-    _begun: float = 0.0  # when the steps began on this executor
-    _prefill_seconds: float = 0.0
-    _first_token: float = 0.0
     _interrupted: float = 0.0  # seconds
-    _last_token: float = 0.0
     _labels: tuple[PromptToken, ...] = ()
     _options: PrefillOptions = PLAIN
+
+    @property
+    def produced(self) -> list[int]:
+        """The tokens that were chosen."""
+        return [] if self._teller is None else self._teller.produced
 
     @property
     def gains(self) -> Gains | None:
@@ -113,15 +108,16 @@ class Answer:
                 self._take(item)
             case _:
                 assert_never(item)
-        return not (self._ended or self._stops.found)
+        return self._teller is None or not self._teller.is_over
 
     def finish(self) -> None:
         """Tell why the answer ends here, and how fast it was."""
         assert self._runner is not None
-        self._show(self._stops.flush())
+        if self._teller is not None:
+            self._teller.flush()
         session, reason, message = self._runner.session, self._reason(), ""
-        if reason == "stop string":  # the last token was not decoded
-            session.forget_after(session.context_used - max(0, self._stops.dropped - 1))
+        if reason == "stop string" and self._teller is not None:  # the last token was not decoded
+            session.forget_after(session.context_used - max(0, self._teller.dropped - 1))
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
@@ -132,14 +128,13 @@ class Answer:
         self.emit(cache_status(session, self._reused))
 
     def fail(self, message: str) -> None:
-        self._show(self._stops.flush())
+        if self._teller is not None:
+            self._teller.flush()
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
-        if self._ended:
-            return "end"
-        if self._stops.found:
-            return "stop string"
+        if self._teller is not None and self._teller.is_over:
+            return "end" if self._teller.ended else "stop string"
         if self.should_stop():
             return "stopped"
         return "length" if self._left() <= 0 else "context"
@@ -156,9 +151,8 @@ class Answer:
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
-        if self._decoder is None:
-            self._decoder = self._primed_decoder(tokenizer)
-            self._stops = self._primed_stops(tokenizer, encoded)
+        if self._teller is None:
+            self._teller = self._primed_teller(tokenizer, encoded)
             self._options = _options(self.command, tokenizer, encoded)
             self._forced = self._begun_with(tokenizer, encoded)
         guide = self._guide(tokenizer, encoded)
@@ -169,7 +163,7 @@ class Answer:
         if not self._is_begun:
             self._tell_start(runner, encoded, prepared)
             self._is_begun = True
-        self._begun = time.perf_counter()
+        self._teller.begin_steps()
         left = self._left()
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
@@ -208,19 +202,12 @@ class Answer:
             del seen[first:last]
         self.emit(CacheRewritten(self.command.request, tuple(seen), gone))
 
-    def _primed_decoder(self, tokenizer: Tokenizer) -> StreamDecoder:
-        decoder = StreamDecoder(tokenizer)
-        if self.command.continue_last:
-            for token in self.command.messages[-1].tokens:
-                decoder.feed(token)
-        return decoder
-
-    def _primed_stops(
-        self, tokenizer: Tokenizer, encoded: prompt.Encoded
-    ) -> StopStrings[TokenDecoded]:
-        stops = StopStrings[TokenDecoded](self.command.sampling.stop, encoded.thinking)
-        stops.hear(tokenizer.decode(self._continued(encoded)))
-        return stops
+    def _primed_teller(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenTeller:
+        command, continued = self.command, self._continued(encoded)
+        stop, thinking = command.sampling.stop, encoded.thinking
+        teller = TokenTeller(tokenizer, command.request, self.emit, stop, thinking, continued)
+        teller.requested = self.requested
+        return teller
 
     def _begun_with(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[int, ...]:
         command = self.command
@@ -243,28 +230,10 @@ class Answer:
         last = len(self.command.messages) - 1
         return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
 
-    def _show(self, decided: list[tuple[TokenDecoded, str]]) -> None:
-        for event, text in decided:
-            self.emit(event if text == event.text else replace(event, text=text))
-
     def _take(self, choice: TokenChoice) -> None:
-        assert self._runner is not None and self._decoder is not None
-        tokenizer, session = self._runner.model_file.tokenizer, self._runner.session
-        if choice.best:  # forced tokens but the last come at once
-            self._note_time()
-        self.produced.append(choice.token)
-        self._ended = bool(choice.best) and choice.token in tokenizer.end_ids
-        # Half a character at the end of a stopped answer is not shown, and completed by Continue.
-        text = self._decoder.flush() if self._ended else self._decoder.feed(choice.token)
-        best = alternatives(tokenizer, choice.best)
-        request, token = self.command.request, choice.token
-        used, step_ms = session.context_used, 1e3 * session.step_seconds
-        allowed = allowed_tokens(tokenizer, choice.allowed)
-        first = self._ttft_ms() if self._decoded_steps == 1 else 0.0
-        event = TokenDecoded(
-            request, token, text, choice.probability, used, best, step_ms, allowed, first
-        )
-        self._show(self._stops.feed(event, text))
+        assert self._runner is not None and self._teller is not None
+        session = self._runner.session
+        self._teller.take(choice, session.context_used, session.step_seconds)
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
@@ -273,28 +242,16 @@ class Answer:
 
     def interrupted(self, seconds: float) -> None:
         """So long, what looks inside was served since the last step."""
-        if self._first_token:
+        if self._teller is not None and self._teller.has_begun:
             self._interrupted += seconds
-
-    def _ttft_ms(self) -> float:
-        return 1e3 * (self._first_token - self.requested) if self._first_token else 0.0
-
-    def _note_time(self) -> None:
-        self._last_token = time.perf_counter()
-        self._decoded_steps += 1
-        if self._decoded_steps == 1:
-            self._first_token = self._last_token
-            self._prefill_seconds = self._first_token - self._begun
 
     def _stats(self, runner: ChatRunner) -> GenerationStats:
         context_used = runner.session.context_used
-        return GenerationStats(
+        timed = self._teller.stats(self._prefilled_tokens) if self._teller else GenerationStats()
+        return replace(
+            timed,
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
-            new_tokens=len(self.produced),
-            prefill_tok_s=_rate(self._prefilled_tokens, self._prefill_seconds),
-            decode_tok_s=_rate(self._decoded_steps - 1, self._last_token - self._first_token),
-            ttft_ms=self._ttft_ms(),
             context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
             read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
@@ -313,11 +270,6 @@ def cache_status(session: Session, reused: int = 0) -> CacheStatus:
         prefixes=pool.listed(),
         saved_bytes=reused * cache.position_bytes,
     )
-
-
-def _rate(count: int, seconds: float) -> float:
-    """A second; 0 where no time passed."""
-    return count / seconds if seconds > 0 else 0.0
 
 
 def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:

@@ -29,7 +29,7 @@ _MOST_BIAS = 100  # OpenAI's: it bans a token or makes it certain
 _MOST_BIASES = 1024
 _MOST_TEXTS = 32
 _LONGEST_TEXT = 1000  # characters
-_RANGES: tuple[tuple[str, float, float], ...] = (
+RANGES: tuple[tuple[str, float, float], ...] = (
     ("temperature", 0.0, 100.0),
     ("top_k", 0, 1 << 30),
     ("top_p", 0.0, 1.0),
@@ -89,7 +89,7 @@ class TokenChoice:
 
 def check(options: SamplingOptions) -> None:
     """RequestError that names the first setting out of its range."""
-    for name, low, high in _RANGES:
+    for name, low, high in RANGES:
         value = getattr(options, name)
         if name == "seed" and value is None:
             continue
@@ -150,10 +150,13 @@ class Sampler:
     With the same seed and logits it draws the same tokens.
     """
 
-    def __init__(self, options: SamplingOptions, token_bytes: TokenBytes | None = None) -> None:
-        """`token_bytes` spells tokens, for DRY's sequence breakers; without it there are none."""
+    def __init__(
+        self, options: SamplingOptions, token_bytes: TokenBytes | None = None, best: int = BEST
+    ) -> None:
+        """`token_bytes` spells tokens, for DRY's sequence breakers; without it there are none.
+        `best`: how many likeliest tokens are told with each choice."""
         check(options)
-        self._options = options
+        self._options, self._best = options, best
         self._kernel_options = kernel_options(options)
         self._random = np.random.default_rng(options.seed)
         self._mu = 2 * options.mirostat_tau
@@ -185,7 +188,11 @@ class Sampler:
         if token < 0:
             raise RequestError("no token is allowed here: the answer ends")
         self._mu -= options.mirostat_eta * (surprise - options.mirostat_tau)
-        return _choice(logits, seen, token, fitted)
+        return _choice(logits, seen, token, fitted, self._best)
+
+    def score(self, logits: NDArray[np.float32], token: int) -> TokenChoice:
+        """A token that is given, as if it had been chosen."""
+        return score_token(logits, token, best=self._best)
 
     def _recent(self, context: Sequence[int]) -> Ids:
         """Tokens that the penalties are for."""
@@ -231,18 +238,20 @@ def _fitted(mask: Mask, size: int) -> Mask:
     return np.pad(mask, (0, lacking)) if lacking > 0 else mask
 
 
-def score_token(logits: NDArray[np.float32], token: int, mask: Mask | None = None) -> TokenChoice:
+def score_token(
+    logits: NDArray[np.float32], token: int, mask: Mask | None = None, best: int = BEST
+) -> TokenChoice:
     """The token with its probability and those of the likeliest; logits float32 [V].
 
     NotFiniteError as `Sampler.choose`.
     """
     fitted = None if mask is None else _fitted(mask, len(logits))
-    return _choice(logits, _largest_and_sum(logits), token, fitted)
+    return _choice(logits, _largest_and_sum(logits), token, fitted, best)
 
 
-def likeliest(logits: NDArray[np.float32]) -> Likeliest:
-    """The `BEST` likeliest tokens and their probabilities, the likeliest first."""
-    return score_token(logits, 0).best
+def likeliest(logits: NDArray[np.float32], count: int = BEST) -> Likeliest:
+    """The likeliest tokens and their probabilities, the likeliest first."""
+    return score_token(logits, 0, best=count).best
 
 
 def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
@@ -254,11 +263,16 @@ def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def _choice(
-    logits: NDArray[np.float32], seen: tuple[float, float], token: int, mask: Mask | None
+    logits: NDArray[np.float32],
+    seen: tuple[float, float],
+    token: int,
+    mask: Mask | None,
+    count: int = BEST,
 ) -> TokenChoice:
-    best = _likeliest(logits, seen, largest(logits, BEST).tolist())
+    """With the `count` likeliest; none, and nothing of what was allowed, where nobody asks."""
+    best = _likeliest(logits, seen, largest(logits, count).tolist()) if count else ()
     probability = _likeliest(logits, seen, [token])[0][1]
-    allowed = None if mask is None else _allowed(logits, seen, mask)
+    allowed = None if mask is None or not count else _allowed(logits, seen, mask)
     return TokenChoice(token, probability, best, allowed)
 
 

@@ -99,7 +99,7 @@ def _answer_steps(
     if forced:
         choice, produced = _judged(guide, logits, forced), 0
     else:
-        choice, produced = _next(sampler, guide, logits, tokens), 1
+        choice, produced = choose_next(sampler, guide, logits, tokens), 1
     while True:
         last = choice.token in end_tokens or produced == sampling.max_new_tokens
         if not last and session.context_used == session.context:
@@ -113,7 +113,7 @@ def _answer_steps(
         if guide is not None:
             guide.prepare()
         logits = session.decode(choice.token, should_stop)
-        choice, produced = _next(sampler, guide, logits, tokens), produced + 1
+        choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
 
 
 def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
@@ -126,14 +126,15 @@ def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[i
     return choice
 
 
-def _next(
+def choose_next(
     sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
 ) -> TokenChoice:
+    """What follows `tokens`; the guide hears it. Errors as `Sampler.choose` and `Guide`."""
     if guide is None:
         return sampler.choose(logits, tokens)
     due = guide.due()
     choice = (
-        sampler.choose(logits, tokens, guide.mask()) if due is None else score_token(logits, due)
+        sampler.choose(logits, tokens, guide.mask()) if due is None else sampler.score(logits, due)
     )
     guide.take(choice.token)
     return choice

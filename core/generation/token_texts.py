@@ -2,12 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.sampling import Allowed
-from llm_lite.core.messages import AllowedTokens, Alternative, PromptToken
-from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.generation.sampling import Allowed, TokenChoice
+from llm_lite.core.generation.stop_strings import StopStrings
+from llm_lite.core.messages import (
+    AllowedTokens,
+    Alternative,
+    GenerationStats,
+    PromptToken,
+    Thinking,
+    TokenDecoded,
+)
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+
+
+class TokenTeller:
+    """Tells the tokens of an answer, each with the characters that it completes, up to the first
+    stop string; and knows how fast they came."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        request: int,
+        emit: Callable[[TokenDecoded], None],
+        stop: Sequence[str] = (),
+        thinking: Thinking | None = None,
+        continued: Sequence[int] = (),
+    ) -> None:
+        """`request` comes back in every event. `continued` are the tokens of the message that the
+        answer goes on with."""
+        self.produced: list[int] = []
+        self.ended = False  # by a token that ends a turn
+        self.requested = self._begun = time.perf_counter()
+        self._tokenizer, self._request, self._emit = tokenizer, request, emit
+        self._decoder = StreamDecoder(tokenizer)
+        self._decoder.feed(*continued)
+        self._stops = StopStrings[TokenDecoded](stop, thinking)
+        if stop and continued:
+            self._stops.hear(tokenizer.decode(continued))
+        self._steps = 0  # tokens that took a step
+        self._prefill_seconds = self._first = self._last = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """By a token or a stop string."""
+        return self.ended or self._stops.found
+
+    @property
+    def found_stop(self) -> bool:
+        return self._stops.found
+
+    @property
+    def dropped(self) -> int:
+        """Last tokens that are not told, as a stop string has begun in or before them."""
+        return self._stops.dropped
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a token was chosen."""
+        return self._steps > 0
+
+    def begin_steps(self) -> None:
+        """The prompt is about to be read."""
+        self._begun = time.perf_counter()
+
+    def take(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
+        """`used` positions of the context are full; a step of so many seconds chose the token.
+        Forced tokens were not: they have no probability."""
+        tokenizer, token, chosen = self._tokenizer, choice.token, not math.isnan(choice.probability)
+        if chosen:
+            self._note_time()
+        self.produced.append(token)
+        self.ended = chosen and token in tokenizer.end_ids
+        # Half a character at the end of a stopped answer is not shown, and completed by Continue.
+        text = self._decoder.flush() if self.ended else self._decoder.feed(token)
+        event = TokenDecoded(
+            self._request,
+            token,
+            text,
+            choice.probability,
+            used,
+            alternatives(tokenizer, choice.best),
+            1e3 * step_seconds,
+            allowed_tokens(tokenizer, choice.allowed),
+            self._ttft_ms() if self._steps == 1 else 0.0,
+        )
+        self._show(self._stops.feed(event, text))
+
+    def flush(self) -> None:
+        """Tell what was held back, as nothing follows."""
+        self._show(self._stops.flush())
+
+    def stats(self, prefilled: int) -> GenerationStats:
+        """What of the statistics time tells; `prefilled` tokens were read before the first one."""
+        return GenerationStats(
+            new_tokens=len(self.produced),
+            prefill_tok_s=_rate(prefilled, self._prefill_seconds),
+            decode_tok_s=_rate(self._steps - 1, self._last - self._first),
+            ttft_ms=self._ttft_ms(),
+        )
+
+    def _show(self, decided: list[tuple[TokenDecoded, str]]) -> None:
+        for event, text in decided:
+            self._emit(event if text == event.text else replace(event, text=text))
+
+    def _note_time(self) -> None:
+        self._last = time.perf_counter()
+        self._steps += 1
+        if self._steps == 1:
+            self._first = self._last
+            self._prefill_seconds = self._first - self._begun
+
+    def _ttft_ms(self) -> float:
+        return 1e3 * (self._first - self.requested) if self._first else 0.0
+
+
+def _rate(count: int, seconds: float) -> float:
+    """A second; 0 where no time passed."""
+    return count / seconds if seconds > 0 else 0.0
 
 
 def labelled(tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[PromptToken, ...]:

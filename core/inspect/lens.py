@@ -6,10 +6,15 @@ that store. Not while a step runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Plan
@@ -48,29 +53,39 @@ def divergence(session: InspectedSession) -> float:
 
 def lens(session: InspectedSession, position: int) -> list[tuple[int, F32]]:
     """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
-    with session.files.unchanged():
-        return _lens(session, *_again(session, position))
+    _, step = _again(session, position)
+    return lens_of(TokenAgain(session.executor, session.files, step, session.checked))
 
 
-def _lens(session: InspectedSession, plan: Plan, step: Step) -> list[tuple[int, F32]]:
-    run, residuals, done = session.executor.run_ops, [], 0
-    for layer, index in enumerate(plan.layer_ends):
-        run(plan, step, done, index + 1, _STORES)
-        done = index + 1
-        residual = plan.tensors[plan.ops[index].outputs[0]]
-        residuals.append((layer, session.executor.read(plan, residual, step)))
-    return [
-        (
-            layer,
-            session.checked(_through_head(session, plan, step, values), f"layer {layer}'s logits"),
-        )
-        for layer, values in residuals
-    ]
+@dataclass(frozen=True, slots=True)
+class TokenAgain:
+    """A token that the cache holds, in a step of its own, on the executor that has the cache."""
+
+    executor: Executor
+    files: MappedFiles
+    step: Step
+    checked: Callable[[F32, str], F32]  # as of `InspectedSession`
 
 
-def _through_head(session: InspectedSession, plan: Plan, step: Step, residual: F32) -> F32:
+def lens_of(token: TokenAgain) -> list[tuple[int, F32]]:
+    """As `lens`, of a sequence that shares the cache with others too."""
+    with token.files.unchanged():
+        run, residuals, done = token.executor.run_ops, [], 0
+        plan, step = token.executor.program.plan_for(1, 1), token.step
+        for layer, index in enumerate(plan.layer_ends):
+            run(plan, step, done, index + 1, _STORES)
+            done = index + 1
+            residual = plan.tensors[plan.ops[index].outputs[0]]
+            residuals.append((layer, token.executor.read(plan, residual, step)))
+        return [
+            (layer, token.checked(_through_head(token, plan, values), f"layer {layer}'s logits"))
+            for layer, values in residuals
+        ]
+
+
+def _through_head(token: TokenAgain, plan: Plan, residual: F32) -> F32:
     first = next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")
-    executor = session.executor
+    executor, step = token.executor, token.step
     executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, residual)
     executor.run_ops(plan, step, first, len(plan.ops))
     return executor.read(plan, plan.tensors[plan.logits], step)[0]

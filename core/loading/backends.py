@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from llm_lite.core.errors import DeviceError
+from llm_lite.core.errors import DeviceError, UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import PAGE, PageShape
 from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 }
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
+_SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
+_SHARING: tuple[Chosen, ...] = ("vulkan", "cpu", "numpy")  # executors that have such steps
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
@@ -42,6 +45,8 @@ class ExecutorChoice:
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
     described: DeviceInfo | None = None  # of a device that is only planned for
+    # An executor of the same weights there, closed later: a device holds them once for both.
+    beside: Executor | None = None
 
     @property
     def info(self) -> DeviceInfo | None:
@@ -122,6 +127,40 @@ def build_options(
     )
 
 
+def shared_build_options(
+    choice: ExecutorChoice,
+    options: EngineOptions,
+    shape: ModelShape,
+    *,
+    context: int,
+    sequences: int,
+    pages: int,
+) -> BuildOptions:
+    """How a program is built whose steps several sequences share, up to `sequences`, each with
+    `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
+    beside the next token of every sequence. Queries are kept where `options` keep any.
+
+    UnsupportedError where this executor has no such steps.
+    """
+    if choice.backend not in _SHARING:
+        raise UnsupportedError(
+            f"{choice.backend}: this executor cannot answer several at once yet; "
+            "the C++ executor can: choose it for the model"
+        )
+    largest = PAGE + sequences
+    sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
+    return BuildOptions(
+        context=context,
+        k_dtype=CACHE_DTYPES[options.keys],
+        v_dtype=CACHE_DTYPES[options.values],
+        q_dtype=_query_dtype(options),
+        integer_activations=activations(choice, options.activations, shape) == "a8",
+        buckets=tuple(Bucket(n, min(n, sequences)) for n in sizes),
+        query_rows=PAGE if options.query_budget > 0 else 0,
+        pages=PageShape(pages, sequences, -(-context // PAGE) * PAGE),
+    )
+
+
 def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
     """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
     a larger one must not be what costs the attention maps."""
@@ -194,7 +233,14 @@ def make_executor(
 
         assert choice.device is not None
         tuning = validated(choice.device)
-        executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
+        executor = VulkanExecutor(
+            choice.device,
+            program,
+            weights,
+            progress=progress,
+            tuning=tuning,
+            beside=choice.beside if isinstance(choice.beside, VulkanExecutor) else None,
+        )
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing
         except BaseException:

@@ -6,8 +6,8 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -68,7 +68,10 @@ class Runner:
     choice: backends.ExecutorChoice
     model_info: ModelInfo
     executor_info: ExecutorInfo
+    options: EngineOptions
+    weights: Mapping[str, TensorData]  # the executor's
     unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
+    beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
 
     @property
     def note(self) -> str:
@@ -78,10 +81,14 @@ class Runner:
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""
-        self.attention.close()
-        self.executor.close()
-        if self.choice.owns_device and self.choice.device is not None:
-            self.choice.device.close()
+        with ExitStack() as stack:  # each, whatever a lost device says of others
+            if self.choice.owns_device and self.choice.device is not None:
+                stack.callback(self.choice.device.close)
+            stack.callback(self.executor.close)
+            for executor in self.beside:
+                stack.callback(executor.close)
+            self.beside = []
+            self.attention.close()
 
 
 def open_model(
@@ -219,6 +226,8 @@ def _runner(
         choice,
         _model_info(model_file, options, build.context, executor),
         _executor_info(choice, options, executor.program),
+        options,
+        weights,
         unchecked,
     )
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from llm_lite.core.plan.step import PageShape
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.plan.step import PageShape, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
 
 Rows = Literal["fixed", "tokens", "outputs"]
@@ -76,6 +79,19 @@ class Program:
     @property
     def max_tokens(self) -> int:
         return self.plans[-1].max_tokens
+
+    @property
+    def max_outputs(self) -> int:
+        return max(plan.max_outputs for plan in self.plans)
+
+    @property
+    def step_words(self) -> int:
+        """Of a step buffer that serves all plans."""
+        return packed_words(self.max_tokens, self.pages, self.max_outputs)
+
+    def pack(self, step: Step) -> NDArray[np.int32]:
+        """The step buffer that serves all plans."""
+        return step.pack(self.max_tokens, self.pages, self.max_outputs)
 
 
 def tensor_row_bytes(tensor: Tensor) -> int:

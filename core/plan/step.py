@@ -107,7 +107,7 @@ class Step:
         segment [max_tokens] each; for every output its token [max_outputs]; for every segment
         its first token [segments] and its table of pages [segments, pages.table].
         """
-        words = np.zeros(_words(max_tokens, pages, max_outputs), np.int32)
+        words = np.zeros(packed_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
         words[START] = self.start
         words[KV_LENGTH] = self.kv_length
@@ -137,7 +137,8 @@ class Step:
             at += pages.table
 
 
-def _words(max_tokens: int, pages: PageShape | None, max_outputs: int) -> int:
+def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> int:
+    """Of a step buffer, as `Step.pack` makes it."""
     plain = HEADER_WORDS + max_tokens
     if pages is None:
         return plain

@@ -35,6 +35,8 @@ from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
+from llm_lite.desktop.actions.serving import switching
+from llm_lite.desktop.actions.serving.switching import ServingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -67,6 +69,7 @@ Action = (
     | CallAction
     | UndoAction
     | ResumeAction
+    | ServingAction
     | ReportDefect
 )
 
@@ -86,7 +89,8 @@ def due(state: AppState) -> Result:
     state, asked = resuming.due(state)
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
-    commands = (*commands, *counts)
+    state, served = switching.due(state)
+    commands = (*commands, *counts, *served)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -112,5 +116,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
+    **switching.HANDLERS,
     **defects.HANDLERS,
 }

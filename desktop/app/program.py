@@ -36,6 +36,7 @@ from llm_lite.desktop.actions.program import (
     SaveText,
 )
 from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
+from llm_lite.desktop.actions.serving.switching import ServingHostAction
 from llm_lite.desktop.actions.tools.calling import CallHostAction
 from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
@@ -47,6 +48,7 @@ from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
+from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
@@ -55,6 +57,7 @@ from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice,
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
+    from llm_lite.core.serving.service import Service
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
     from llm_lite.desktop.app.library.host import LibraryHost
     from llm_lite.desktop.app.tools.host import ToolHost
@@ -68,6 +71,8 @@ class EngineLike(Protocol):
     def poll(self) -> list[Event]: ...
 
     def attention(self) -> AttentionSource | None: ...
+
+    def service(self) -> Service | None: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -83,6 +88,7 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
+        self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_choose_import: Callable[[], None] = lambda: None
@@ -116,6 +122,8 @@ class Program:
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
+            self.do(told)
+        for told in self.serving.poll(self.state):
             self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
@@ -198,6 +206,8 @@ class Program:
             self._follow(partial(self.tools.do, action, self.state))
         elif isinstance(action, LibraryHostAction) and self.library is not None:
             self._follow(partial(self.library.do, action, self.state))
+        elif isinstance(action, ServingHostAction):
+            self._follow(partial(self.serving.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

@@ -39,6 +39,12 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
+from llm_lite.desktop.state.serving.serving_state import (
+    MOST_PARALLEL,
+    PORTS,
+    Reach,
+    ServingChoice,
+)
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -65,6 +71,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "overflow": OVERFLOWS,
     "resume": get_args(ResumeMode),
     "by": get_args(LookBy),
+    "reach": get_args(Reach),
     "colors": NAMES,
 }
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
@@ -103,6 +110,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "resume_budget": (0, 1 << 44),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
+    "port": PORTS,
+    "parallel": (1, MOST_PARALLEL),
     "high": (0.02, 1.0),
     "list_width": (0.0, 1000.0),
     "inspector_width": (0.0, 1000.0),
@@ -155,6 +164,7 @@ class Settings:
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: int = BUDGET  # bytes of kept caches
+    serving: ServingChoice = field(default_factory=ServingChoice)
     layout_name: LayoutName = "inspect"
     read: KeptSides = field(default_factory=KeptSides)
     inspect: KeptSides = field(default_factory=KeptSides)
@@ -220,7 +230,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = {f.name for f in fields(Settings)} - {"unknown"}
     read = values_of(data, base, problems, "")
-    for name in ("window", "sampling", "options", "looks", *LAYOUTS):
+    for name in ("window", "sampling", "options", "looks", "serving", *LAYOUTS):
         inner = data.get(name, {})
         if isinstance(inner, dict):
             part = getattr(base, name)
@@ -286,6 +296,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         model_titles=state.history.titles,
         resume=state.resume.mode,
         resume_budget=state.resume.budget,
+        serving=state.serving.choice,
         appearance=state.appearance,
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
@@ -311,6 +322,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         thinking=settings.thinking,
         history=replace(state.history, titles=settings.model_titles),
         resume=replace(state.resume, mode=settings.resume, budget=settings.resume_budget),
+        serving=replace(state.serving, choice=settings.serving),
         appearance=settings.appearance,
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),

@@ -43,6 +43,7 @@ from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.resuming.kept import ResumeState
+from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
@@ -335,6 +336,7 @@ class AppState:
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)
+    serving: ServingState = field(default_factory=ServingState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from llm_lite.core.exec.vulkan.alike import fusions_of
+from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.executor import READBACK_BYTES, TABLE_BYTES
 from llm_lite.core.exec.vulkan.fusion import groups_of, placed
-from llm_lite.core.exec.vulkan.kernels import attention_part_bytes
 from llm_lite.core.exec.vulkan.memory import WeightPart, buffer_sizes, part_bytes, total
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import STAGING_BYTES
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import HEADER_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +44,20 @@ def device_allocations(
     states = [_bytes(t) for t in tensors.values() if t.kind is Kind.STATE]
     rows = [t for t in tensors.values() if t.kind is Kind.TABLE]
     largest = plans[-1]
-    scratch = placed(largest, groups_of(largest, _NowhereTogether())).scratch_bytes
+    groups = groups_of(largest, _NowhereTogether(), fusions_of(program, Tuning.of(info)))
+    scratch = placed(largest, groups).scratch_bytes
     logits = max(_bytes(plan.tensors[plan.logits]) for plan in plans)
     return Allocations(
         weights=sum(buffer_sizes(size for spec in weights for size in part_bytes(spec, info))),
         states=sum(buffer_sizes(states)),
         scratch=max(scratch, *(plan.scratch_bytes for plan in plans))
-        + _attention_parts(program, Tuning.of(info).attention_splits)
+        + total(attention_part_bytes(program, Tuning.of(info)))
         + TABLE_BYTES,
         host=STAGING_BYTES
         + min(READBACK_BYTES, logits)
-        + 4 * (HEADER_WORDS + program.max_tokens)
+        + 4 * program.step_words
         + sum(4 * program.max_tokens * t.shape[1] for t in rows),
     )
-
-
-def _attention_parts(program: Program, splits: int) -> int:
-    ops = (op for plan in program.plans for op in plan.ops if op.name == "attention")
-    sizes = [attention_part_bytes(op, splits) for op in ops]
-    return total(max((pair[i] for pair in sizes), default=4) for i in (0, 1))
 
 
 def _bytes(tensor: Tensor) -> int:

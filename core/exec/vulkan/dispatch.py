@@ -16,7 +16,7 @@ from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
-from llm_lite.core.plan.plan import Op, Tensor
+from llm_lite.core.plan.plan import Op, Program, Tensor
 from llm_lite.core.plan.step import N_OUTPUTS, N_TOKENS
 
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
@@ -43,6 +43,7 @@ class Dispatch:
 class Binder(Protocol):
     """What the kernels need of the executor: where tensors lie."""
 
+    program: Program
     tuning: Tuning
     step_buffer: BufferRange
 
@@ -128,6 +129,18 @@ class Call:
         return {
             name.upper(): float(self.p[name]) if kind.startswith("float") else int(self.p[name])
             for name, kind in kinds.items()
+        }
+
+    def pages(self) -> dict[str, int]:
+        """The constants by which shaders find what a shared step says; none of a plain one."""
+        program = self.binder.program
+        if program.pages is None:
+            return {}
+        return {
+            "TABLE_PAGES": program.pages.table,
+            "MAX_TOKENS": program.max_tokens,
+            "MAX_OUTPUTS": program.max_outputs,
+            "MAX_SEGMENTS": program.pages.segments,
         }
 
     def named_operands(self) -> dict[str, BufferRange]:

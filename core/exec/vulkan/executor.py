@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
 from llm_lite.core.exec.reference import table_rows
+from llm_lite.core.exec.step_check import check_step
+from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, parts_of
+from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.fusion import Group, groups_of, placed
-from llm_lite.core.exec.vulkan.kernels import attention_part_bytes, dispatches, group_dispatches
+from llm_lite.core.exec.vulkan.kernels import dispatches, group_dispatches
 from llm_lite.core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from llm_lite.core.exec.vulkan.pacing import Pacer
 from llm_lite.core.exec.vulkan.record import Recorder
@@ -29,7 +33,7 @@ from llm_lite.core.gpu.pipeline_store import Pipelines
 from llm_lite.core.gpu.pipelines import BufferRange, DescriptorSets
 from llm_lite.core.gpu.timing import Timestamps
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from llm_lite.core.plan.step import HEADER_WORDS, Step
+from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
@@ -52,8 +56,9 @@ class Recording:
 class VulkanExecutor:
     """Weights, cache and recordings of one program on a device that others use too.
 
-    `progress` is called with 0..1 while the weights are uploaded. Raises DeviceLostError and
-    OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
+    `progress` is called with 0..1 while the weights are uploaded. `beside`: an executor of the same
+    weights on this device, closed later; what it has uploaded serves both. Raises DeviceLostError
+    and OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class VulkanExecutor:
         *,
         progress: Progress | None = None,
         tuning: Tuning | None = None,
+        beside: VulkanExecutor | None = None,
     ) -> None:
         self.program = program
         self.tuning = tuning or Tuning.of(device.info)
@@ -74,14 +80,21 @@ class VulkanExecutor:
         self._recordings: dict[int, Recording] = {}
         self._tables: dict[str, BufferRange] = {}
         try:
-            self._open(weights, progress)
+            self._open(weights, progress, beside)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, data: Mapping[str, TensorData], progress: Progress | None) -> None:
+    def _open(
+        self,
+        data: Mapping[str, TensorData],
+        progress: Progress | None,
+        beside: VulkanExecutor | None,
+    ) -> None:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
+        self._vocabulary = _vocabulary(self.program)
+        self._few = few_tokens(self.program, self.tuning)
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
         on_host = {
@@ -91,21 +104,24 @@ class VulkanExecutor:
         }
         self._data = with_own_vectors({name: data[name] for name in sorted(on_host)})
         found = ChainMap(self._data, cast(dict[str, TensorData], data))  # which is only read
-        self._weights = self._own(Weights(device, kept, found, progress))
+        if beside is not None and beside._weights.has(kept):
+            self._weights: Weights = beside._weights
+        else:
+            self._weights = self._own(Weights(device, kept, found, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
-        self._groups = {id(plan): groups_of(plan, self) for plan in plans}
+        fusions = fusions_of(self.program, self.tuning)
+        self._groups = {id(plan): groups_of(plan, self, fusions) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
         # The plans with scratch as recordings use it.
         self._fused = {id(plan): each for plan, each in zip(plans, fused, strict=True)}
         scratch_bytes = max(plan.scratch_bytes for plan in (*plans, *fused))
         self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
-        words = HEADER_WORDS + self.program.max_tokens
         self._host_rows = {
             t.name: self._own(Buffer(device, self._rows_bytes(t), STORAGE, host=True))
             for t in {t.name: t for t in tensors if t.kind is Kind.TABLE}.values()
         }
-        self._parts = self._open_parts([op for plan in plans for op in plan.ops])
-        self._step = self._own(Buffer(device, 4 * words, STORAGE, host=True))
+        self._parts = self._open_parts()
+        self._step = self._own(Buffer(device, 4 * self.program.step_words, STORAGE, host=True))
         self.step_buffer: BufferRange = (self._step, 0, self._step.size)
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
         size = min(READBACK_BYTES, logits)
@@ -122,19 +138,18 @@ class VulkanExecutor:
 
     def _check(self, tensors: list[Tensor]) -> None:
         limit = self._device.info.max_storage_buffer_range
+        smaller = "fewer pages" if self.program.pages else "a smaller context"
         for tensor in tensors:
             on_device = tensor.kind in (Kind.STATE, Kind.SCRATCH)
             if on_device and _tensor_bytes(tensor) > limit:
                 raise DeviceError(
                     f"{tensor.name} needs {_tensor_bytes(tensor)} bytes; "
-                    f"{self._device.info.name} binds at most {limit}: choose a smaller context."
+                    f"{self._device.info.name} binds at most {limit}: choose {smaller}."
                 )
 
-    def _open_parts(self, ops: list[Op]) -> tuple[BufferRange, BufferRange]:
+    def _open_parts(self) -> tuple[BufferRange, BufferRange]:
         """Shared by all attention ops: one at a time uses them."""
-        found = [op for op in ops if op.name == "attention"]
-        sizes = [attention_part_bytes(op, self.tuning.attention_splits) for op in found]
-        parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))
+        parts, arrived = attention_part_bytes(self.program, self.tuning)
         arena: Arena = self._own(FixedArena(self._device, (parts, arrived)))
         ranges = arena.reserve(parts), arena.reserve(arrived)
         arena.zero()
@@ -175,15 +190,26 @@ class VulkanExecutor:
         return sum(recording.pacer.submits for recording in self._recordings.values())
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        plan = self.program.plan_for(step.count, step.outputs)
+        self._check_step(self.program.plan_for(step.count, step.outputs), step)
+        parts = parts_of(self.program, step, self._few)
+        if len(parts) == 1:
+            return self._run(parts[0].plan, step, should_stop)
+        found = np.empty((step.outputs, self.program.vocabulary), np.float32)
+        for part in parts:
+            found[part.outputs] = self._run(part.plan, part.step, should_stop)
+        return found
+
+    def _run(self, plan: Plan, step: Step, should_stop: StopCheck | None) -> F32:
         recording = self._recording(plan)
         self._write_step(step)
         recording.pacer.run(recording.segments, should_stop)
         fused = self._fused[id(plan)]
         logits = fused.tensors[plan.logits]
+        shape = step.outputs, logits.shape[1]
+        if not step.outputs:
+            return np.empty(shape, np.float32)
         if recording.reads_back:
-            values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
-            return values.reshape(step.outputs, -1).copy()
+            return self._readback.array(np.float32)[: math.prod(shape)].reshape(shape).copy()
         return self.read(fused, logits, step)
 
     def prepare(self) -> None:
@@ -194,6 +220,7 @@ class VulkanExecutor:
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
     ) -> None:
+        self._check_step(plan, step)
         self._write_step(step)
         ops = [op for op in plan.ops[first:last] if op.name not in skip]
         calls = [self._dispatches(plan, op) for op in ops]
@@ -342,10 +369,11 @@ class VulkanExecutor:
             return None
         return self._data[plan.tensors[op.inputs[place]].name].dequantize()
 
+    def _check_step(self, plan: Plan, step: Step) -> None:
+        check_step(self.program, plan, step, self._vocabulary)
+
     def _write_step(self, step: Step) -> None:
-        if step.kv_length > self.program.context:
-            raise ValueError(f"position {step.kv_length} is beyond {self.program.context}")
-        words = step.pack(self.program.max_tokens)
+        words = self.program.pack(step)
         self._step.array(np.int32)[: words.size] = words
         for name, buffer in self._host_rows.items():
             found = table_rows(self._data[name], step.tokens)
@@ -353,6 +381,12 @@ class VulkanExecutor:
 
     def _rows_bytes(self, table: Tensor) -> int:
         return 4 * self.program.max_tokens * table.shape[1]
+
+
+def _vocabulary(program: Program) -> int:
+    """Rows that every embedding table has."""
+    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
+    return min((table.shape[0] for table in tables), default=program.vocabulary)
 
 
 def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:

@@ -55,8 +55,16 @@ class Group:
         return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
 
 
-def groups_of(plan: Plan, weights: Stacks) -> tuple[Group, ...]:
-    return _Grouping(plan, weights).groups()
+@dataclass(frozen=True, slots=True)
+class Fusions:
+    """What a step of one token does at once beside what all do."""
+
+    norms: bool = True  # products make their own
+    stacks: bool = True  # products of one tensor are one product
+
+
+def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = Fusions()) -> tuple[Group, ...]:
+    return _Grouping(plan, weights, fusions).groups()
 
 
 def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
@@ -79,8 +87,9 @@ def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
 
 
 class _Grouping:
-    def __init__(self, plan: Plan, weights: Stacks) -> None:
+    def __init__(self, plan: Plan, weights: Stacks, fusions: Fusions) -> None:
         self._plan = plan
+        self._fusions = fusions
         self._weights = weights
         self._readers: Mapping[int, list[Op]] = defaultdict(list)
         for op in plan.ops:
@@ -99,7 +108,7 @@ class _Grouping:
     def _normed(self, at: int) -> list[Group]:
         """All products of a norm, each of which makes it too."""
         norm = self._plan.ops[at]
-        if norm.name != "rms_norm" or not self._one_token:
+        if norm.name != "rms_norm" or not (self._one_token and self._fusions.norms):
             return []
         found: list[Group] = []
         end = at + 1
@@ -136,7 +145,9 @@ class _Grouping:
         return products
 
     def _stackable(self, ops: Sequence[Op]) -> bool:
-        if not self._one_token or any(op.name != "matmul" for op in ops):
+        if not (self._one_token and self._fusions.stacks):
+            return False
+        if any(op.name != "matmul" for op in ops):
             return False
         one_input = len({op.inputs[0] for op in ops}) == 1
         weights = [self._tensor(op.inputs[1]) for op in ops]

@@ -14,19 +14,16 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.exec.vulkan.attention import attention
 from llm_lite.core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
 from llm_lite.core.exec.vulkan.fusion import GATES, Group
 from llm_lite.core.exec.vulkan.products import Norm, Product
-from llm_lite.core.exec.vulkan.tuning import VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Tensor
 from llm_lite.core.quant.formats import FORMATS
 
 Kernel = Callable[[Call], list[Dispatch]]
-
-MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
-MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
 
 
 def dispatches(
@@ -71,7 +68,7 @@ def _embed(c: Call) -> list[Dispatch]:
 
 
 def _position_rows(c: Call) -> list[Dispatch]:
-    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1)
+    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1, **c.pages())
 
 
 def _lookup(c: Call, **constants: int) -> list[Dispatch]:
@@ -181,7 +178,7 @@ def _rope(c: Call) -> list[Dispatch]:
         "Frequencies": _frequencies(c),
         "Y": c.binder.tensor(c.outputs[0]),
     }
-    sizes = {**_rotary(c), **_temperature(c)}
+    sizes = {**_rotary(c), **_temperature(c), **c.pages()}
     return c.elementwise("rope", buffers, x.shape[1] // 2, COLUMNS=x.shape[1], **sizes)
 
 
@@ -220,7 +217,7 @@ def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Di
     `ropes`: by the rows that they make, those not yet done."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}
-    sizes: dict[str, int | float] = {}
+    sizes: dict[str, int | float] = {**c.pages()}
     items = 0
     for place, letter in enumerate("ABC"):
         x, cache = pairs[place] if place < len(pairs) else pairs[0]
@@ -246,73 +243,6 @@ def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
     if cache.block:
         sizes["BLOCK"] = cache.block
     return {f"{name}_{letter}": value for name, value in sizes.items()}
-
-
-def _attention(c: Call) -> list[Dispatch]:
-    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
-    buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
-    buffers["LayerHeads"] = _layer_heads(c)
-    variant, groups, shape = _attention_shape(c)
-    if not variant.startswith("attention_queries"):
-        buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
-    dispatch = c.dispatch(
-        variant,
-        buffers,
-        groups,
-        c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
-        HEADS=heads,
-        KV_HEADS=int(c.p["kv_heads"]),
-        HEAD_DIM=head_dim,
-        SCALE=float(c.p["scale"]),
-        WINDOW=int(c.p["window"]),
-        SOFTCAP=float(c.p["softcap"]),
-        SINKS=int(len(c.inputs) > 4),
-        CACHE_ROWS=c.inputs[1].shape[0],
-        **shape,
-    )
-    return [replace(dispatch, whole="SPLITS" in shape)]
-
-
-def _layer_heads(c: Call) -> BufferRange:
-    """Where the layer's gains begin, and its sinks: a buffer, so that layers share a pipeline."""
-    words = np.array([int(c.p["layer"]) * int(c.p["heads"])], np.uint32)
-    name = c.inputs[4].name if len(c.inputs) > 4 else ""
-    if c.vector is not None:
-        words = np.concatenate([words, c.vector.view(np.uint32)])
-    return c.binder.table(f"layer heads {words[0]} {name}", words)
-
-
-def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
-    """Variant, workgroups and the constants of its own."""
-    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
-    if c.binder.tuning.vector_tokens and head_dim % 8 == 0:
-        sizes = {"LANES": VECTOR, "POSITIONS": max(1, MOST_UNROLLED // head_dim)}
-        return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
-    each, tokens = _attention_tile(c)
-    sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
-    variant, splits = c.reducing(f"attention.{formats}"), c.binder.tuning.attention_splits
-    if c.rows == 1 and splits > 1:
-        sizes |= {"SPLITS": splits, "SHARE": c.binder.tuning.attention_share}
-        return variant, (heads // each, splits), sizes
-    return variant, (heads // each, -(-c.rows // tokens)), sizes
-
-
-def attention_part_bytes(op: Op, splits: int) -> tuple[int, int]:
-    """What the workgroups that share an op's positions leave for the last of them, and counters."""
-    heads, head_dim = int(op.params["heads"]), int(op.params["head_dim"])
-    return 4 * heads * splits * (head_dim + 2), 4 * heads
-
-
-def _attention_tile(c: Call) -> tuple[int, int]:
-    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
-    tuning = c.binder.tuning
-    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
-    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
-    shared = int(c.p["heads"]) // int(c.p["kv_heads"])
-    each = shared if tuning.share_heads and shared <= queries else 1
-    return each, max(1, min(c.rows, 4, queries // each))
 
 
 def _add_bias(c: Call) -> list[Dispatch]:
@@ -355,6 +285,10 @@ def _add_streams(c: Call) -> list[Dispatch]:
     return c.columnwise(N=c.inputs[1].shape[1])
 
 
+def _output_rows(c: Call) -> list[Dispatch]:
+    return c.columnwise(**c.pages())
+
+
 _BY_FORM: Mapping[str, Kernel] = {"elementwise": Call.columnwise, "rowwise": Call.rowwise}
 # Of ops whose form is their own.
 _KERNELS: Mapping[str, Kernel] = {
@@ -367,7 +301,7 @@ _KERNELS: Mapping[str, Kernel] = {
     "matmul": _matmul,
     "rope": _rope,
     "store": _store,
-    "attention": _attention,
+    "attention": attention,
     "add_bias": _add_bias,
     "scale": _scale,
     "columns": _columns,
@@ -375,5 +309,5 @@ _KERNELS: Mapping[str, Kernel] = {
     "altup_predict": _altup_predict,
     "altup_correct": _altup_correct,
     "add_streams": _add_streams,
-    "output_rows": Call.columnwise,
+    "output_rows": _output_rows,
 }

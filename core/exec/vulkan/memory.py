@@ -149,6 +149,7 @@ class Weights:
         self._parts: dict[str, tuple[WeightPart, ...]] = {}
         self._vectors: dict[str, BufferRange] = {}
         unique = {tensor.name: tensor for tensor in tensors}
+        self._tensors = {name: (t.dtype, t.shape) for name, t in unique.items()}
         self.nbytes = sum(FORMATS[t.dtype].nbytes(t.shape) for t in unique.values())
         pieces = (part_bytes(tensor, device.info) for tensor in unique.values())
         self._arena = FixedArena(device, [size for each in pieces for size in each])
@@ -165,6 +166,10 @@ class Weights:
         except BaseException:
             self.close()
             raise
+
+    def has(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether all of these are here, as they are there."""
+        return all(self._tensors.get(t.name) == (t.dtype, t.shape) for t in tensors)
 
     def matrix(self, name: str) -> tuple[WeightPart, ...]:
         return self._parts[name]

@@ -49,7 +49,7 @@ class Product:
         tuning = self.call.binder.tuning
         if tuning.vector_tokens and self.weight.shape[1] % 32 == 0:
             return list(map(self._matmul_rows, self.parts))
-        few = self.call.rows <= tuning.matvec_tokens
+        few = max(self.call.rows, self._sequences) <= tuning.matvec_tokens
         return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
 
     def _matvec(self, part: WeightPart) -> Dispatch:
@@ -77,7 +77,8 @@ class Product:
         )
 
     def _matmul(self, part: WeightPart) -> Dispatch:
-        enough = self.call.rows > MATRIX_PART  # of the largest step: else most of a tile is empty
+        # Rows of the largest step: else most of a tile is empty.
+        enough = self.call.rows > max(MATRIX_PART, self._sequences)
         if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0] and enough:
             return self._matmul_matrix(part)
         rows, most = self.call.rows, self.call.binder.tuning.tile
@@ -128,6 +129,12 @@ class Product:
 
     def _outputs(self, part: WeightPart) -> int:
         return part.rows // 2 if self.gate else part.rows
+
+    @property
+    def _sequences(self) -> int:
+        """That share steps, at most: these choose the kernel, and not how many do (alike.py)."""
+        pages = self.call.binder.program.pages
+        return pages.segments if pages else 0
 
     @property
     def _form(self) -> Format:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 
-from llm_lite.cli.terminal.answering import Answer, generate, report, wait_for
+from llm_lite.cli.terminal.answering import HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
@@ -123,7 +123,7 @@ class Conversation:
         sampling: SamplingOptions,
         *,
         continue_last: bool = False,
-    ) -> Answer:
+    ) -> HeardAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
             self.next_request(),
@@ -143,7 +143,7 @@ class Conversation:
         return answer
 
 
-def _message(answer: Answer) -> ChatMessage:
+def _message(answer: HeardAnswer) -> ChatMessage:
     return ChatMessage("assistant", answer.text, tuple(answer.tokens), answer.thought)
 
 

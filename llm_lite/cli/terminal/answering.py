@@ -36,7 +36,7 @@ E = TypeVar("E")
 
 
 @dataclass(slots=True)
-class Answer:
+class HeardAnswer:
     text: str = ""  # what is said
     thought: str = ""  # of a continued answer with what it thought before
     thought_tokens: int = 0
@@ -48,12 +48,12 @@ class Answer:
     interrupted: bool = False
 
 
-def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
+def generate(engine: Engine, command: Generate, *, shown: bool) -> HeardAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
     RequestError where it could not be made.
     """
-    answer, stopping = Answer(), False
+    answer, stopping = HeardAnswer(), False
     with interrupts.noted() as interrupted:
         engine.send(command)
         while answer.finished is None:
@@ -69,7 +69,7 @@ def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
     return answer
 
 
-def _take(answer: Answer, event: Event, command: Generate, shown: bool) -> None:
+def _take(answer: HeardAnswer, event: Event, command: Generate, shown: bool) -> None:
     report(event)
     if getattr(event, "request", command.request) != command.request:  # that was given up
         return
@@ -103,7 +103,7 @@ def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
     return Split.of(replace(thinking, inside=True)).fed(last.thought)
 
 
-def _hear(answer: Answer, split: Split, shown: bool) -> None:
+def _hear(answer: HeardAnswer, split: Split, shown: bool) -> None:
     """What is new of thoughts and of what is said."""
     thought, said = split.thought[len(answer.thought) :], split.said[len(answer.text) :]
     if shown:
@@ -114,7 +114,7 @@ def _hear(answer: Answer, split: Split, shown: bool) -> None:
     answer.split, answer.thought, answer.text = split, split.thought, split.said
 
 
-def _finish(answer: Answer, finished: GenerationFinished, shown: bool) -> None:
+def _finish(answer: HeardAnswer, finished: GenerationFinished, shown: bool) -> None:
     if finished.stop_reason == "error":
         raise RequestError(finished.message)
     if shown:

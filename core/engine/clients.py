@@ -1,0 +1,111 @@
+"""Clients of a server, as the engine serves them: off, nothing of it is imported or allocated."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
+
+if TYPE_CHECKING:
+    from llm_lite.core.serving.service import Service
+    from llm_lite.core.serving.serving import Serving
+
+
+class Clients:
+    """`service` and `wake` are for any thread, the rest for the engine's.
+
+    The engine's thread sleeps while it has nothing to do: `rouse` wakes it then.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        log: Callable[[Level, str], None],
+        rouse: Callable[[], None],
+        is_closing: Callable[[], bool],
+    ) -> None:
+        self._emit, self._log, self._rouse, self._is_closing = emit, log, rouse, is_closing
+        self._serving: Serving | None = None
+        self._is_asleep = False
+
+    @property
+    def service(self) -> Service | None:
+        serving = self._serving
+        return None if serving is None or not serving.is_on else serving.service
+
+    @property
+    def has_work(self) -> bool:
+        return self._serving is not None and self._serving.has_work
+
+    def wake(self) -> None:
+        if self._is_asleep:
+            self._is_asleep = False
+            self._rouse()
+
+    def fall_asleep(self) -> bool:
+        """Before the engine's thread waits: whether it may, as there is no work."""
+        self._is_asleep = True
+        if self.has_work:  # it came before the thread was seen to sleep
+            self._is_asleep = False
+        return self._is_asleep
+
+    def start(self, options: StartServing, host: ModelHost) -> None:
+        """Serve the model in use, or say why not."""
+        from llm_lite.core.serving.serving import NO_MODEL, Serving
+
+        self.stop()
+        if host.runner is None:
+            self._emit(ServingChanged(False, problem=NO_MODEL))
+            return
+        serving = Serving(options, self._emit, self._log, self.wake, self._is_closing)
+        self._serving = serving  # before anybody hears of it
+        serving.follow(host.runner)
+        if not serving.is_on:
+            self._serving = None
+
+    def stop(self) -> None:
+        """End all answers; what they had in the cache is gone."""
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            serving.close()
+
+    def step(self, host: ModelHost) -> bool:
+        """What comes next for the clients, at most a step; whether there is more. `host` has
+        another executor afterwards where its device failed."""
+        try:
+            self._step(host)
+        except DeviceError as error:
+            try:
+                host.fall_back(error)
+            except LlmLiteError as problem:
+                self._give_up(str(problem))
+        return self.has_work
+
+    def step_beside(self, host: ModelHost) -> None:
+        """As `step`, while other work uses the executor: that stays what it is."""
+        try:
+            self._step(host)
+        except DeviceError as error:
+            self._give_up(str(error))
+
+    def _step(self, host: ModelHost) -> None:
+        serving = self._serving
+        if serving is None:
+            return
+        try:
+            serving.step(host.runner)
+        except DeviceError:
+            raise
+        except BaseException as error:  # a defect ends serving, and nothing besides
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            serving.close(f"an internal error: {error!r}; the log has the details")
+        if not serving.is_on:
+            self._serving = None
+
+    def _give_up(self, problem: str) -> None:
+        if self._serving is not None:
+            self._serving.fail(problem)

@@ -1,0 +1,104 @@
+"""Shared steps cut so that a sequence is multiplied alike, whatever else is in the step.
+
+A device multiplies few tokens by one kernel and many by another, which add up in another order. Of
+a shared step the number of tokens is other sequences' matter, so that it must not choose: a
+sequence with few tokens runs beside others with few, in a plan for few, and one with many in the
+largest plan. A step of both reads the weights twice. Where one kernel does all, nothing is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.vulkan.fusion import Fusions
+from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
+from llm_lite.core.plan.plan import Plan, Program
+from llm_lite.core.plan.step import Segment, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Sequences of a step, by themselves a step, and where their logits are among the step's."""
+
+    plan: Plan
+    step: Step
+    outputs: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A segment of a step with its first token and its first output."""
+
+    segment: Segment
+    token: int
+    output: int
+
+
+def few_tokens(program: Program, tuning: Tuning) -> int:
+    """Up to how many tokens a plan of shared steps has the kernels for few, as products.py chooses
+    them; 0: one kernel does all."""
+    if program.pages is None:
+        return 0
+    if program.pages.segments <= tuning.matvec_tokens:
+        return tuning.matvec_tokens
+    return max(MATRIX_PART, program.pages.segments) if tuning.matrix[0] else 0
+
+
+def fusions_of(program: Program, tuning: Tuning) -> Fusions:
+    """Of plans of one token: a product that makes its own norm adds up in an order of its own, and
+    products in tiles are not stacked."""
+    if program.pages is None:
+        return Fusions()
+    return Fusions(norms=False, stacks=program.pages.segments <= tuning.matvec_tokens)
+
+
+def parts_of(program: Program, step: Step, few: int) -> list[Part]:
+    """`few`: see `few_tokens`."""
+    plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
+    plan = program.plan_for(step.count, step.outputs)
+    if not plans or plan in plans:
+        return [Part(plan, step, np.arange(step.outputs))]
+    places, most = _places(step), plans[-1]
+    small = [place for place in places if _fits([place], most)]
+    large = [place for place in places if not _fits([place], most)]
+    found = []
+    for together in _packed(small, most):
+        found.append(_part(step, together, next(p for p in plans if _fits(together, p))))
+    return found + ([_part(step, large, program.plans[-1])] if large else [])
+
+
+def _places(step: Step) -> list[_Place]:
+    found, token, output = [], 0, 0
+    for segment in step.segments:
+        found.append(_Place(segment, token, output))
+        token, output = token + segment.count, output + segment.outputs
+    return found
+
+
+def _fits(places: Iterable[_Place], plan: Plan) -> bool:
+    segments = [place.segment for place in places]
+    tokens, outputs = sum(s.count for s in segments), sum(s.outputs for s in segments)
+    return tokens <= plan.max_tokens and outputs <= plan.max_outputs
+
+
+def _packed(places: Iterable[_Place], plan: Plan) -> list[list[_Place]]:
+    """In their order, as many together as the plan takes."""
+    found: list[list[_Place]] = []
+    for place in places:
+        if found and _fits([*found[-1], place], plan):
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def _part(step: Step, places: list[_Place], plan: Plan) -> Part:
+    tokens = [step.tokens[p.token : p.token + p.segment.count] for p in places]
+    outputs = [np.arange(p.output, p.output + p.segment.outputs) for p in places]
+    rows = np.concatenate(outputs)
+    segments = tuple(place.segment for place in places)
+    return Part(plan, Step(np.concatenate(tokens), 0, len(rows), segments), rows)

@@ -1,0 +1,128 @@
+"""Attention as a dispatch: which kernel, and how tokens, heads and positions are spread.
+
+`attention_queries` is for software drivers, where a lane is a query. Of `attention` a workgroup
+takes a few tokens and the heads that share a key/value head; of one token's positions several
+workgroups may take a share each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
+from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.plan import Op, Program
+
+MAX_QUERIES = 16  # of one workgroup; bounds its shared memory and registers
+MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
+# Tokens of a shared step whose positions workgroups share; of more there are workgroups enough.
+MOST_SPLIT_TOKENS = 16
+
+Shape = tuple[str, tuple[int, int], dict[str, int]]  # variant, workgroups, constants of its own
+
+
+def attention(c: Call) -> list[Dispatch]:
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
+    buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
+    buffers["LayerHeads"] = _layer_heads(c)
+    variant, groups, shape = _shape(c)
+    if not variant.startswith("attention_queries"):
+        buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
+    rows = c.inputs[1].shape[0]
+    dispatch = c.dispatch(
+        variant,
+        buffers,
+        groups,
+        c.rows * 2 * heads * head_dim * min(rows, c.binder.program.context),
+        HEADS=heads,
+        KV_HEADS=int(c.p["kv_heads"]),
+        HEAD_DIM=head_dim,
+        SCALE=float(c.p["scale"]),
+        WINDOW=int(c.p["window"]),
+        SOFTCAP=float(c.p["softcap"]),
+        SINKS=int(len(c.inputs) > 4),
+        CACHE_ROWS=rows,
+        **c.pages(),
+        **shape,
+    )
+    return [replace(dispatch, whole="SPLITS" in shape)]
+
+
+def _layer_heads(c: Call) -> BufferRange:
+    """Where the layer's gains begin, and its sinks: a buffer, so that layers share a pipeline."""
+    words = np.array([int(c.p["layer"]) * int(c.p["heads"])], np.uint32)
+    name = c.inputs[4].name if len(c.inputs) > 4 else ""
+    if c.vector is not None:
+        words = np.concatenate([words, c.vector.view(np.uint32)])
+    return c.binder.table(f"layer heads {words[0]} {name}", words)
+
+
+def _shape(c: Call) -> Shape:
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
+    if c.binder.tuning.vector_tokens and head_dim % 8 == 0:
+        positions = max(1, MOST_UNROLLED // head_dim)
+        if c.binder.program.pages:
+            positions = 1 << (positions.bit_length() - 1)
+        sizes = {"LANES": VECTOR, "POSITIONS": positions}
+        return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
+    each, tokens = _tile(c)
+    sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
+    sizes |= _shares(c)
+    if splits := sizes.get("SPLITS", 0):
+        sizes["TOKENS"] = 1
+        groups = heads // each, c.rows * splits
+    else:
+        groups = heads // each, -(-c.rows // tokens)
+    return c.reducing(f"attention.{formats}"), groups, sizes
+
+
+def _shares(c: Call) -> dict[str, int]:
+    """Who takes which positions. Shares of a shared step begin at the same positions in all plans:
+    where the step has many tokens, a workgroup takes one share after the other."""
+    tuning, program = c.binder.tuning, c.binder.program
+    splits, share = tuning.attention_splits, tuning.attention_share
+    if program.pages is None:
+        return {"SPLITS": splits, "SHARE": share} if c.rows == 1 and splits > 1 else {}
+    if splits == 1:
+        return {"SHARE": 0}
+    longest = max(share, -(-program.context // splits))
+    sizes = {"SHARE": -(-longest // tuning.attention_lanes) * tuning.attention_lanes}
+    return sizes | ({"SPLITS": splits} if c.rows <= MOST_SPLIT_TOKENS else {})
+
+
+def attention_part_bytes(program: Program, tuning: Tuning) -> tuple[int, int]:
+    """What workgroups that share positions leave for the last of them, and counters: of the op that
+    needs the most."""
+    ops = [op for plan in program.plans for op in plan.ops if op.name == "attention"]
+    sizes = [_op_part_bytes(op, tuning.attention_splits) for op in ops]
+    parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))
+    tokens = _split_tokens(program)
+    return parts * tokens, arrived * tokens
+
+
+def _split_tokens(program: Program) -> int:
+    if program.pages is None:
+        return 1
+    few: Iterable[int] = (p.max_tokens for p in program.plans if p.max_tokens <= MOST_SPLIT_TOKENS)
+    return max(few, default=1)
+
+
+def _op_part_bytes(op: Op, splits: int) -> tuple[int, int]:
+    heads, head_dim = int(op.params["heads"]), int(op.params["head_dim"])
+    return 4 * heads * splits * (head_dim + 2), 4 * heads
+
+
+def _tile(c: Call) -> tuple[int, int]:
+    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
+    tuning = c.binder.tuning
+    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
+    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
+    shared = int(c.p["heads"]) // int(c.p["kv_heads"])
+    each = shared if tuning.share_heads and shared <= queries else 1
+    return each, max(1, min(c.rows, 4, queries // each))

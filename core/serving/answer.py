@@ -1,0 +1,216 @@
+"""One answer of a server: its prompt, how its tokens are chosen, and what is told of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.generation import prompt
+from llm_lite.core.generation.answer import encode, peak_rss_bytes
+from llm_lite.core.generation.guide import Guide, guide_of
+from llm_lite.core.generation.prefill import PLAIN, check_prompt
+from llm_lite.core.generation.sampling import Sampler, check_bias
+from llm_lite.core.generation.steps import choose_next
+from llm_lite.core.generation.token_texts import TokenTeller, labelled
+from llm_lite.core.messages import (
+    MOST_ALTERNATIVES,
+    AnswerRequest,
+    ChatMessage,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    ServedRequest,
+    StopReason,
+)
+from llm_lite.core.serving.pages import pages_for
+from llm_lite.core.serving.sequence import PagedTokens
+from llm_lite.core.serving.service import AnswerEvent, Emit
+from llm_lite.core.text.tokenizer import Tokenizer
+
+
+class ServedAnswer:
+    """Made on the thread of who asks; from then on the engine's thread has it."""
+
+    def __init__(
+        self,
+        number: int,
+        request: AnswerRequest,
+        emit: Emit,
+        file: prompt.ChatFile,
+        *,
+        context: int,
+        vocabulary: int,
+    ) -> None:
+        """RequestError where the request cannot be answered, FileError where the model's template
+        is at fault."""
+        self.number, self.request, self._emit = number, request, emit
+        self.client = request.client
+        tokenizer, sampling = file.tokenizer, request.sampling
+        encoded = encode_request(file, request, context)
+        check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
+        check_bias(sampling, vocabulary)
+        if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
+            found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
+            raise RequestError(f"alternatives: {found}")
+        thinking, continued = encoded.thinking, _continued(request, encoded)
+        self._guide = _guide(tokenizer, request, encoded, continued)
+        spelled = self._guide.token_bytes if self._guide else None
+        self._sampler = Sampler(sampling, spelled, request.alternatives)
+        self._teller = TokenTeller(
+            tokenizer, number, self._tell, sampling.stop, thinking, continued
+        )
+        self.paged = PagedTokens(encoded.ids, pages_for(context))
+        self.prompt_tokens, self._context = len(encoded.ids), context
+        self._labels, self._thinking = labelled(tokenizer, encoded), thinking
+        self._reused = 0
+        self._is_begun = False
+        self.is_cancelled = False  # set by any thread
+        self.is_running = False
+        self.reason: StopReason | None = None  # once it is over
+        self.problem = ""
+        self.last_chunk = 0  # the step in which its prompt was last read on
+
+    @property
+    def reused_tokens(self) -> int:
+        return self._reused
+
+    @property
+    def has_begun(self) -> bool:
+        return self._is_begun
+
+    @property
+    def new_tokens(self) -> int:
+        return len(self._teller.produced)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was asked."""
+        return time.perf_counter() - self._teller.requested
+
+    @property
+    def is_over(self) -> bool:
+        return self.reason is not None
+
+    def begin(self, reused: int) -> None:
+        """It gets its place, and so many positions of the prompt were there already."""
+        if not self._is_begun:
+            self._is_begun = True
+            self.reused(reused)
+            if self._guide is not None:
+                self._guide.prepare()  # beside the prompt
+            self._teller.begin_steps()
+            self._tell(
+                GenerationStarted(
+                    self.number, self.prompt_tokens, self._reused, self._labels, self._thinking
+                )
+            )
+
+    def reused(self, positions: int) -> None:
+        """More of the prompt was found in the cache, which others have computed."""
+        if not self.new_tokens:
+            self._reused = min(self._reused + positions, self.prompt_tokens - 1)
+
+    def fit(self, context: int) -> None:
+        """It goes on where answers may have so many tokens; it ends where it has more."""
+        self._context = min(self._context, context)
+        if len(self.paged.tokens) > context:
+            self.end("context", f"the context of {context} tokens is full")
+
+    def take(self, logits: NDArray[np.float32], step_seconds: float) -> None:
+        """Choose what follows all tokens, of float32 [V]; it may be the last one."""
+        try:
+            choice = choose_next(self._sampler, self._guide, logits, self.paged.tokens)
+        except LlmLiteError as error:
+            self.end("error", str(error))
+            return
+        self._teller.take(choice, self.paged.computed, step_seconds)
+        if self._teller.is_over:
+            self.end("end" if self._teller.ended else "stop string")
+        elif self.new_tokens >= self.request.sampling.max_new_tokens:
+            self.end("length")
+        elif self.paged.computed >= self._context:
+            self.end("context", f"the context of {self._context} tokens is full")
+        else:
+            self.paged.tokens.append(choice.token)
+            if self._guide is not None:
+                self._guide.prepare()
+
+    def end(self, reason: StopReason, problem: str = "") -> None:
+        """It is over; `finish` tells."""
+        if self.reason is None:
+            self.reason, self.problem = reason, problem
+
+    def finish(self, read_bytes: int = 0) -> None:
+        """Tell what was held back, and how the answer ended. `read_bytes`: see GenerationStats."""
+        assert self.reason is not None
+        self._teller.flush()
+        used = self.paged.computed
+        stats = GenerationStats()
+        if self._is_begun:
+            stats = replace(
+                self._teller.stats(self.prompt_tokens - self._reused),
+                prompt_tokens=self.prompt_tokens,
+                reused_tokens=self._reused,
+                context_used=used,
+                peak_rss_bytes=peak_rss_bytes(),
+                read_bytes=read_bytes,
+            )
+        self._tell(GenerationFinished(self.number, self.reason, stats, self.problem))
+
+    def told(self, *, waiting: bool) -> ServedRequest:
+        """For a list of requests; from any thread."""
+        return ServedRequest(
+            self.number,
+            self.request.response,
+            self.client,
+            waiting,
+            self.prompt_tokens,
+            min(self.paged.computed, self.prompt_tokens),
+            self.new_tokens,
+            self.seconds,
+        )
+
+    def _tell(self, event: AnswerEvent) -> None:
+        """A listener that fails ends its own answer and no other."""
+        try:
+            self._emit(event)
+        except Exception as error:
+            self.end("error", f"its listener failed: {error!r}")
+
+
+def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) -> prompt.Encoded:
+    """The tokens of a request's prompt. RequestError, FileError."""
+    given = [name for name in ("messages", "tokens", "text") if getattr(request, name)]
+    if len(given) > 1:
+        raise RequestError(f"expected messages, tokens or a text, found {' and '.join(given)}")
+    if request.tokens:
+        return prompt.Encoded(list(request.tokens), [-1] * len(request.tokens))
+    said = request.messages or (ChatMessage("user", request.text),)
+    prompt.check_size(file.tokenizer, said, context)
+    if not request.messages:
+        return prompt.encode_raw(file.tokenizer, said)
+    return encode(file, said, request.continue_last, request.thinking, request.tools)
+
+
+def _continued(request: AnswerRequest, encoded: prompt.Encoded) -> list[int]:
+    """The tokens of the message that the answer goes on with."""
+    if not request.continue_last:
+        return []
+    last = len(request.messages) - 1
+    return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
+
+
+def _guide(
+    tokenizer: Tokenizer, request: AnswerRequest, encoded: prompt.Encoded, continued: Sequence[int]
+) -> Guide | None:
+    """It has heard what the answer goes on with."""
+    sampling, thinking = request.sampling, encoded.thinking
+    guide = guide_of(tokenizer, sampling, thinking, may_think=request.thinking)
+    if guide is not None:
+        guide.take_all(continued)
+    return guide

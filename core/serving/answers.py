@@ -1,0 +1,164 @@
+"""The `Service` of an engine: requests of any thread, answered in steps that they share.
+
+Prompts are made and encoded on the thread of who asks: templates and tokenizers are for any thread,
+and a broken request is refused before it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.answer import encode
+from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.messages import (
+    AnswerRequest,
+    ChatMessage,
+    ExecutorInfo,
+    ModelInfo,
+    ServingStatus,
+    ToolSpec,
+)
+from llm_lite.core.plan.step import PAGE
+from llm_lite.core.serving import glass
+from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.desk import Desk
+from llm_lite.core.serving.embedding import Embedding, check_texts
+from llm_lite.core.serving.glass import HeldResponse, Responses
+from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
+from llm_lite.core.serving.tally import Tally
+
+_MOST_LENS = 100  # likeliest tokens of a layer
+_MOST_TEXTS = 4096  # in one call for embeddings
+
+
+class AnswerService:
+    """See `core.serving.service.Service`."""
+
+    def __init__(self, desk: Desk, responses: Responses, tally: Tally, parallel: int) -> None:
+        self._desk, self._responses, self._tally = desk, responses, tally
+        self._parallel = parallel
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._desk.batch().runner.model_info
+
+    @property
+    def executor(self) -> ExecutorInfo:
+        return self._desk.batch().runner.executor_info
+
+    def submit(self, request: AnswerRequest, emit: Emit) -> int:
+        batch = self._desk.batch()
+        self._desk.scheduler.check_room()
+        answer = ServedAnswer(
+            self._desk.next_number(),
+            request,
+            emit,
+            batch.runner.model_file,
+            context=batch.context,
+            vocabulary=batch.vocabulary,
+        )
+        self._desk.add(answer, batch)
+        return answer.number
+
+    def cancel(self, number: int) -> None:
+        self._desk.cancel(number)
+
+    def status(self) -> ServingStatus:
+        scheduler = self._desk.scheduler
+        requests = tuple(a.told(waiting=waiting) for a, waiting in scheduler.answers())
+        try:
+            batch = self._desk.batch()
+        except RequestError:
+            return ServingStatus(requests=requests)
+        pool, tally = batch.pool, self._tally
+        return ServingStatus(
+            model=batch.runner.model_info.name,
+            parallel=self._parallel,
+            most_waiting=scheduler.most_waiting,
+            context=batch.context,
+            pages=pool.count,
+            pages_used=pool.used,
+            pages_kept=pool.kept,
+            page_tokens=PAGE,
+            requests=requests,
+            finished=tally.finished,
+            cancelled=tally.cancelled,
+            failed=tally.failed,
+            refused=scheduler.refused,
+            prompt_tokens=tally.prompt_tokens,
+            cached_tokens=tally.cached_tokens,
+            new_tokens=tally.new_tokens,
+            steps=tally.steps + batch.steps,
+            step_seconds=tally.step_seconds + batch.step_seconds,
+        )
+
+    def prompt_tokens(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = (), thinking: bool = True
+    ) -> list[int]:
+        batch = self._desk.batch()
+        file = batch.runner.model_file
+        check_size(file.tokenizer, messages, batch.context)
+        return encode(file, messages, False, thinking, tools).ids
+
+    def tokenize(self, text: str, add_special: bool = True) -> list[int]:
+        batch = self._desk.batch()
+        tokenizer = batch.runner.model_file.tokenizer
+        check_size(tokenizer, (ChatMessage("user", text),), batch.context)
+        return tokenizer.encode(text, add_special=add_special)
+
+    def token_texts(self, tokens: Sequence[int]) -> list[str]:
+        tokenizer = self._desk.batch().runner.model_file.tokenizer
+        return [text_of(tokenizer, token) for token in tokens]
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        return self._desk.batch().runner.model_file.tokenizer.decode(tokens)
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Embeddings:
+        batch = self._desk.batch()
+        if not 0 < len(texts) <= _MOST_TEXTS:
+            raise RequestError(f"texts: expected 1 to {_MOST_TEXTS}, found {len(texts)}")
+        check_texts(texts, batch.context, batch.vocabulary)
+        embedding = Embedding(texts)
+        self._desk.embed(embedding, batch)
+        return embedding.result.result()
+
+    def answer_tokens(self, response: str) -> AnswerTokens:
+        batch, held = self._desk.look(lambda batch: (batch, self._held(response, batch)))
+        shape = batch.runner.model_file.model.shape
+        tokenizer = batch.runner.model_file.tokenizer
+        has_queries = any(layer.queries for layer in batch.layers)
+        return AnswerTokens(
+            response,
+            held.tokens,
+            tuple(text_of(tokenizer, token) for token in held.tokens),
+            min(held.prompt_tokens, len(held.tokens)),
+            0 if has_queries else len(held.tokens),
+            shape.layers,
+            shape.heads,
+        )
+
+    def attention(
+        self, response: str, layer: int, heads: Sequence[int], first: int, last: int
+    ) -> F32:
+        """NotFiniteError where the weights are no numbers."""
+
+        def copied(batch: Batch) -> tuple[Batch, glass.CopiedRows]:
+            held = self._held(response, batch)
+            return batch, glass.copy_rows(batch, held, layer, heads, first, last)
+
+        return glass.maps(*self._desk.look(copied), heads)
+
+    def lens(self, response: str, position: int, count: int = 5) -> list[LensLayer]:
+        if not 1 <= count <= _MOST_LENS:
+            raise RequestError(f"count: expected 1 to {_MOST_LENS}, found {count}")
+        return self._desk.look(
+            lambda batch: glass.lens_layers(batch, self._held(response, batch), position, count)
+        )
+
+    def _held(self, response: str, batch: Batch) -> HeldResponse:
+        """On the engine's thread."""
+        running = self._desk.scheduler.running
+        return self._responses.find(response, running, batch.pool)

@@ -1,0 +1,134 @@
+"""The executor whose steps all answers share, beside the one that the chat has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.memory import available_bytes
+from llm_lite.core.messages import StartServing
+from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import tensor_row_bytes
+from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.serving.pages import PagePool, pages_for
+
+MOST_PARALLEL = 64
+
+
+class Batch:
+    """Of one runner, which closes the executor with its own."""
+
+    def __init__(self, runner: Runner, options: StartServing) -> None:
+        """RequestError where the model or the memory has no room for what is asked,
+        UnsupportedError where the executor has no shared steps, DeviceError."""
+        self.runner = runner
+        self.context = _context(runner, options)
+        if not 1 <= options.parallel <= MOST_PARALLEL:
+            raise RequestError(
+                f"answers at once: expected 1 to {MOST_PARALLEL}, found {options.parallel}"
+            )
+        self.pool = PagePool(_page_count(runner, options, self.context))
+        model = runner.model_file.model
+        build = backends.shared_build_options(
+            runner.choice,
+            runner.options,
+            model.shape,
+            context=self.context,
+            sequences=options.parallel,
+            pages=self.pool.count,
+        )
+        self.program = model.build(build)
+        self.executor = backends.make_executor(
+            replace(runner.choice, beside=runner.executor),
+            self.program,
+            runner.weights,
+            runner.options.threads,
+            lambda _: None,
+        )
+        runner.beside.append(self.executor)
+        self.steps, self.step_seconds = 0, 0.0  # of all steps
+        self.last_seconds = 0.0
+
+    @property
+    def vocabulary(self) -> int:
+        return self.program.vocabulary
+
+    @cached_property
+    def layers(self) -> tuple[AttentionLayer, ...]:
+        weights = self.runner.weights
+        plan = self.program.plans[0]
+        return attention_layers(plan, lambda name: weights[name].dequantize().tolist())
+
+    def run(
+        self,
+        tokens: Sequence[int],
+        segments: tuple[Segment, ...],
+        should_stop: StopCheck | None = None,
+    ) -> NDArray[np.float32]:
+        """One step; logits float32 [outputs of all segments, vocabulary]."""
+        outputs = sum(segment.outputs for segment in segments)
+        step = Step(np.asarray(tokens, np.int32), 0, outputs, segments)
+        with self.runner.session.files.unchanged():
+            began = time.perf_counter()
+            logits = self.executor.run(step, should_stop)
+            self.last_seconds = time.perf_counter() - began
+        self.steps += 1
+        self.step_seconds += self.last_seconds
+        return logits
+
+    def read_bytes(self, positions: int) -> int:
+        """What a token reads of memory behind so many positions, were it alone."""
+        return token_read_bytes(self.program.plans[0], positions)
+
+    def close(self) -> None:
+        if self.executor in self.runner.beside:
+            self.runner.beside.remove(self.executor)
+            self.executor.close()
+
+
+def _context(runner: Runner, options: StartServing) -> int:
+    loaded = runner.executor.program.context
+    if not 0 <= options.context <= loaded:
+        raise RequestError(
+            f"context of an answer: expected at most {loaded} tokens, as the model is loaded with, "
+            f"found {options.context}"
+        )
+    return options.context or loaded
+
+
+def _page_count(runner: Runner, options: StartServing, context: int) -> int:
+    """As many as the budget has room for, or else as all answers at once take, within half of the
+    memory that is free; enough for one answer in any case."""
+    least, page = pages_for(context), PAGE * _position_bytes(runner)
+    budget = options.cache_budget
+    if not budget:
+        free = available_bytes()
+        budget = options.parallel * least * page
+        budget = budget if free is None else min(budget, free // 2)
+    count = budget // page
+    if count < least:
+        raise OutOfMemoryError(
+            f"the cache of one answer of {context} tokens takes {least * page / 2**20:.0f} MiB, "
+            f"there are {budget / 2**20:.0f} MiB for it: serve with a smaller context"
+        )
+    return count
+
+
+def _position_bytes(runner: Runner) -> int:
+    """Of one position in all caches."""
+    layers = cache_layers(runner.executor.program.plans[0])
+    total = sum(tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors)
+    if runner.options.query_budget > 0:
+        total += backends.query_bytes(runner.model_file.model.shape, runner.options)
+    return total

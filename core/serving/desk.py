@@ -1,0 +1,130 @@
+"""What the threads of those who ask share with the engine's thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.embedding import Embedding
+from llm_lite.core.serving.scheduler import Scheduler
+
+Found = TypeVar("Found")
+CHANGED = "the model was changed while the request waited or was answered: ask again"
+
+
+class Look:
+    """Work between two steps that somebody waits for."""
+
+    def __init__(self, work: Callable[[Batch], Any]) -> None:
+        self.result: Future[Any] = Future()
+        self._work = work
+
+    def do(self, batch: Batch) -> None:
+        try:
+            self.result.set_result(self._work(batch))
+        except Exception as error:  # for who asked: nobody else is the worse for it
+            self.result.set_exception(error)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+class Desk:
+    """`wake` is called whenever there is something new for the engine's thread."""
+
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
+        self.scheduler = scheduler
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._batch: Batch | None = None
+        self._problem = "nothing is served yet"
+        self._looks: deque[Look] = deque()
+        self._embeddings: deque[Embedding] = deque()
+        self._number = 0
+
+    # For any thread.
+
+    def batch(self) -> Batch:
+        """The one in use; RequestError where there is none."""
+        with self._lock:
+            return self._opened()
+
+    def next_number(self) -> int:
+        with self._lock:
+            self._number += 1
+            return self._number
+
+    def add(self, answer: ServedAnswer, made_for: Batch) -> None:
+        """RequestError where the model is another one by now, BusyError where too many wait."""
+        with self._lock:
+            if self._opened().runner.model_file is not made_for.runner.model_file:
+                raise RequestError(CHANGED)
+            self.scheduler.add(answer)
+        self._wake()
+
+    def cancel(self, number: int) -> None:
+        if self.scheduler.cancel(number):
+            self._wake()
+
+    def look(self, work: Callable[[Batch], Found]) -> Found:
+        """What the engine's thread finds between two steps; waits for it."""
+        look = Look(work)
+        with self._lock:
+            self._opened()
+            self._looks.append(look)
+        self._wake()
+        found: Found = look.result.result()
+        return found
+
+    def embed(self, embedding: Embedding, made_for: Batch) -> None:
+        with self._lock:
+            if self._opened().runner.model_file is not made_for.runner.model_file:
+                raise RequestError(CHANGED)
+            self._embeddings.append(embedding)
+        self._wake()
+
+    def has_work(self) -> bool:
+        return bool(self._looks or self._embeddings) or not self.scheduler.is_empty()
+
+    def _opened(self) -> Batch:
+        if self._batch is None:
+            raise RequestError(self._problem)
+        return self._batch
+
+    # For the engine's thread.
+
+    def open(self, batch: Batch) -> None:
+        with self._lock:
+            self._batch = batch
+
+    def close(self, problem: str) -> None:
+        """From now on requests are refused with this sentence; what waits ends with it."""
+        with self._lock:
+            self._batch, self._problem = None, problem
+        self.scheduler.end_all(problem)
+        self.fail_all(RequestError(problem))
+
+    def fail_all(self, error: BaseException, batch: Batch | None = None) -> None:
+        """Those who wait for looks and embeddings get this error."""
+        while self._looks:
+            self._looks.popleft().fail(error)
+        while self._embeddings:
+            self._embeddings.popleft().fail(error, batch)
+
+    def next_look(self) -> Look | None:
+        return self._looks.popleft() if self._looks else None
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """The one whose turn it is."""
+        return self._embeddings[0] if self._embeddings else None
+
+    def end_embedding(self) -> Embedding:
+        return self._embeddings.popleft()

@@ -1,0 +1,145 @@
+"""Vectors of texts, made by a language model: what it holds of a text before it says anything.
+
+The mean over the text's tokens of the last hidden state, behind the model's output norm, and then
+divided by its length. The mean of all tokens is what Sentence-BERT found best (Reimers and
+Gurevych 2019, https://arxiv.org/abs/1908.10084), and what llama.cpp takes for models without a
+pooling of their own; behind the norm, so that no single large channel of the residual stream
+outweighs all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+
+from llm_lite.core.errors import NotFiniteError, RequestError
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.pages import pages_for
+from llm_lite.core.serving.sequence import PagedTokens
+from llm_lite.core.serving.service import F32, Embeddings
+
+MakeRoom = Callable[[], bool]  # somebody gives pages back; False where nobody has any
+
+
+class Embedding:
+    """Texts on their way to vectors, a step at a time. `result` is for who asked."""
+
+    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
+        """Each is of a length that `check_texts` allows."""
+        self.result: Future[Embeddings] = Future()
+        self._texts = texts
+        self._vectors: list[F32] = []
+        self._pack: list[PagedTokens] = []  # texts of the step: short ones share it
+        self._sums: list[F32] = []
+
+    def advance(self, batch: Batch, make_room: MakeRoom) -> bool:
+        """Run a step; whether all is done. Errors of the executor pass through."""
+        if not self._pack and not self._begin_pack(batch, make_room):
+            return False
+        counts = [paged.next_count() for paged in self._pack]
+        tokens = [
+            t for paged, n in zip(self._pack, counts, strict=True) for t in paged.next_tokens(n)
+        ]
+        segments = tuple(p.segment(n, 0) for p, n in zip(self._pack, counts, strict=True))
+        states, at = hidden_states(batch, tokens, segments), 0
+        for index, (paged, count) in enumerate(zip(self._pack, counts, strict=True)):
+            self._sums[index] = self._sums[index] + states[at : at + count].sum(axis=0)
+            paged.computed += count  # of the pages nobody else is told
+            at += count
+        if not self._pack[0].missing:
+            self._end_pack(batch)
+        if len(self._vectors) == len(self._texts):
+            total = sum(map(len, self._texts))
+            self.result.set_result(Embeddings(np.stack(self._vectors), total))
+            return True
+        return False
+
+    def fail(self, error: BaseException, batch: Batch | None = None) -> None:
+        """It ends with this error; its pages go back to the pool of the batch, if that is left."""
+        if batch is not None:
+            for paged in self._pack:
+                paged.let_go(batch.pool, keep=False)
+        self._pack = []
+        if not self.result.done():
+            self.result.set_exception(error)
+
+    def restart(self) -> None:
+        """On another executor, whose pages are empty."""
+        self._pack, self._sums = [], []
+
+    def _begin_pack(self, batch: Batch, make_room: MakeRoom) -> bool:
+        """The next text, and others as far as all fit into one step. False where there are no
+        pages now."""
+        left = self._texts[len(self._vectors) :]
+        count, total, pages = 1, len(left[0]), batch.program.pages
+        most = pages.segments if pages else 1
+        while count < min(len(left), most) and total + len(left[count]) <= PAGE:
+            total += len(left[count])
+            count += 1
+        pack = [PagedTokens(tokens, pages_for(len(tokens))) for tokens in left[:count]]
+        needed = sum(pages_for(len(paged.tokens)) for paged in pack)
+        while batch.pool.available < needed:
+            if not make_room():
+                return False
+        for paged in pack:
+            paged.extend(batch.pool, len(paged.tokens))
+        self._pack, self._sums = pack, [np.float32(0)] * count  # type: ignore[list-item]
+        return True
+
+    def _end_pack(self, batch: Batch) -> None:
+        for paged, total in zip(self._pack, self._sums, strict=True):
+            mean = total / len(paged.tokens)
+            length = float(np.linalg.norm(mean))
+            if not np.isfinite(length) or not length:
+                raise NotFiniteError("the embedding is not a finite vector: values overflow")
+            self._vectors.append((mean / length).astype(np.float32))
+            paged.let_go(batch.pool, keep=False)
+        self._pack = []
+
+
+def check_texts(texts: Sequence[Sequence[int]], context: int, vocabulary: int) -> None:
+    """RequestError unless each text has tokens, of the vocabulary and no more than the context."""
+    for number, tokens in enumerate(texts):
+        if not 0 < len(tokens) <= context:
+            raise RequestError(
+                f"text {number}: expected 1 to {context} tokens, found {len(tokens)}"
+            )
+        if min(tokens) < 0 or max(tokens) >= vocabulary:
+            raise RequestError(f"text {number}: a token is not in 0..{vocabulary - 1}")
+
+
+def hidden_states(batch: Batch, tokens: Sequence[int], segments: tuple[Segment, ...]) -> F32:
+    """float32 [tokens, width], behind the output norm; no logits are computed. The keys and values
+    go into the segments' pages."""
+    executor = batch.executor
+    plan = batch.program.plan_for(len(tokens), 0)
+    step = Step(np.asarray(tokens, np.int32), 0, 0, segments)
+    first = _output_rows(plan)
+    with batch.runner.session.files.unchanged():
+        executor.run_ops(plan, step, 0, first)
+        states = executor.read(plan, plan.tensors[plan.ops[first].inputs[0]], step)
+        most = plan.max_outputs  # rows that can go on at once
+        parts = [_normed(batch, states[at : at + most]) for at in range(0, len(states), most)]
+    return batch.runner.session.checked(np.concatenate(parts), "the hidden states")
+
+
+def _normed(batch: Batch, states: F32) -> F32:
+    """The residual stream of some tokens through what stands between the layers and the head."""
+    count, executor = len(states), batch.executor
+    plan = batch.program.plan_for(count, count)
+    segment = Segment(0, count, count, np.zeros(1, np.int32))  # nothing is stored in its page
+    step = Step(np.zeros(count, np.int32), 0, count, (segment,))
+    first = _output_rows(plan)
+    head = max(i for i, op in enumerate(plan.ops) if op.name == "matmul")
+    executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, states)
+    executor.run_ops(plan, step, first, head)
+    return executor.read(plan, plan.tensors[plan.ops[head].inputs[0]], step)
+
+
+def _output_rows(plan: Plan) -> int:
+    """The op behind the layers."""
+    return next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")

@@ -1,0 +1,198 @@
+"""Looking into answers of a server: their tokens, where they looked, what each layer would say.
+
+All of it is made of the pages that still hold an answer, also after its end, until others need
+them. `find` and what copies or runs are for the engine's thread, between two steps; what is
+computed of copies is for whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.generation.sampling import likeliest
+from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.inspect.attention import layer_probabilities
+from llm_lite.core.inspect.lens import TokenAgain, lens_of
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.plan import Kind
+from llm_lite.core.plan.step import PAGE, Segment, Step
+from llm_lite.core.quant import rows
+from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.pages import PagePool, Ticket, pages_for
+from llm_lite.core.serving.service import F32, LensLayer
+
+MOST_BYTES = 256 << 20  # of maps that are asked for at once
+_MOST_RESPONSES = 512  # that are known by name after their end
+NO_QUERIES = "no queries are kept, so there are no attention maps: their memory budget is 0"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldResponse:
+    """What the cache still has of a response."""
+
+    name: str
+    tokens: tuple[int, ...]
+    prompt_tokens: int  # of the whole response
+    pages: NDArray[np.int32]
+
+    def check(self, first: int, last: int) -> None:
+        """RequestError unless positions first..last-1 are there."""
+        if not 0 <= first < last <= len(self.tokens):
+            raise RequestError(
+                f"positions {first} to {last - 1} are not in the cache, which holds "
+                f"{len(self.tokens)} tokens of {self.name}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    tokens: tuple[int, ...]
+    prompt_tokens: int
+    tickets: tuple[Ticket, ...]
+
+
+class Responses:
+    """Answers that have ended, by name, as long as pages of them are there."""
+
+    def __init__(self) -> None:
+        self._ended: OrderedDict[str, _Ended] = OrderedDict()
+
+    def add(self, answer: ServedAnswer, pool: PagePool) -> None:
+        """It ends now, and is about to give its pages back."""
+        paged, name = answer.paged, answer.request.response
+        if paged.computed:
+            tokens = tuple(paged.tokens[: paged.computed])
+            self._ended[name] = _Ended(tokens, answer.prompt_tokens, paged.tickets(pool))
+            self._ended.move_to_end(name)
+        while len(self._ended) > _MOST_RESPONSES:
+            self._ended.popitem(last=False)
+
+    def clear(self) -> None:
+        self._ended.clear()
+
+    def find(self, name: str, running: Sequence[ServedAnswer], pool: PagePool) -> HeldResponse:
+        """GoneError where nothing is left of it."""
+        for answer in running:
+            if answer.request.response == name:
+                paged = answer.paged
+                held = paged.tokens[: paged.computed]
+                return _held(name, held, answer.prompt_tokens, paged.pages)
+        ended = self._ended.get(name)
+        pages = list[int]()
+        for ticket in ended.tickets if ended else ():
+            if not pool.is_valid(ticket):  # the last ones are given up first
+                break
+            pages.append(ticket.page)
+        if ended is None or not pages:
+            self._ended.pop(name, None)
+            raise GoneError(
+                f"{name} is no longer in the cache, whose {pool.count} pages of {PAGE} tokens "
+                "newer answers needed"
+                if ended
+                else f"there is no answer of the name {name}, or it has not begun"
+            )
+        return _held(name, ended.tokens[: len(pages) * PAGE], ended.prompt_tokens, pages)
+
+
+def _held(
+    name: str, tokens: Sequence[int], prompt_tokens: int, pages: Sequence[int]
+) -> HeldResponse:
+    return HeldResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """Queries of some positions and keys of all up to them, as the caches have them."""
+
+    layer: AttentionLayer
+    queries: NDArray[np.uint8]
+    keys: NDArray[np.uint8]
+    first: int
+    length: int  # tokens of the response
+
+
+def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> AttentionLayer:
+    """RequestError where the model has no such layer or heads, or keeps no queries."""
+    if not 0 <= layer < len(batch.layers):
+        raise RequestError(f"layer {layer}: the model has layers 0 to {len(batch.layers) - 1}")
+    found = batch.layers[layer]
+    if not heads or not all(0 <= head < found.heads for head in heads):
+        raise RequestError(
+            f"layer {layer} has heads 0 to {found.heads - 1}, asked for {list(heads)}"
+        )
+    if found.queries is None:
+        raise RequestError(NO_QUERIES)
+    return found
+
+
+def copy_rows(
+    batch: Batch, held: HeldResponse, layer: int, heads: Sequence[int], first: int, last: int
+) -> CopiedRows:
+    """RequestError where these are not there, or make too large an answer."""
+    held.check(first, last)
+    size = 4 * len(heads) * (last - first) * len(held.tokens)
+    if size > MOST_BYTES:
+        raise RequestError(
+            f"these maps take {size >> 20} MiB, at most {MOST_BYTES >> 20} are given at once: "
+            "ask for fewer heads or positions"
+        )
+    shape = check_attention(batch, layer, heads)
+    assert shape.queries is not None
+    queries = _read(batch, shape.queries, held, first, last)
+    keys = _read(batch, shape.keys, held, 0, last)
+    return CopiedRows(shape, queries, keys, first, len(held.tokens))
+
+
+def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
+    """Probabilities float32 [heads, positions, length]; NotFiniteError where they are none."""
+    shape = copied.layer
+    queries = _decoded(batch, shape.queries or "", copied.queries, shape.heads)
+    keys = _decoded(batch, shape.keys, copied.keys, shape.kv_heads)
+    positions = np.arange(copied.first, copied.first + len(queries))
+    found = np.zeros((len(heads), len(queries), copied.length), np.float32)
+    for row, head in enumerate(heads):
+        group = head * shape.kv_heads // shape.heads
+        q, k = queries[:, head], keys[:, group]
+        found[row, :, : len(keys)] = layer_probabilities(shape, head, q, k, positions)
+    return batch.runner.session.checked(found, "the attention weights")
+
+
+def lens_layers(batch: Batch, held: HeldResponse, position: int, count: int) -> list[LensLayer]:
+    """What each layer would say behind the position; the cache stays as it is."""
+    held.check(position, position + 1)
+    pages = held.pages[: pages_for(position + 1)]
+    token = np.array([held.tokens[position]], np.int32)
+    step = Step(token, 0, 1, (Segment(position, 1, 1, pages),))
+    session, tokenizer = batch.runner.session, batch.runner.model_file.tokenizer
+    found = []
+    for layer, logits in lens_of(TokenAgain(batch.executor, session.files, step, session.checked)):
+        best = likeliest(logits, count)
+        tokens, probabilities = tuple(t for t, _ in best), tuple(p for _, p in best)
+        texts = tuple(text_of(tokenizer, token) for token in tokens)
+        found.append(LensLayer(layer, tokens, texts, probabilities))
+    return found
+
+
+def _read(batch: Batch, name: str, held: HeldResponse, first: int, last: int) -> NDArray[np.uint8]:
+    """Copies of the rows of positions first..last-1, a page after the other."""
+    parts = []
+    for index in range(first // PAGE, pages_for(last)):
+        begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
+        row = int(held.pages[index]) * PAGE + begin % PAGE
+        parts.append(batch.executor.read_state(name, row, end - begin))
+    return np.concatenate(parts)
+
+
+def _decoded(batch: Batch, name: str, data: NDArray[np.uint8], heads: int) -> F32:
+    """float32 [positions, heads, head_dim]"""
+    tensors = batch.program.plans[0].tensors
+    tensor = next(t for t in tensors if t.kind is Kind.STATE and t.name == name)
+    values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+    return values.reshape(len(data), heads, -1)

@@ -1,0 +1,126 @@
+"""The pages of the cache that all answers share: who has which, and which begin alike.
+
+A page holds the keys and values of PAGE positions that follow each other. A full page is known by
+the hash of all tokens up to its end, so another answer that begins with the same tokens uses the
+same page. Pages of ended answers are kept as long as nobody needs their room; of these the least
+recently used is given up first. One pool belongs to one model on one executor.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from llm_lite.core.plan.step import PAGE
+
+Name = bytes  # of a full page: the hash of all tokens up to its end
+FIRST: Name = b""  # what comes before the first page
+
+
+def name_of(before: Name, tokens: Sequence[int]) -> Name:
+    """The name of a page with these tokens, behind the page of that name."""
+    return blake2b(before + np.asarray(tokens, np.int32).tobytes(), digest_size=16).digest()
+
+
+def pages_for(positions: int) -> int:
+    return -(-positions // PAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A page as it is now; once it is given to somebody else, the ticket is no longer valid."""
+
+    page: int
+    turn: int
+
+
+class PagePool:
+    """Pages 0 .. count-1. A page is free, used by one answer or more, or kept."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = list(range(count - 1, -1, -1))  # the last one is given first
+        self._users = [0] * count
+        self._turns = [0] * count  # how often each was given away
+        self._names: list[Name | None] = [None] * count
+        self._known: dict[Name, int] = {}
+        self._kept: OrderedDict[int, None] = (
+            OrderedDict()
+        )  # without users, least recently used first
+
+    @property
+    def used(self) -> int:
+        return self.count - len(self._free) - len(self._kept)
+
+    @property
+    def kept(self) -> int:
+        return len(self._kept)
+
+    @property
+    def available(self) -> int:
+        """Pages that `give` can give."""
+        return len(self._free) + len(self._kept)
+
+    def find(self, name: Name) -> int | None:
+        """The page of this name, which nobody has taken by that."""
+        return self._known.get(name)
+
+    def is_kept(self, page: int) -> bool:
+        """Whether nobody uses the page, so that to `take` it leaves one less available."""
+        return page in self._kept
+
+    def take(self, page: int) -> None:
+        """One more uses the page."""
+        self._kept.pop(page, None)
+        self._users[page] += 1
+
+    def give(self) -> int | None:
+        """An empty page for one user; None where all are used."""
+        if self._free:
+            page = self._free.pop()
+        elif self._kept:
+            page, _ = self._kept.popitem(last=False)
+            self._forget(page)
+        else:
+            return None
+        self._users[page] = 1
+        self._turns[page] += 1
+        return page
+
+    def fill(self, page: int, name: Name) -> int:
+        """The page is full, and that is its name. The page to use from now on, which is another
+        where one of that name was there already."""
+        other = self._known.get(name)
+        if other is None or other == page:
+            self._known[name], self._names[page] = page, name
+            return page
+        self.take(other)
+        self.release(page, keep=False)
+        return other
+
+    def release(self, page: int, *, keep: bool = True) -> None:
+        """One less uses the page. The last one's is kept if that is wanted, or if it has a name."""
+        self._users[page] -= 1
+        if self._users[page]:
+            return
+        if keep or self._names[page] is not None:
+            self._kept[page] = None
+        else:
+            self._turns[page] += 1
+            self._free.append(page)
+
+    def ticket(self, page: int) -> Ticket:
+        return Ticket(page, self._turns[page])
+
+    def is_valid(self, ticket: Ticket) -> bool:
+        return self._turns[ticket.page] == ticket.turn
+
+    def _forget(self, page: int) -> None:
+        name = self._names[page]
+        if name is not None:
+            del self._known[name]
+            self._names[page] = None

@@ -1,0 +1,243 @@
+"""Which answers run, and which of their tokens go into the next step.
+
+Every running answer is in every step with its next token. Prompts are read in chunks beside them,
+at most CHUNK tokens a step, those first whose turn was longest ago; so a short prompt waits for
+one chunk of a long one. Clients take turns: the next answer to run is of the client that has the
+fewest, and of one client the first that asked.
+
+Where no page is left, the youngest answer gives all of its pages back and waits until they are
+there again; its tokens stay, and are computed again. The oldest one always gets on, so nobody
+waits for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from llm_lite.core.errors import BusyError
+from llm_lite.core.plan.step import PAGE
+from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.pages import Name, PagePool
+
+CHUNK = PAGE  # tokens of prompts in a step
+_LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """The next tokens of an answer; the logits of the last one if `outputs` is 1."""
+
+    answer: ServedAnswer
+    count: int
+    outputs: int
+
+
+class Scheduler:
+    """`add`, `cancel`, `answers` and `count_waiting` are for any thread, the rest for the
+    engine's."""
+
+    def __init__(self, parallel: int, most_waiting: int) -> None:
+        self.parallel, self.most_waiting = parallel, most_waiting
+        self.refused = 0
+        self.running: list[ServedAnswer] = []  # the oldest first
+        self._lock = threading.Lock()  # of all that waits, and of `running` while it changes
+        self._waiting: dict[str, deque[ServedAnswer]] = {}  # by client
+        self._returned: list[ServedAnswer] = []  # that ran and gave their pages back; oldest first
+        self._turns: dict[str, int] = {}  # of clients: when it was last their turn
+        self._turn = 0
+        self._step = 0
+        self._seconds = 0.0  # that an answer took, of late
+
+    # For any thread.
+
+    def add(self, answer: ServedAnswer) -> None:
+        """BusyError where as many wait as may."""
+        with self._lock:
+            self._refuse_if_full()
+            self._waiting.setdefault(answer.client, deque()).append(answer)
+
+    def check_room(self) -> None:
+        """BusyError as of `add`, before work is done for a request."""
+        with self._lock:
+            self._refuse_if_full()
+
+    def cancel(self, number: int) -> bool:
+        """Whether there is such an answer, which ends before the next step."""
+        with self._lock:
+            found = next((a for a in self._all() if a.number == number), None)
+            if found is not None:
+                found.is_cancelled = True
+        return found is not None
+
+    def answers(self) -> list[tuple[ServedAnswer, bool]]:
+        """All of them, and whether each waits."""
+        with self._lock:
+            return [(answer, not answer.is_running) for answer in self._all()]
+
+    def is_empty(self) -> bool:
+        with self._lock:
+            return next(self._all(), None) is None
+
+    # For the engine's thread.
+
+    def parts(self, pool: PagePool) -> list[StepPart]:
+        """What goes into the next step; every answer has the pages for it."""
+        self._step += 1
+        self._admit(pool)
+        parts = [
+            StepPart(answer, 1, 1)
+            for answer in list(self.running)
+            if answer.paged.missing == 1 and self._has_room(answer, 1, pool)
+        ]
+        parts += self._chunks(pool)
+        return [part for part in parts if part.answer.is_running]
+
+    def over(self) -> list[ServedAnswer]:
+        """Answers that have ended, or are cancelled; they are no longer here."""
+        with self._lock:
+            ended = [a for a in self._all() if a.is_cancelled or a.is_over]
+            for answer in ended:
+                self._remove(answer)
+        for answer in ended:
+            answer.end("stopped")
+            if answer.new_tokens:
+                share = 0.2 if self._seconds else 1.0
+                self._seconds += share * (answer.seconds - self._seconds)
+        return ended
+
+    def end_all(self, problem: str) -> None:
+        """Every answer ends with this sentence."""
+        with self._lock:
+            for answer in self._all():
+                answer.end("error", problem)
+
+    def return_all(self) -> None:
+        """Every running answer begins again with the tokens that it has, on another executor. Its
+        pages are gone."""
+        for answer in list(self.running):
+            self._return(answer)
+
+    def fit(self, context: int) -> None:
+        """Answers may have so many tokens from now on."""
+        with self._lock:
+            for answer in self._all():
+                answer.fit(context)
+
+    def return_youngest(self, pool: PagePool) -> bool:
+        """It gives its pages back and waits; False where none runs."""
+        if not self.running:
+            return False
+        youngest = self.running[-1]
+        youngest.paged.let_go(pool, keep=False)
+        self._return(youngest)
+        return True
+
+    def _all(self) -> Iterator[ServedAnswer]:
+        yield from self.running
+        yield from self._returned
+        for line in self._waiting.values():
+            yield from line
+
+    def _refuse_if_full(self) -> None:
+        waiting = sum(map(len, self._waiting.values())) + len(self._returned)
+        free = max(0, self.parallel - len(self.running) - len(self._returned))
+        if waiting >= self.most_waiting + free:
+            self.refused += 1
+            seconds = min(_LONGEST_WAIT, max(1.0, self._seconds / self.parallel))
+            raise BusyError(
+                f"{waiting} requests wait already, as many as may: ask again in "
+                f"{seconds:.0f} s, or serve with a longer queue",
+                seconds,
+            )
+
+    def _remove(self, answer: ServedAnswer) -> None:
+        for line in (self.running, self._returned, self._waiting.get(answer.client)):
+            if line and answer in line:
+                line.remove(answer)
+        answer.is_running = False
+        if not self._waiting.get(answer.client, True):
+            del self._waiting[answer.client]
+        if answer.client not in self._waiting and not self._runs_of(answer.client):
+            self._turns.pop(answer.client, None)
+
+    def _admit(self, pool: PagePool) -> None:
+        """Those that may run now, as far as there are places and pages for their prompts."""
+        while len(self.running) < self.parallel:
+            with self._lock:
+                answer = self._next()
+                if answer is None or not self._fits(answer, pool):
+                    return
+                self._turn += 1
+                self._turns[answer.client] = self._turn
+                if answer in self._returned:
+                    self._returned.remove(answer)
+                else:
+                    line = self._waiting[answer.client]
+                    line.popleft()
+                    if not line:
+                        del self._waiting[answer.client]
+                answer.is_running = True
+                insort(self.running, answer, key=lambda a: a.number)
+            answer.begin(answer.paged.adopt(pool))
+
+    def _next(self) -> ServedAnswer | None:
+        if self._returned:
+            return self._returned[0]
+        client = min(
+            self._waiting,
+            key=lambda c: (self._runs_of(c), self._turns.get(c, 0), self._waiting[c][0].number),
+            default=None,
+        )
+        return None if client is None else self._waiting[client][0]
+
+    def _runs_of(self, client: str) -> int:
+        return sum(answer.client == client for answer in self.running)
+
+    def _fits(self, answer: ServedAnswer, pool: PagePool) -> bool:
+        """Whether there are pages for what it has to say now, and one token more."""
+        paged = answer.paged
+        return not self.running or paged.needs(pool, len(paged.tokens) + 1) <= pool.available
+
+    def _chunks(self, pool: PagePool) -> list[StepPart]:
+        """Chunks of prompts; the first one whatever its size, others as far as there is room."""
+        parts, total, coming = list[StepPart](), 0, set[Name]()
+        reading = [a for a in self.running if a.paged.missing > 1]
+        for answer in sorted(reading, key=lambda a: (a.last_chunk, a.number)):
+            paged = answer.paged
+            if not answer.is_running:
+                continue
+            answer.reused(paged.adopt(pool))
+            count, name = paged.next_count(), paged.next_name()
+            if total and total + count > CHUNK:
+                continue
+            if name is not None and name in coming:  # another fills the same page in this step
+                continue
+            if not self._has_room(answer, count, pool):
+                continue
+            if name is not None:
+                coming.add(name)
+            answer.last_chunk = self._step
+            total += count
+            parts.append(StepPart(answer, count, int(count == paged.missing)))
+        return parts
+
+    def _has_room(self, answer: ServedAnswer, count: int, pool: PagePool) -> bool:
+        """Pages for its next tokens, if need be those of younger answers; False where it was the
+        youngest itself, and waits."""
+        if not answer.is_running:
+            return False
+        while not answer.paged.extend(pool, answer.paged.computed + count):
+            self.return_youngest(pool)
+            if not answer.is_running:
+                return False
+        return True
+
+    def _return(self, answer: ServedAnswer) -> None:
+        with self._lock:
+            self.running.remove(answer)
+            answer.is_running = False
+            insort(self._returned, answer, key=lambda a: a.number)

@@ -1,0 +1,114 @@
+"""Tokens of one sequence, and the pages of the cache that hold the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llm_lite.core.plan.step import PAGE, Segment
+from llm_lite.core.serving.pages import FIRST, Name, PagePool, Ticket, name_of, pages_for
+
+
+class PagedTokens:
+    """`tokens` grow; of these the cache holds the first `computed`, in `pages`."""
+
+    def __init__(self, tokens: Sequence[int], most_pages: int) -> None:
+        self.tokens = list(tokens)
+        self.computed = 0
+        self.pages: list[int] = []
+        self._table = np.zeros(most_pages, np.int32)  # the same pages
+        self._names: list[Name] = []  # of the pages that are full
+
+    @property
+    def missing(self) -> int:
+        """Tokens that the cache does not hold yet."""
+        return len(self.tokens) - self.computed
+
+    def next_count(self) -> int:
+        """Tokens of the next step: up to the end of a page, whatever else is in the step, so that
+        a sequence gets the same numbers alone and together with others."""
+        return min(self.missing, PAGE - self.computed % PAGE)
+
+    def next_name(self) -> Name | None:
+        """Of the page that the next step fills; None where it fills none, or the last token, whose
+        logits are wanted, is in it."""
+        if self.computed % PAGE or self.missing <= PAGE:
+            return None
+        tokens = self.tokens[self.computed : self.computed + PAGE]
+        return name_of(self._names[-1] if self._names else FIRST, tokens)
+
+    def adopt(self, pool: PagePool) -> int:
+        """Use the pages that others have filled with the tokens that come next; how many
+        positions that brings."""
+        before = self.computed
+        while (name := self.next_name()) is not None:
+            page = pool.find(name)
+            if page is None:
+                break
+            pool.take(page)
+            at = self.computed // PAGE
+            if at < len(self.pages):  # it has one of its own, to compute the same
+                pool.release(self.pages[at], keep=False)
+                self.pages[at] = self._table[at] = page
+            else:
+                self._append(page)
+            self._names.append(name)
+            self.computed += PAGE
+        return self.computed - before
+
+    def needs(self, pool: PagePool, positions: int) -> int:
+        """Pages that must be available to hold so many positions, with what `adopt` will find."""
+        needed, before = pages_for(positions) - len(self.pages), FIRST
+        for first in range(0, len(self.tokens) - PAGE, PAGE):
+            before = name_of(before, self.tokens[first : first + PAGE])
+            page = pool.find(before)
+            if page is None:
+                break
+            needed -= not pool.is_kept(page)
+        return needed
+
+    def extend(self, pool: PagePool, positions: int) -> bool:
+        """Get pages for so many positions; False where the pool has none left."""
+        while len(self.pages) < pages_for(positions):
+            page = pool.give()
+            if page is None:
+                return False
+            self._append(page)
+        return True
+
+    def segment(self, count: int, outputs: int) -> Segment:
+        """The next tokens, as a part of a step."""
+        return Segment(self.computed, count, outputs, self._table[: len(self.pages)])
+
+    def next_tokens(self, count: int) -> list[int]:
+        return self.tokens[self.computed : self.computed + count]
+
+    def advance(self, pool: PagePool, count: int) -> None:
+        """A step has computed so many tokens; pages that are full now are for all."""
+        self.computed += count
+        while (len(self._names) + 1) * PAGE <= self.computed:
+            at = len(self._names)
+            tokens = self.tokens[at * PAGE : (at + 1) * PAGE]
+            name = name_of(self._names[-1] if at else FIRST, tokens)
+            self.pages[at] = self._table[at] = pool.fill(self.pages[at], name)
+            self._names.append(name)
+
+    def let_go(self, pool: PagePool, *, keep: bool) -> None:
+        """Give the pages back; with `keep` the last one too, which is not full, stays as it is
+        until its room is needed. The end of a sequence is given up before its beginning."""
+        for page in reversed(self.pages):
+            pool.release(page, keep=keep)
+        self.lose()
+
+    def lose(self) -> None:
+        """The pages are gone, with their pool; all tokens are to be computed again."""
+        self.pages, self._names, self.computed = [], [], 0
+
+    def tickets(self, pool: PagePool) -> tuple[Ticket, ...]:
+        """The pages in use, to know later whether they are still what they are now."""
+        return tuple(map(pool.ticket, self.pages))
+
+    def _append(self, page: int) -> None:
+        self._table[len(self.pages)] = page
+        self.pages.append(page)

@@ -1,0 +1,183 @@
+"""The engine's side of a server: one step at a time for all who are answered.
+
+Nothing of this folder is imported before somebody serves.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from llm_lite.core import system_errors
+from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import Level, ServingChanged, StartServing
+from llm_lite.core.plan.step import Segment
+from llm_lite.core.serving.answers import AnswerService
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.desk import CHANGED, Desk
+from llm_lite.core.serving.glass import Responses
+from llm_lite.core.serving.scheduler import Scheduler, StepPart
+from llm_lite.core.serving.tally import Tally
+
+NO_MODEL = "no model is loaded: open one first"
+ENDED = "serving has ended"
+
+
+class Serving:
+    """For the engine's thread; `service` is for any. `wake` is called when it has work, and may be
+    called on any thread; `is_closing` says that the program ends."""
+
+    def __init__(
+        self,
+        options: StartServing,
+        emit: Callable[[ServingChanged], None],
+        log: Callable[[Level, str], None],
+        wake: Callable[[], None],
+        is_closing: Callable[[], bool],
+    ) -> None:
+        self._options, self._emit, self._log = options, emit, log
+        self._is_closing = is_closing
+        self._scheduler = Scheduler(options.parallel, options.most_waiting)
+        self._desk = Desk(self._scheduler, wake)
+        self._responses, self._tally = Responses(), Tally()
+        self.service = AnswerService(self._desk, self._responses, self._tally, options.parallel)
+        self._runner: Runner | None = None
+        self._batch: Batch | None = None
+        self._is_spoiled = False  # by a defect: the next step begins with empty pages
+
+    @property
+    def is_on(self) -> bool:
+        return self._batch is not None
+
+    @property
+    def has_work(self) -> bool:
+        return self._desk.has_work()
+
+    def follow(self, runner: Runner | None) -> None:
+        """The model and executor in use are these from now on. Answers go on where only the
+        executor is another one, else they end."""
+        if runner is self._runner and not self._is_spoiled:
+            return
+        before, self._runner, self._is_spoiled = self._runner, runner, False
+        self._scheduler.return_all()
+        self._drop_batch()
+        if before is None or runner is None or runner.model_file is not before.model_file:
+            self._scheduler.end_all(CHANGED)
+            self._desk.fail_all(RequestError(CHANGED))
+        if runner is None:
+            self._close(NO_MODEL)
+            return
+        try:
+            self._batch = Batch(runner, self._options)
+        except LlmLiteError as error:
+            self._log("error", f"serving has ended: {error}")
+            self._close(str(error))
+            return
+        self._scheduler.fit(self._batch.context)
+        self._desk.open(self._batch)
+        self._emit(ServingChanged(True, self.service.status()))
+
+    def step(self, runner: Runner | None) -> bool:
+        """Do what comes next; whether there is more. DeviceError passes through: nothing is lost,
+        and all goes on with another executor."""
+        self.follow(runner)
+        batch = self._batch
+        if batch is not None:
+            try:
+                self._work(batch)
+            except DeviceError:
+                raise
+            except LlmLiteError as error:
+                self.fail(str(error))
+            except BaseException as error:  # those of native libraries are no Exception
+                if known := system_errors.sentence(error):
+                    self.fail(known)
+                else:
+                    text = traceback.format_exc()
+                    self._log("error", f"internal error, please report it: {text}")
+                    self.fail(f"an internal error: {error!r}; the log has the details")
+                self._is_spoiled = True
+        self._end_those_over()
+        return self._desk.has_work()
+
+    def fail(self, problem: str) -> None:
+        """All that runs or waits ends with this sentence; the next requests are answered again."""
+        self._log("error", problem)
+        self._scheduler.end_all(problem)
+        self._desk.fail_all(RequestError(problem), self._batch)
+
+    def close(self, problem: str = ENDED) -> None:
+        """Everything ends, and the cache is given back."""
+        self._scheduler.return_all()
+        self._drop_batch()
+        self._runner = None
+        self._close(problem, "")
+
+    def _close(self, problem: str, told: str | None = None) -> None:
+        self._desk.close(problem)
+        self._end_those_over()
+        self._emit(ServingChanged(False, problem=problem if told is None else told))
+
+    def _drop_batch(self) -> None:
+        """Its pages are gone, whatever was in them."""
+        batch, self._batch = self._batch, None
+        self._responses.clear()
+        if (embedding := self._desk.embedding) is not None:
+            embedding.restart()
+        for answer, _ in self._scheduler.answers():
+            answer.paged.lose()
+        if batch is not None:
+            self._tally.leave(batch)
+            try:
+                batch.close()
+            except DeviceError as error:  # a lost device may refuse even to be let go
+                self._log("warning", f"the shared executor could not be closed cleanly: {error}")
+
+    def _work(self, batch: Batch) -> None:
+        look = self._desk.next_look()
+        if look is not None:
+            look.do(batch)
+        self._end_those_over()  # cancelled meanwhile
+        embedding = self._desk.embedding
+        if embedding is not None:
+            try:
+                if embedding.advance(batch, self._make_room):
+                    self._desk.end_embedding()
+            except DeviceError:
+                embedding.restart()
+                raise
+            except LlmLiteError as error:
+                self._desk.end_embedding().fail(error, batch)
+        parts = self._scheduler.parts(batch.pool)
+        if parts:
+            self._run(batch, parts)
+
+    def _run(self, batch: Batch, parts: list[StepPart]) -> None:
+        tokens, segments = list[int](), list[Segment]()
+        for part in parts:
+            paged = part.answer.paged
+            tokens += paged.next_tokens(part.count)
+            segments.append(paged.segment(part.count, part.outputs))
+        logits, row = batch.run(tokens, tuple(segments), self._is_closing), 0
+        for part in parts:
+            part.answer.paged.advance(batch.pool, part.count)
+            if part.outputs:
+                part.answer.take(logits[row], batch.last_seconds)
+                row += 1
+
+    def _make_room(self) -> bool:
+        """The youngest answer gives its pages back and waits."""
+        assert self._batch is not None
+        return self._scheduler.return_youngest(self._batch.pool)
+
+    def _end_those_over(self) -> None:
+        for answer in self._scheduler.over():
+            used, batch = answer.paged.computed, self._batch
+            if batch is None:
+                answer.finish()
+            else:
+                answer.finish(batch.read_bytes(used) if used else 0)
+                self._responses.add(answer, batch.pool)
+                answer.paged.let_go(batch.pool, keep=True)
+            self._tally.count(answer)

@@ -1,0 +1,33 @@
+// Where a token is, and in which row of a cache a position of its sequence lies. Of a plain step all
+// tokens are of one sequence and follow each other, and a cache is a ring. Of a shared step the step
+// buffer tells it for every token, as core/plan/step.py packs it: each sequence has a table of pages.
+layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at most; 0: plain steps
+layout(constant_id = 31) const uint MAX_TOKENS = 0;
+layout(constant_id = 32) const uint MAX_OUTPUTS = 0;
+layout(constant_id = 33) const uint MAX_SEGMENTS = 0;
+
+const uint PAGE = 128;  // positions
+const uint POSITION_WORDS = HEADER_WORDS + MAX_TOKENS;
+const uint SEGMENT_WORDS = POSITION_WORDS + MAX_TOKENS;
+const uint OUTPUT_WORDS = SEGMENT_WORDS + MAX_TOKENS;
+const uint TABLE_WORDS = OUTPUT_WORDS + MAX_OUTPUTS + MAX_SEGMENTS;
+
+uint position_of(uint token) {
+  return TABLE_PAGES == 0 ? start_position() + token : uint(step_words[POSITION_WORDS + token]);
+}
+
+// Of a token whose logits are wanted, by its place among them.
+uint output_token(uint output_row) {
+  return TABLE_PAGES == 0 ? uint(step_words[FIRST_OUTPUT]) + output_row
+                    : uint(step_words[OUTPUT_WORDS + output_row]);
+}
+
+// The word at which the table of a token's sequence begins.
+uint table_of(uint token) {
+  return TABLE_PAGES == 0 ? 0 : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
+}
+
+uint cache_row(uint table, uint position, uint cache_rows) {
+  return TABLE_PAGES == 0 ? position % cache_rows
+                    : uint(step_words[table + position / PAGE]) * PAGE + position % PAGE;
+}

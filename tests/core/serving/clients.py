@@ -1,0 +1,59 @@
+"""Clients of an engine's service, in a test."""
+
+import threading
+
+from llm_lite.core.messages import (
+    AnswerRequest,
+    GenerationFinished,
+    GenerationStarted,
+    SamplingOptions,
+    ServingChanged,
+    StartServing,
+    TokenDecoded,
+)
+from tests.core.engine_client import PATIENCE
+
+GREEDY = SamplingOptions(temperature=0.0, max_new_tokens=12)
+
+
+class Asked:
+    """A request and all that was told of it."""
+
+    def __init__(self, service, **request):
+        self.events = []
+        self.done = threading.Event()
+        request.setdefault("sampling", GREEDY)
+        request.setdefault("response", f"answer-{id(self)}")
+        self.response = request["response"]
+        self.number = service.submit(AnswerRequest(**request), self.hear)
+
+    def hear(self, event):
+        self.events.append(event)
+        if isinstance(event, GenerationFinished):
+            self.done.set()
+
+    def finished(self):
+        assert self.done.wait(PATIENCE), self.events
+        assert self.events[-1].request == self.number
+        return self.events[-1]
+
+    @property
+    def started(self):
+        return next(e for e in self.events if isinstance(e, GenerationStarted))
+
+    def tokens(self):
+        self.finished()
+        return [e.token for e in self.events if isinstance(e, TokenDecoded)]
+
+    def text(self):
+        self.finished()
+        return "".join(e.text for e in self.events if isinstance(e, TokenDecoded))
+
+
+def serve(client, **options):
+    client.send(StartServing(**options))
+    changed = client.until(ServingChanged)
+    while not changed.is_on and not changed.problem:  # it was on before
+        changed = client.until(ServingChanged)
+    assert changed.is_on, changed.problem
+    return client.engine.service()

@@ -1,0 +1,216 @@
+"""Answers of a server: the same alone and together, and everything told of them."""
+
+import json
+import math
+
+import pytest
+
+from llm_lite.core.errors import BusyError, RequestError
+from llm_lite.core.generation.grammar import _finder
+from llm_lite.core.messages import (
+    ChatMessage,
+    Generate,
+    GenerationFinished,
+    SamplingOptions,
+    ServingChanged,
+    StartServing,
+    StopServing,
+    TokenDecoded,
+)
+from tests.core.serving.clients import GREEDY, Asked, serve
+from tests.runners import exact
+
+PROMPTS = [tuple(range(5, 20)), tuple(range(30, 200)), tuple(range(5, 270)), (9,)]
+
+
+def test_together_as_each_alone(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=3)
+    alone = [Asked(service, tokens=tokens).tokens() for tokens in PROMPTS]
+    assert all(len(tokens) == 12 for tokens in alone)
+    service = serve(client, parallel=3)  # with an empty cache
+    together = [Asked(service, tokens=tokens) for tokens in PROMPTS]
+    assert [asked.tokens() for asked in together] == alone
+    client.send(StopServing())
+    assert not client.until(ServingChanged).is_on
+    assert client.engine.service() is None
+    with pytest.raises(RequestError, match="serving has ended"):
+        Asked(service, tokens=(1, 2))
+
+
+def test_a_conversation_is_as_in_the_chat(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    messages = (ChatMessage("user", "Hello there"),)
+    asked = Asked(service, messages=messages)
+    finished = asked.finished()
+    chat, tokens = client.ask(1, messages)
+    assert asked.tokens() == tokens
+    assert finished.stop_reason == chat.stop_reason == "length"
+    assert finished.stats.prompt_tokens == chat.stats.prompt_tokens
+    assert finished.stats.context_used == chat.stats.context_used
+    assert min(finished.stats.ttft_ms, finished.stats.decode_tok_s, finished.stats.read_bytes) > 0
+    mine = "".join(e.text for e in client.of(TokenDecoded))
+    assert asked.text() == mine
+    assert service.prompt_tokens(messages) == [token.id for token in asked.started.prompt]
+    assert service.tokenize(service.detokenize([70, 71])) == [70, 71]
+
+
+def test_the_chat_goes_on_beside_clients(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    sampling = SamplingOptions(temperature=0.0, max_new_tokens=60)
+    asked = Asked(service, tokens=PROMPTS[0], sampling=sampling)
+    client.send(Generate(1, (ChatMessage("user", "Hello there"),), GREEDY))
+    assert client.until(GenerationFinished).stop_reason == "length"
+    assert not asked.done.is_set(), "a step of each in turn: the longer one ends later"
+    assert len(asked.tokens()) == 60
+
+
+def test_a_prefix_is_computed_once(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=4)
+    prompt = tuple(range(20, 290))
+    first = Asked(service, tokens=prompt)
+    assert first.tokens()
+    assert first.finished().stats.reused_tokens == 0
+    steps = service.status().steps
+    again = Asked(service, tokens=(*prompt[:-1], 5))
+    again.finished()
+    assert again.started.reused_tokens == 256
+    assert again.finished().stats.reused_tokens == 256
+    assert service.status().steps == steps + 12, "a chunk of 14 tokens, then 11 tokens"
+    status = service.status()
+    assert (status.prompt_tokens, status.cached_tokens, status.new_tokens) == (540, 256, 24)
+    assert (status.finished, status.pages_used, status.requests) == (2, 0, ())
+    assert status.pages_kept > 0
+
+
+def test_equal_prompts_at_once_are_read_once(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=4)
+    prompt = tuple(range(20, 290))
+    several = [Asked(service, tokens=prompt) for _ in range(4)]
+    texts = {tuple(asked.tokens()) for asked in several}
+    assert len(texts) == 1
+    read = sum(len(step.tokens) for step in hook.steps if step.count > 4)
+    assert read < 2 * len(prompt), "the two full pages were computed by one of them"
+    assert service.status().cached_tokens == 3 * 256
+
+
+def test_options_of_a_request(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client)
+    plain = Asked(service, tokens=PROMPTS[0], alternatives=0)
+    asked = Asked(service, tokens=PROMPTS[0], alternatives=7)
+    assert asked.tokens() == plain.tokens()
+    told = [e for e in asked.events if isinstance(e, TokenDecoded)]
+    assert all(len(e.alternatives) == 7 for e in told)
+    assert all(e.alternatives[0].token == e.token for e in told), "greedy"
+    assert all(math.isclose(e.alternatives[0].probability, e.probability) for e in told)
+    assert not any(e.alternatives for e in plain.events if isinstance(e, TokenDecoded))
+
+    stop = next(e.text for e in told[2:] if e.text and "\ufffd" not in e.text)
+    sampling = SamplingOptions(temperature=0.0, max_new_tokens=12, stop=(stop,))
+    stopped = Asked(service, tokens=PROMPTS[0], sampling=sampling)
+    assert stopped.finished().stop_reason == "stop string"
+    assert stopped.text() == asked.text().partition(stop)[0]
+
+    drawn = SamplingOptions(temperature=1.0, seed=5, max_new_tokens=12)
+    pair = [Asked(service, tokens=PROMPTS[0], sampling=drawn) for _ in range(2)]
+    assert pair[0].tokens() == pair[1].tokens()
+
+
+@pytest.fixture
+def grammar_thread():
+    """It stays; a client that is made later finds it there."""
+    _finder().submit(int).result()
+
+
+def test_an_answer_keeps_to_a_schema(grammar_thread, client, served_model):
+    client.load(served_model, exact())
+    service = serve(client)
+    schema = json.dumps({"enum": [7, 12]})
+    sampling = SamplingOptions(temperature=0.0, json_schema=schema, max_new_tokens=40)
+    several = [
+        Asked(service, messages=(ChatMessage("user", word),), sampling=sampling)
+        for word in ("one", "another one")
+    ]
+    assert all(asked.finished().stop_reason == "end" for asked in several)
+    assert all(json.loads(asked.text().partition("<|")[0]) in (7, 12) for asked in several)
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({}, "empty"),
+        ({"tokens": (1,), "text": "x"}, "tokens and text"),
+        ({"tokens": (1, 999_999)}, "outside the vocabulary"),
+        ({"tokens": (7,) * 600}, "600 tokens, but the context holds 512"),
+        ({"text": "x" * 100_000}, "the prompt has 100000 bytes"),
+        ({"tokens": (1,), "alternatives": 21}, "0 to 20, found 21"),
+        ({"tokens": (1,), "sampling": SamplingOptions(top_p=3.0)}, "top-p"),
+        ({"tokens": (1,), "sampling": SamplingOptions(grammar="root ::= (")}, "grammar"),
+        ({"tokens": (1,), "sampling": SamplingOptions(logit_bias=((999_999, 1.0),))}, "bias"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(client, served_model, request_, words):
+    client.load(served_model, exact())
+    service = serve(client)
+    with pytest.raises(RequestError, match=words):
+        Asked(service, **request_)
+    assert service.status().requests == ()
+
+
+def test_a_full_context_ends_an_answer(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, context=130, parallel=1)
+    assert service.status().context == 130
+    asked = Asked(service, tokens=tuple(range(5, 130)), sampling=SamplingOptions(temperature=0.0))
+    assert asked.finished().stop_reason == "context"
+    assert "130 tokens is full" in asked.finished().message
+    assert asked.finished().stats.context_used == 130
+    assert asked.finished().stats.new_tokens == 6
+
+
+def test_starting_where_it_cannot_be(client, served_model):
+    client.send(StartServing())
+    assert "no model is loaded" in client.until(ServingChanged).problem
+    assert client.engine.service() is None
+    client.load(served_model, exact())
+    for options, words in (
+        ({"context": 1000}, "at most 512"),
+        ({"parallel": 0}, "1 to 64"),
+        ({"cache_budget": 1000}, "serve with a smaller context"),
+    ):
+        client.send(StartServing(**options))
+        changed = client.until(ServingChanged)
+        assert (changed.is_on, words in changed.problem) == (False, True), changed.problem
+        assert client.engine.service() is None
+    assert client.ask(2)[0].stop_reason == "length"
+
+
+def test_an_executor_without_shared_steps_says_so(client, served_model, monkeypatch):
+    from llm_lite.core.loading import backends
+
+    monkeypatch.setattr(backends, "_SHARING", ())
+    client.load(served_model, exact())
+    client.send(StartServing())
+    assert "cannot answer several at once" in client.until(ServingChanged).problem
+
+
+def test_busy_says_when_to_ask_again(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1, most_waiting=2)
+    reached = hook.block_step(len(hook.steps) + 1)
+    running = Asked(service, tokens=PROMPTS[0])
+    assert reached.wait(60)
+    waiting = [Asked(service, tokens=PROMPTS[0]) for _ in range(2)]
+    with pytest.raises(BusyError) as refused:
+        Asked(service, tokens=PROMPTS[0])
+    assert 1 <= refused.value.seconds <= 60
+    told = service.status()
+    assert [one.waiting for one in told.requests] == [False, True, True]
+    assert told.refused == 1
+    hook.heard = True
+    assert all(asked.tokens() == running.tokens() for asked in waiting)

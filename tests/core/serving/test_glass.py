@@ -1,0 +1,98 @@
+"""Looking into answers of a server: as the inspectors of the chat see the same text."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.generation.sampling import likeliest
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.lens import lens
+from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from tests.core.serving.clients import Asked, serve
+from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
+from tests.runners import exact, running
+
+PROMPT = tuple(range(5, 285))
+
+
+def own_maps(path, tokens, layer):
+    """Maps float32 [heads, n, n] of the text by itself, and its lens behind the last token."""
+    options = exact(query_budget=EVERY_QUERY, whole_caches=True)
+    with running(path, options) as runner:
+        runner.session.prefill(tokens)
+        heads = runner.attention.layers[layer].heads
+        maps = np.empty((heads, len(tokens), len(tokens)), np.float32)
+        head_maps(runner.attention, layer, range(heads), maps)
+        return maps, lens(runner.session, len(tokens) - 1)
+
+
+def test_maps_and_lens_are_those_of_the_text(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    asked = [Asked(service, tokens=PROMPT[n:], response=f"r{n}") for n in range(2)]
+    for one in asked:
+        one.finished()
+    told = service.answer_tokens("r1")
+    assert told.tokens == (*PROMPT[1:], *asked[1].tokens()[:-1]), "the last one was not computed"
+    assert (told.prompt_tokens, told.first_query, told.layers, told.heads) == (279, 0, 2, 4)
+    assert told.texts == tuple(service.token_texts(told.tokens))
+    n = len(told.tokens)
+    maps, layers = own_maps(served_model, told.tokens, 1)
+    found = service.attention("r1", 1, (0, 3), 120, n)
+    assert found.shape == (2, n - 120, n)
+    assert np.allclose(found, maps[[0, 3], 120:], atol=1e-5)
+    assert np.allclose(found.sum(axis=2), 1, atol=1e-5)
+    rows = service.lens("r1", n - 1, 3)
+    assert [row.layer for row in rows] == [0, 1]
+    for row, (_, logits) in zip(rows, layers, strict=True):
+        assert list(row.tokens) == [t for t, _ in likeliest(logits, 3)]
+        assert row.texts == tuple(service.token_texts(row.tokens))
+    again = Asked(service, tokens=(*PROMPT, 7)).tokens()
+    assert again == Asked(service, tokens=(*PROMPT, 7)).tokens(), "nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda s: s.attention("r", 9, (0,), 0, 1), "layer 9: the model has layers 0 to 1"),
+        (lambda s: s.attention("r", 0, (4,), 0, 1), "heads 0 to 3"),
+        (lambda s: s.attention("r", 0, (), 0, 1), "heads 0 to 3"),
+        (lambda s: s.attention("r", 0, (0,), 5, 5), "positions 5 to 4"),
+        (lambda s: s.attention("r", 0, (0,), 0, 999), "positions 0 to 998"),
+        (lambda s: s.lens("r", -1), "positions -1"),
+        (lambda s: s.lens("r", 0, 0), "count"),
+        (lambda s: s.answer_tokens("other"), "no answer of the name other"),
+    ],
+)
+def test_what_is_not_there(client, served_model, ask, words):
+    client.load(served_model, exact())
+    service = serve(client)
+    Asked(service, tokens=(5, 6, 7), response="r").finished()
+    with pytest.raises(RequestError, match=words):
+        ask(service)
+
+
+def test_while_it_runs_and_until_its_pages_go(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2, cache_budget=4 * BYTES_A_PAGE)
+    reached = hook.block_step(len(hook.steps) + 9)
+    asked = Asked(service, tokens=(5, 6, 7), response="r", sampling=LONG)
+    assert reached.wait(60)
+    hook.heard = True
+    assert len(service.answer_tokens("r").tokens) >= 3
+    service.cancel(asked.number)
+    asked.finished()
+    assert service.attention("r", 0, (0,), 0, 3).shape[:2] == (1, 3)
+    Asked(service, tokens=tuple(range(9, 280)) + (5,) * 200).finished()
+    with pytest.raises(GoneError, match="r is no longer in the cache"):
+        service.answer_tokens("r")
+
+
+def test_without_queries_there_are_no_maps(client, served_model):
+    client.load(served_model, exact(query_budget=0))
+    service = serve(client)
+    Asked(service, tokens=(5, 6, 7), response="r").finished()
+    told = service.answer_tokens("r")
+    assert told.first_query == len(told.tokens)
+    with pytest.raises(RequestError, match="no queries are kept"):
+        service.attention("r", 0, (0,), 0, 1)

@@ -1,0 +1,144 @@
+"""Another model or executor while clients are answered; the end of serving, and of the program."""
+
+import threading
+
+import pytest
+
+from llm_lite.core.errors import DeviceLostError, GoneError, RequestError
+from llm_lite.core.messages import (
+    ExecutorChanged,
+    LoadModel,
+    ModelLoaded,
+    Reconfigure,
+    ServingChanged,
+    StopServing,
+)
+from tests.core.serving.clients import Asked, serve
+from tests.core.serving.test_scheduling import LONG
+from tests.make_gguf import write_tiny_llama
+from tests.runners import exact
+
+
+def test_another_model_ends_answers_and_is_served(client, served_model, tmp_path, hook):
+    other = write_tiny_llama(tmp_path / "other.gguf", context=256, seed=9)
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    reached = hook.block_step(len(hook.steps) + 5)
+    running = Asked(service, tokens=(5, 6), sampling=LONG, response="r")
+    waiting = Asked(service, tokens=(5, 7), sampling=LONG)
+    assert reached.wait(60)
+    client.send(LoadModel(str(other), exact()))
+    hook.heard = True
+    for asked in (running, waiting):
+        finished = asked.finished()
+        assert (finished.stop_reason, "model was changed" in finished.message) == ("error", True)
+    client.until(ModelLoaded)
+    changed = client.until(ServingChanged)
+    assert (changed.is_on, changed.status.model) == (True, "Tiny llama 9")
+    assert client.engine.service() is service
+    assert service.model.name == "Tiny llama 9"
+    assert service.status().context == 256
+    with pytest.raises(GoneError):
+        service.answer_tokens("r")
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
+def test_another_executor_goes_on_with_the_answers(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    alone = Asked(service, tokens=(5, 6), sampling=LONG).tokens()
+    service = serve(client, parallel=2)
+    reached = hook.block_step(len(hook.steps) + 20)
+    asked = Asked(service, tokens=(5, 6), sampling=LONG)
+    assert reached.wait(60)
+    client.send(Reconfigure(exact(context=384)))
+    hook.heard = True
+    client.until(ExecutorChanged)
+    assert asked.tokens() == alone
+    assert service.status().context == 384
+    assert service.status().finished == 1
+
+
+def test_a_shorter_context_ends_what_is_longer(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    reached = hook.block_step(len(hook.steps) + 20)
+    asked = Asked(service, tokens=tuple(range(5, 200)), sampling=LONG)
+    assert reached.wait(60)
+    client.send(Reconfigure(exact(context=140)))
+    hook.heard = True
+    assert asked.finished().stop_reason == "context"
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
+def test_a_lost_device_takes_nothing_along(client, served_model, hook):
+    client.load(served_model, exact("numpy"))
+    service = serve(client, parallel=2)
+    alone = Asked(service, tokens=(5, 6), sampling=LONG).tokens()
+    count = len(hook.steps)
+
+    def lose(step, stop):
+        if len(hook.steps) == count + 30 and step.segments:
+            raise DeviceLostError("the device was lost")
+
+    hook.at_step = lose
+    asked = Asked(service, tokens=(9, 5, 6), sampling=LONG)
+    again = Asked(service, tokens=(5, 6), sampling=LONG)
+    assert {one.finished().stop_reason for one in (asked, again)} <= {"length", "end"}
+    assert again.tokens() == alone
+
+
+def test_a_defect_ends_what_runs_and_no_more(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+
+    def fail(step, stop):
+        if len(step.segments) == 2:
+            hook.at_step = lambda step, stop: None
+            raise ZeroDivisionError("of a test")
+
+    hook.at_step = fail
+    several = [Asked(service, tokens=(5, n), sampling=LONG) for n in (6, 7)]
+    for asked in several:
+        assert "ZeroDivisionError" in asked.finished().message
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+    assert service.status().pages_used == 0
+
+
+def test_the_end_of_serving_ends_everything(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=1)
+    reached = hook.block_step(len(hook.steps) + 5)
+    several = [Asked(service, tokens=(5, n), sampling=LONG) for n in (6, 7)]
+    assert reached.wait(60)
+    problems = []
+
+    def look():
+        try:
+            service.embed([(5, 6)])
+        except RequestError as error:
+            problems.append(str(error))
+
+    thread = threading.Thread(target=look)
+    client.send(StopServing())
+    thread.start()
+    hook.heard = True
+    for asked in several:
+        assert "serving has ended" in asked.finished().message
+    thread.join(60)
+    assert problems in ([], ["serving has ended"])
+    assert not client.until(ServingChanged).is_on
+    assert client.engine.service() is None
+    assert client.ask(3)[0].stop_reason == "length"
+
+
+def test_nothing_is_imported_before_somebody_serves():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from llm_lite.core.engine.engine import Engine; e = Engine(None); e.close();"
+        "print([m for m in sys.modules if 'core.serving' in m])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

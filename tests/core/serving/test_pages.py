@@ -1,0 +1,134 @@
+"""Pages of the cache: every one is free, used or kept, and what begins alike shares them."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from llm_lite.core.plan.step import PAGE
+from llm_lite.core.serving.pages import PagePool, pages_for
+from llm_lite.core.serving.sequence import PagedTokens
+
+PAGES, LONGEST = 6, 4 * PAGE
+
+
+def text(first, length, second):
+    """Tokens of which the first page is one of few, so that prefixes are shared."""
+    return [first] * PAGE + [second] * (length - PAGE) if length > PAGE else [second] * length
+
+
+class Sharing(RuleBasedStateMachine):
+    """Sequences come, read on as a step would, and go; against a plain account of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool = PagePool(PAGES)
+        self.rows = {}  # (page, offset) -> all tokens up to there, as a step would have stored
+        self.running = []
+        self.ended = []  # (tickets, tokens)
+
+    @precondition(lambda self: len(self.running) < 4)
+    @rule(first=st.integers(0, 2), length=st.integers(1, LONGEST), second=st.integers(0, 2))
+    def begin(self, first, length, second):
+        paged = PagedTokens(text(first, length, second), pages_for(LONGEST))
+        needed = paged.needs(self.pool, len(paged.tokens))
+        fits = needed <= self.pool.available
+        found = paged.adopt(self.pool)
+        assert found % PAGE == 0 and found < len(paged.tokens), "the last token is always computed"
+        if fits:
+            assert paged.extend(self.pool, len(paged.tokens)), "needs says what is needed"
+        self.running.append(paged)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def step(self, data):
+        paged = data.draw(st.sampled_from(self.running))
+        if not paged.missing:
+            if len(paged.tokens) == LONGEST:
+                return
+            paged.tokens.append(data.draw(st.integers(0, 1)))
+        paged.adopt(self.pool)
+        count = paged.next_count()
+        if not paged.extend(self.pool, paged.computed + count):
+            assert not self.pool.available
+            return
+        segment = paged.segment(count, 0)
+        for position in range(paged.computed, paged.computed + count):
+            row = int(segment.pages[position // PAGE]), position % PAGE
+            self.rows[row] = tuple(paged.tokens[: position + 1])
+        paged.advance(self.pool, count)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), keep=st.booleans())
+    def end(self, data, keep):
+        paged = data.draw(st.sampled_from(self.running))
+        self.running.remove(paged)
+        self.ended.append((paged.tickets(self.pool), list(paged.tokens[: paged.computed])))
+        paged.let_go(self.pool, keep=keep)
+        assert not paged.pages and not paged.computed
+
+    @invariant()
+    def every_page_is_in_one_place(self):
+        held = [page for paged in self.running for page in paged.pages]
+        assert self.pool.used == len(set(held))
+        assert self.pool.used + self.pool.available == PAGES
+        assert self.pool.kept <= self.pool.available
+        assert all(len(paged.pages) == len(set(paged.pages)) for paged in self.running)
+
+    @invariant()
+    def nobody_wrote_over_what_another_has(self):
+        for paged in self.running:
+            self.check(paged.pages, paged.tokens[: paged.computed])
+        for tickets, tokens in self.ended:
+            valid = [t.page for t in tickets if self.pool.is_valid(t)]
+            if len(valid) == len(tickets):
+                self.check(valid, tokens)
+
+    def check(self, pages, tokens):
+        for position in {0, len(tokens) // 2, len(tokens) - 1} if tokens else ():
+            row = pages[position // PAGE], position % PAGE
+            assert self.rows[row] == tuple(tokens[: position + 1])
+
+
+Sharing.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestSharing = Sharing.TestCase
+
+
+def filled(pool, tokens):
+    paged = PagedTokens(tokens, 8)
+    paged.adopt(pool)
+    while paged.missing:
+        count = paged.next_count()
+        assert paged.extend(pool, paged.computed + count)
+        paged.advance(pool, count)
+    return paged
+
+
+def test_the_least_recently_used_goes_first_and_ends_before_beginnings():
+    pool = PagePool(4)
+    old, new = filled(pool, [1] * 256), filled(pool, [2] * 256)
+    old.let_go(pool, keep=True)
+    new.let_go(pool, keep=True)
+    assert (pool.used, pool.kept) == (0, 4)
+    taken = pool.give()
+    assert PagedTokens([1] * 257, 8).adopt(pool) == PAGE, "the end of the older one is gone"
+    pool.release(taken, keep=False)
+    assert PagedTokens([2] * 257, 8).adopt(pool) == 2 * PAGE
+
+
+def test_equal_pages_become_one():
+    pool = PagePool(4)
+    a, b = PagedTokens([7] * 130, 2), PagedTokens([7] * 130, 2)
+    for paged in (a, b):  # in one step, before either is known
+        assert paged.extend(pool, PAGE)
+    assert pool.used == 2
+    for paged in (a, b):
+        paged.advance(pool, PAGE)
+    assert pool.used == 1
+    assert a.pages == b.pages
+    assert int(b.segment(1, 0).pages[0]) == b.pages[0]
+
+
+@pytest.mark.parametrize(("positions", "pages"), [(0, 0), (1, 1), (128, 1), (129, 2)])
+def test_pages_of_positions(positions, pages):
+    assert pages_for(positions) == pages
