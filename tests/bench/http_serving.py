@@ -124,7 +124,7 @@ class Measured:
 
     def round(self, number: int) -> None:
         begin = 10_000 * (number + 1)
-        rate, [one] = together(self._address, 1, begin + 500)
+        rate, _ = together(self._address, 1, begin + 500)
         self.alone.append(rate)
         rate, asked = together(self._address, self._clients, begin)
         self.all.append(rate)
