@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.connecting import (
     ForgetAddress,
     ForgetServer,
 )
+from llm_lite.desktop.commands.fields import ADDRESS, OPEN
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.remote.remote_state import Connection, RecentAddress
 from llm_lite.desktop.state.state import AppState
@@ -31,8 +32,6 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-OPEN = "remote.open"  # in the memory of the window: the fields are shown
-ADDRESS = "remote.address"
 _KEY, _KEEPS, _SEEN = "remote.key", "remote.keeps", "remote.seen"
 EXAMPLE = "http://127.0.0.1:8000"
 ABOUT = mark(
@@ -43,12 +42,6 @@ KEEP = mark(
     "Write the key into the settings file, which then only you can read. Otherwise it is forgotten "
     "when the program ends."
 )
-
-
-def open_fields(ui: Ui) -> None:
-    """Show where an address is typed, in the panel of models."""
-    ui.memory[OPEN] = True
-    ui.show_popover("models", ADDRESS)
 
 
 def is_open(state: AppState, ui: Ui) -> bool:
