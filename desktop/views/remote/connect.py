@@ -132,7 +132,7 @@ def _draw_found(ui: Ui, server: RemoteServer) -> list[Action]:
     room = min(len(server.models), 6) * ui.u(13)
     imgui.begin_child("remote.models", ImVec2(0, room))
     for number, model in enumerate(server.models):
-        if row_button(ui, f"remote.model.{number}", model.name, model_note(model)):
+        if row_button(ui, f"remote.model.{number}", model.title, model_note(model)):
             actions.append(ConnectModel(model.name))
     imgui.end_child()
     return actions
@@ -184,7 +184,7 @@ def _draw_recent(state: AppState, ui: Ui, recent: tuple[RecentAddress, ...]) -> 
 def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Action]:
     """The model there, as far as its server tells of it, and the way back."""
     server, model = connection.server, connection.model
-    text(ui, model.name, bold=True)
+    text(ui, model.title, bold=True)
     unknown = tr("not told")
     context = tr("{n:,} tokens").format(n=model.context) if model.context else unknown
     rows = [
