@@ -283,7 +283,7 @@ class RemoteEngine:
 def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
     """0 stands for what the server does not tell."""
     return ModelInfo(
-        name=model.name,
+        name=model.title,
         path=Address(server.address).model_path(model.name),
         architecture=model.architecture,
         parameters=model.parameters,

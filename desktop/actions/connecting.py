@@ -102,7 +102,9 @@ def _tell_connected(action: TellConnected, state: AppState, now: float) -> Resul
     remote = state.remote.used(server.address, model.name, action.key)
     remote = replace(remote, connection=action.connection, asked="", found=None, problem="")
     resume = replace(state.resume, offer=None)
-    words = tr("{model} answers from now on, at {host}.").format(model=model.name, host=server.host)
+    words = tr("{model} answers from now on, at {host}.").format(
+        model=model.title, host=server.host
+    )
     return notify(replace(state, remote=remote, resume=resume), "info", words, now), stop
 
 

@@ -90,8 +90,8 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
-        self.remote: RemoteHost | None = None  # engines elsewhere
         self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
+        self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_choose_import: Callable[[], None] = lambda: None
@@ -215,10 +215,10 @@ class Program:
             self._follow(partial(self.tools.do, action, self.state))
         elif isinstance(action, LibraryHostAction) and self.library is not None:
             self._follow(partial(self.library.do, action, self.state))
-        elif isinstance(action, RemoteHostAction) and self.remote is not None:
-            self._follow(partial(self.remote.do, action, self.state))
         elif isinstance(action, ServingHostAction):
             self._follow(partial(self.serving.do, action, self.state))
+        elif isinstance(action, RemoteHostAction) and self.remote is not None:
+            self._follow(partial(self.remote.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found, read_bytes
+from llm_lite.core.files.json_text import check_depth, found, read_bytes
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
@@ -33,14 +33,19 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
-from llm_lite.desktop.app.remote import kept as elsewhere
+from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
-from llm_lite.desktop.state.serving import serving_state
+from llm_lite.desktop.state.serving.serving_state import (
+    MOST_PARALLEL,
+    PORTS,
+    Reach,
+    ServingChoice,
+)
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -67,7 +72,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "overflow": OVERFLOWS,
     "resume": get_args(ResumeMode),
     "by": get_args(LookBy),
-    "reach": get_args(serving_state.Reach),
+    "reach": get_args(Reach),
     "colors": NAMES,
 }
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
@@ -106,8 +111,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "resume_budget": (0, 1 << 44),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
-    "port": serving_state.PORTS,
-    "parallel": (1, serving_state.MOST_PARALLEL),
+    "port": PORTS,
+    "parallel": (1, MOST_PARALLEL),
     "high": (0.02, 1.0),
     "list_width": (0.0, 1000.0),
     "inspector_width": (0.0, 1000.0),
@@ -160,14 +165,14 @@ class Settings:
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: int = BUDGET  # bytes of kept caches
-    serving: serving_state.ServingChoice = field(default_factory=serving_state.ServingChoice)
+    serving: ServingChoice = field(default_factory=ServingChoice)
     layout_name: LayoutName = "inspect"
     read: KeptSides = field(default_factory=KeptSides)
     inspect: KeptSides = field(default_factory=KeptSides)
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
     recent: tuple[str, ...] = ()
-    addresses: tuple[elsewhere.KeptAddress, ...] = ()
+    addresses: tuple[KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
@@ -197,7 +202,7 @@ def load(path: Path) -> tuple[Settings, list[str]]:
         data = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8"))
         if not isinstance(data, dict):
             raise ValueError(f"expected an object, found {found(data)}")
-        _check_depth(data)
+        check_depth(data, MOST_LEVELS)
     except FileError as error:
         large = path.is_file() and path.stat().st_size > LARGEST_FILE
         consequence = _set_aside(path) if large else "the defaults are used."
@@ -218,7 +223,7 @@ def save(settings: Settings, path: Path) -> str:
         text = json.dumps(data, ensure_ascii=False, indent=2)
         make_folder(path.parent)
         if any(one.key for one in settings.addresses):
-            elsewhere.own(path)
+            own(path)
         write_file(path, text.encode(errors="backslashreplace"))
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
@@ -246,7 +251,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     _migrate(data, read)
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
-    read["addresses"] = elsewhere.kept_addresses(data.get("addresses", []), problems)
+    read["addresses"] = kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
 
@@ -301,7 +306,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
         recent=state.recent,
-        addresses=elsewhere.remembered(state.remote),
+        addresses=remembered(state.remote),
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
             **{name: getattr(state.attention, name) for name in _COLORS},
@@ -328,7 +333,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
-        remote=elsewhere.restored(settings.addresses),
+        remote=restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
@@ -375,17 +380,6 @@ def _fits(name: str, value: Any, old: Any) -> bool:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_depth(value: Any) -> None:
-    """What is kept for a later version must be writable again: Python's writer is recursive."""
-    level = [value]
-    for _ in range(MOST_LEVELS):
-        inner = [v.values() if isinstance(v, dict) else v for v in level]
-        level = [v for values in inner for v in values if isinstance(v, dict | list)]
-        if not level:
-            return
-    raise ValueError(f"more than {MOST_LEVELS} levels of objects and lists")
 
 
 def _set_aside(path: Path) -> str:

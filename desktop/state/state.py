@@ -337,8 +337,8 @@ class AppState:
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)
-    remote: RemoteState = field(default_factory=RemoteState)
     serving: ServingState = field(default_factory=ServingState)
+    remote: RemoteState = field(default_factory=RemoteState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -21,7 +21,7 @@ from llm_lite.desktop.actions.connecting import (
     TellWho,
 )
 from llm_lite.desktop.app.library.worker import Worker
-from llm_lite.desktop.app.remote.router import AnEngine, Router
+from llm_lite.desktop.app.remote.router import Here, Router
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.state import AppState
@@ -49,7 +49,7 @@ class RemoteHost:
         self._told: list[Action] = []  # of what was clear at once
         self._wanted = ""  # the model that is connected to once it is found
 
-    def around(self, engine: AnEngine) -> Router:
+    def around(self, engine: Here) -> Router:
         """What the program talks to in the place of the engine here."""
         self._router = Router(engine)
         return self._router

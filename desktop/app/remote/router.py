@@ -61,8 +61,8 @@ _HELD_BACK = (
 )
 
 
-class AnEngine(Protocol):
-    """The engine here."""
+class Here(Protocol):
+    """What answers the chat."""
 
     def send(self, command: Command) -> None: ...
 
@@ -90,7 +90,7 @@ class Elsewhere(Protocol):
 class Router:
     """Opening a model here brings the chat back to the engine here."""
 
-    def __init__(self, local: AnEngine) -> None:
+    def __init__(self, local: Here) -> None:
         self._local = local
         self._remote: Elsewhere | None = None
         self._loaded: ModelLoaded | None = None  # what the engine here has
@@ -165,7 +165,7 @@ class Router:
         return self._local.attention() if self._remote is None else None
 
     def service(self) -> Service | None:
-        """Clients are answered by the model here, whoever answers the chat."""
+        """Clients of the window's server are answered by the engine here."""
         return self._local.service()
 
     def close(self, timeout: float = 2.0) -> object:

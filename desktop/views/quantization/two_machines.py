@@ -43,7 +43,7 @@ def draw_two_machines(ui: Ui, connection: Connection, column: float) -> None:
     """Both are what they are: there is nothing to choose."""
     here = tr("The model of this machine, as it is loaded")
     top = imgui.get_cursor_pos()
-    for run, words in enumerate((here, f"{connection.model.name}  ·  {connection.where}")):
+    for run, words in enumerate((here, f"{connection.model.title}  ·  {connection.where}")):
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
         draw_badge(ui, run)
         imgui.same_line(0, ui.u(1.5))
