@@ -29,7 +29,7 @@ _MOST_BIAS = 100  # OpenAI's: it bans a token or makes it certain
 _MOST_BIASES = 1024
 _MOST_TEXTS = 32
 _LONGEST_TEXT = 1000  # characters
-_RANGES: tuple[tuple[str, float, float], ...] = (
+RANGES: tuple[tuple[str, float, float], ...] = (
     ("temperature", 0.0, 100.0),
     ("top_k", 0, 1 << 30),
     ("top_p", 0.0, 1.0),
@@ -89,7 +89,7 @@ class TokenChoice:
 
 def check(options: SamplingOptions) -> None:
     """RequestError that names the first setting out of its range."""
-    for name, low, high in _RANGES:
+    for name, low, high in RANGES:
         value = getattr(options, name)
         if name == "seed" and value is None:
             continue

@@ -1,0 +1,100 @@
+"""The answers to one request, from the service to its client.
+
+Whoever leaves before their end leaves nothing running behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from llm_lite.core.messages import AnswerRequest, GenerationFinished
+from llm_lite.core.serving.service import AnswerEvent
+from llm_lite.server.call import Call
+from llm_lite.server.inbox import Inbox, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Post = Callable[[Inbox, Told], None]
+
+
+class Answers:
+    """Of several sequences, which are told apart by their index. `start` queues them; `close` ends
+    those that still run, and has to be called in the end."""
+
+    def __init__(self, call: Call, requests: Sequence[AnswerRequest]) -> None:
+        self._shared, self._service = call.shared, call.service
+        self._receive = call.request.receive
+        self._requests = tuple(requests)
+        self._inbox = Inbox(call.shared.config.unread_events * len(requests), self._give_up)
+        self._numbers: dict[int, int] = {}  # of those that run, by index
+        self._ended: set[int] = set()
+        self._closed = False
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """RequestError, BusyError: then none of them runs."""
+        self._watcher = asyncio.create_task(self._watch())
+        mailroom = self._shared.mailroom
+        try:
+            await self._shared.apart(lambda: self._submit(mailroom.post))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._closed = True
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._inbox.close("the answer is over")
+        self._cancel()
+
+    @property
+    def are_over(self) -> bool:
+        return len(self._ended) == len(self._requests)
+
+    async def events(self, timeout: float) -> list[Told]:
+        """What was told since, as (index, event); waits for some. ClientLeft."""
+        taken = await self._inbox.take(timeout)
+        for index, event in taken:
+            if isinstance(event, GenerationFinished):
+                self._ended.add(index)
+        return taken
+
+    # In a thread apart:
+
+    def _submit(self, post: _Post) -> None:
+        """RequestError, BusyError; those that were queued before are ended by whoever waits."""
+        for index, request in enumerate(self._requests):
+            if self._closed:
+                return
+            emit = partial(_tell, post, self._inbox, index)
+            self._numbers[index] = self._service.submit(request, emit)
+        if self._closed:  # the client left meanwhile
+            self._cancel()
+
+    # In the loop:
+
+    async def _watch(self) -> None:
+        """The body has been read: what comes next is that the client has gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._inbox.close("the client has left")
+
+    def _give_up(self) -> None:
+        """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""
+        self._shared.unread += 1
+        self._cancel()
+
+    def _cancel(self) -> None:
+        for index, number in tuple(self._numbers.items()):
+            if index not in self._ended:
+                self._service.cancel(number)
+
+
+def _tell(post: _Post, inbox: Inbox, index: int, event: AnswerEvent) -> None:
+    """On the engine's thread."""
+    post(inbox, (index, event))

@@ -1,0 +1,148 @@
+"""One request: its body and parameters, read by the tables and within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.serving.service import Service
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+from llm_lite.server.failures import ApiError, of_core
+from llm_lite.server.inbox import ClientLeft
+from llm_lite.server.shared import Shared
+from llm_lite.server.tables.endpoint import JSON, Endpoint
+from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Record, Whole
+
+_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+_DROPPED = 4  # times as much as may be
+_LONGEST_NAME = 48  # characters of what a client calls itself
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    request: Request
+    shared: Shared
+    body: dict[str, Any]
+    query: dict[str, Any]
+    in_path: dict[str, Any]
+
+    @property
+    def service(self) -> Service:
+        return self.shared.service()
+
+    @property
+    def client(self) -> str:
+        """Whose turn it is: an address and what its program, or its user, is called."""
+        address = self.request.client.host if self.request.client else "?"
+        named = self.body.get("user") or self.request.headers.get("user-agent", "")
+        return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
+
+
+async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
+    """The answer to a request, or what is wrong with it."""
+
+    async def handle() -> Response:
+        return await endpoint.handle(await _read(endpoint, shared, request))
+
+    response = await answered(shared, handle)
+    shared.counts[endpoint.path, response.status_code] += 1
+    return response
+
+
+async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) -> Response:
+    """What `handle` returns; what it raises, as a client is told of it."""
+    try:
+        try:
+            return await handle()
+        except FieldProblem as problem:
+            raise ApiError(400, str(problem), param=problem.at or None) from None
+        except LlmLiteError as error:
+            raise of_core(error) from None
+    except ApiError as error:
+        return error.response()
+    except (ClientDisconnect, ClientLeft):
+        return Response(status_code=499)  # nobody reads it
+    except Exception:
+        shared.log(f"internal error, please report it: {traceback.format_exc()}")
+        return ApiError(500, "an internal error of the server; its log has the details").response()
+
+
+async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
+    query = _read_texts(endpoint.query, dict(request.query_params), "query")
+    in_path = _read_texts(endpoint.in_path, request.path_params, "path")
+    body: dict[str, Any] = {}
+    if endpoint.body is not None:
+        body = endpoint.body.read(await read_body(shared, request), "")
+    if endpoint.needs_model:
+        shared.service()
+    return Call(request, shared, body, query, in_path)
+
+
+def _read_texts(fields: tuple[Field, ...], given: dict[str, Any], name: str) -> dict[str, Any]:
+    values = {}
+    for field in fields:
+        if field.name in given:
+            values[field.name] = _from_text(field, str(given[field.name]))
+    return Record(name, fields).read({**given, **values}, "")
+
+
+def _from_text(field: Field, text: str) -> Any:
+    if isinstance(field.kind, Whole | Number) and _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    if isinstance(field.kind, Flag) and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+async def read_body(shared: Shared, request: Request) -> Any:
+    """The JSON of a body. Only a page of this server may send one: a form of another page cannot
+    say that it is JSON."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != JSON:
+        raise ApiError(415, f"expected a body of type {JSON}, found {media[:64]!r}")
+    most = shared.config.body_bytes
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > _DROPPED * most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(shared.config.body_seconds):
+            raw = await _received(request, most)
+    except TimeoutError:
+        seconds = shared.config.body_seconds
+        raise ApiError(408, f"the body did not come within {seconds:g} seconds") from None
+    try:
+        return read_json(raw.decode(), most)
+    except UnicodeDecodeError as error:
+        raise ApiError(400, f"the body is not UTF-8 at byte {error.start}") from None
+    except JsonProblem as problem:
+        raise ApiError(400, f"the body is not valid JSON: {problem}") from None
+
+
+async def _received(request: Request, most: int) -> bytearray:
+    """ApiError where it is too large; more of it is taken then, so that its client comes to read
+    why, but not all."""
+    raw, taken, more = bytearray(), 0, True
+    while more and taken <= _DROPPED * most:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        taken += len(piece)
+        if taken <= most:
+            raw += piece
+    if taken > most:
+        raise _too_large(most)
+    return raw
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"the body has more than {most:,} bytes")

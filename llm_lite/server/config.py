@@ -1,0 +1,41 @@
+"""What a server is told when it starts, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where a server listens, who may ask, and how much. Times are in seconds, sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0: one that is free
+    api_key: str = field(default="", repr=False)  # "": none is asked for
+    cors_origins: tuple[str, ...] = ()  # pages of other servers that may ask; "*": all
+    host_names: tuple[str, ...] = ()  # names by which it is called, beside its own
+    body_bytes: int = 16 << 20  # of a request
+    body_seconds: float = 30.0  # in which all of it has to come
+    header_bytes: int = 32 << 10
+    header_seconds: float = 10.0  # in which a request's head has to come
+    idle_seconds: float = 60.0  # that a connection stays open between requests
+    unread_seconds: float = 30.0  # that a client may leave what is written unread
+    unread_events: int = 8192  # that may wait for such a client
+    requests: int = 256  # that are worked on at once, waiting ones too
+    connections: int = 512  # of more, the one that is idle for longest is closed
+    most_choices: int = 16  # answers to one request
+    quiet_seconds: float = 10.0  # after which a stream that says nothing gets a comment
+    stop_seconds: float = 3.0  # for answers to end when the server stops
+    history: Path | None = None  # of the page's conversations; None: the window's
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    return host in LOOPBACK or host.startswith("127.")

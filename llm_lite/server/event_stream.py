@@ -1,0 +1,42 @@
+"""Answers as server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from llm_lite.server.inbox import ClientLeft
+from llm_lite.server.tables.endpoint import EVENTS
+
+COMMENT = b": still at work\n\n"  # clients do not look at it; proxies see that there is life
+DONE = b"data: [DONE]\n\n"
+
+
+class EventStream(Response):
+    """`pieces` are bytes of whole events; `close` is called in the end, whatever happens."""
+
+    media_type = EVENTS
+
+    def __init__(self, pieces: AsyncIterator[bytes], close: Callable[[], None]) -> None:
+        super().__init__(None, 200, {"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._pieces, self._close = pieces, close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async for piece in self._pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except ClientLeft:
+            return  # the connection is closed, if it is not yet
+        finally:
+            self._close()
+
+
+def event(text: str, name: str = "") -> bytes:
+    """One event of a line of data."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {text}\n\n".encode()

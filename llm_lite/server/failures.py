@@ -1,0 +1,75 @@
+"""Errors as clients of OpenAI's protocol know them: a status, and an object that says more."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from starlette.responses import Response
+
+from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError
+
+NO_MODEL = "no model is loaded: load one, then ask again"
+_TYPES = {  # by status, as OpenAI names them
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+class ApiError(Exception):
+    """What a client is told instead of an answer. `param` is the field at fault."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.retry_after = retry_after
+
+    @property
+    def kind(self) -> str:
+        known = "invalid_request_error" if self.status < 500 else "server_error"
+        return _TYPES.get(self.status, known)
+
+    def body(self) -> dict[str, Any]:
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+    def response(self) -> Response:
+        headers = {}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        if self.status in (408, 413, 431):  # the rest is not read
+            headers["connection"] = "close"
+        return json_response(self.body(), self.status, headers)
+
+
+def of_core(error: LlmLiteError) -> ApiError:
+    """What the engine says of a request."""
+    if isinstance(error, BusyError):
+        return ApiError(429, str(error), code="server_busy", retry_after=error.seconds)
+    if isinstance(error, GoneError):
+        return ApiError(404, str(error), code="response_not_found")
+    if isinstance(error, RequestError):
+        return ApiError(400, str(error))
+    return ApiError(503, str(error))
+
+
+def no_model(sentence: str = NO_MODEL) -> ApiError:
+    return ApiError(503, sentence, code="no_model", retry_after=5)
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode(), status, headers, "application/json")

@@ -1,0 +1,1 @@
+"""The addresses of OpenAI's protocol, a module a family: https://platform.openai.com/docs/api-reference"""

@@ -1,0 +1,171 @@
+"""/v1/chat/completions: a conversation goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.responses import Response
+
+from llm_lite.server.answers import Answers
+from llm_lite.server.call import Call
+from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
+from llm_lite.server.failures import ApiError, json_response
+from llm_lite.server.inbox import Told
+from llm_lite.server.openai import likelihoods
+from llm_lite.server.openai.chat_request import ChatPlan, chat_plan
+from llm_lite.server.openai.choice import CallDelta, Choice, Delta
+from llm_lite.server.openai.running import (
+    begin,
+    check_model,
+    failure_event,
+    heard,
+    new_id,
+    now,
+    timings,
+    told,
+    usage,
+)
+
+
+async def chat(call: Call) -> Response:
+    model = check_model(call)
+    plan = chat_plan(call)
+    response = new_id("chatcmpl")
+    requests = plan.requests(response)
+    keeps = plan.top_logprobs is not None
+    choices = [Choice(plan.tools, keeps_tokens=keeps) for _ in requests]
+    if not call.body["stream"]:
+        await heard(call, requests, choices)
+        return json_response(_whole(response, model, plan, choices))
+    answers, head = await begin(call, requests)
+    stream = _Stream(response, model, plan, choices, _wants_usage(call.body))
+    return EventStream(stream.pieces(call, answers, head), answers.close)
+
+
+def _wants_usage(body: dict[str, Any]) -> bool:
+    return bool(body["stream_options"] and body["stream_options"]["include_usage"])
+
+
+def _whole(response: str, model: str, plan: ChatPlan, choices: list[Choice]) -> dict[str, Any]:
+    return {
+        "id": response,
+        "object": "chat.completion",
+        "created": now(),
+        "model": model,
+        "choices": [_choice(index, one, plan) for index, one in enumerate(choices)],
+        "usage": usage(choices),
+        "timings": timings(choices[0]),
+    }
+
+
+def _choice(index: int, choice: Choice, plan: ChatPlan) -> dict[str, Any]:
+    delta = choice.fresh()
+    message: dict[str, Any] = {"role": "assistant", "content": delta.said, "refusal": None}
+    if delta.thought:
+        message["reasoning_content"] = delta.thought
+    if delta.calls:
+        message["content"] = delta.said or None
+        message["tool_calls"] = [_call(call) for call in delta.calls]
+    return {
+        "index": index,
+        "message": message,
+        "logprobs": _likelihoods(delta, plan),
+        "finish_reason": choice.finish_reason,
+    }
+
+
+def _call(call: CallDelta) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _likelihoods(delta: Delta, plan: ChatPlan) -> dict[str, Any] | None:
+    if plan.top_logprobs is None:
+        return None
+    return likelihoods.of_chat(delta.tokens, plan.top_logprobs)
+
+
+class _Stream:
+    """Chunks of several choices, told apart by their index."""
+
+    def __init__(
+        self, response: str, model: str, plan: ChatPlan, choices: list[Choice], wants_usage: bool
+    ) -> None:
+        self._plan, self._choices, self._wants_usage = plan, choices, wants_usage
+        self._ended: set[int] = set()
+        # What stands before and behind a piece of text, once: pieces are many.
+        head = {"id": response, "object": "chat.completion.chunk", "created": now(), "model": model}
+        self._head = json.dumps(head, ensure_ascii=False)[:-1]
+        self._usage = ', "usage": null' if wants_usage else ""
+
+    async def pieces(self, call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[bytes]:
+        role = {"role": "assistant", "content": "", "refusal": None}
+        yield b"".join(self._chunk(i, json.dumps(role)) for i in range(len(self._choices)))
+        try:
+            async for events in told(call, answers, head):
+                yield self._said(events) or (b"" if events else COMMENT)
+        except ApiError as error:
+            yield failure_event(error)
+            return
+        if self._wants_usage:
+            yield self._counted()
+        yield DONE
+
+    def _said(self, events: list[Told]) -> bytes:
+        """One chunk for each choice, of whatever was told of it meanwhile."""
+        for index, one in events:
+            self._choices[index].hear(one)
+        return b"".join(self._fresh(index) for index in sorted({index for index, _ in events}))
+
+    def _fresh(self, index: int) -> bytes:
+        choice, pieces = self._choices[index], b""
+        if delta := choice.fresh():
+            found = self._likelihoods(delta)
+            pieces = b"".join(self._chunk(index, part, found) for part in _parts(delta))
+        if choice.finished is not None and index not in self._ended:
+            self._ended.add(index)
+            reason = choice.finish_reason
+            more = f', "timings": {json.dumps(timings(choice))}'
+            pieces += self._chunk(index, "{}", reason=f'"{reason}"', more=more)
+        return pieces
+
+    def _chunk(
+        self,
+        index: int,
+        delta: str,
+        likely: str = "null",
+        reason: str = "null",
+        more: str = "",
+    ) -> bytes:
+        choice = f'"index": {index}, "delta": {delta}, "logprobs": {likely}'
+        return event(
+            f'{self._head}, "choices": [{{{choice}, "finish_reason": {reason}}}]'
+            f"{self._usage}{more}}}"
+        )
+
+    def _likelihoods(self, delta: Delta) -> str:
+        found = _likelihoods(delta, self._plan)
+        return "null" if found is None else json.dumps(found, ensure_ascii=False)
+
+    def _counted(self) -> bytes:
+        counted = json.dumps(usage(self._choices))
+        return event(f'{self._head}, "choices": [], "usage": {counted}}}')
+
+
+def _parts(delta: Delta) -> list[str]:
+    """Objects of JSON, as text. Likelihoods go with the first; there is always one."""
+    parts = []
+    if delta.thought:
+        parts.append(f'{{"reasoning_content": {json.dumps(delta.thought)}}}')
+    if delta.said:
+        parts.append(f'{{"content": {json.dumps(delta.said)}}}')
+    for call in delta.calls:
+        function: dict[str, Any] = {"arguments": call.arguments}
+        told: dict[str, Any] = {"index": call.index, "function": function}
+        if call.name:
+            function["name"] = call.name
+            told |= {"id": call.id, "type": "function"}
+        parts.append(json.dumps({"tool_calls": [told]}))
+    return parts or ["{}"]

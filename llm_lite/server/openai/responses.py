@@ -1,0 +1,230 @@
+"""/v1/responses: an answer as items, which are thoughts, a message and calls."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from starlette.responses import Response
+
+from llm_lite.server.answers import Answers
+from llm_lite.server.call import Call
+from llm_lite.server.event_stream import COMMENT, EventStream, event
+from llm_lite.server.failures import ApiError, json_response
+from llm_lite.server.inbox import Told
+from llm_lite.server.openai import likelihoods
+from llm_lite.server.openai.chat_request import ChatPlan
+from llm_lite.server.openai.choice import CallDelta, Choice, Delta
+from llm_lite.server.openai.responses_request import response_plan
+from llm_lite.server.openai.running import begin, check_model, heard, now, told, usage
+
+_SAID = ("instructions", "max_output_tokens", "temperature", "top_p", "top_logprobs", "user")
+Event = dict[str, Any]
+
+
+async def respond(call: Call) -> Response:
+    model = check_model(call)
+    plan = response_plan(call)
+    choice = Choice(plan.tools, keeps_tokens=plan.top_logprobs is not None)
+    items = _Items(plan, _frame(call, model, plan))
+    if call.body["stream"]:
+        answers, head = await begin(call, [plan.request])
+        return EventStream(_pieces(call, answers, head, choice, items), answers.close)
+    await heard(call, [plan.request], [choice])
+    for _ in (*items.take(choice.fresh()), *items.close()):
+        pass
+    return json_response(items.finished(choice))
+
+
+def _frame(call: Call, model: str, plan: ChatPlan) -> dict[str, Any]:
+    """What is known of the response before it is made."""
+    body = call.body
+    return {
+        "id": plan.request.response,
+        "object": "response",
+        "created_at": now(),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": model,
+        "output": [],
+        **{name: body[name] for name in _SAID},
+        "parallel_tool_calls": body["parallel_tool_calls"],
+        "previous_response_id": None,
+        "reasoning": {"effort": (body["reasoning"] or {}).get("effort"), "summary": None},
+        "store": False,
+        "text": {"format": (body["text"] or {}).get("format") or {"type": "text"}},
+        "tool_choice": body["tool_choice"] or "auto",
+        "tools": body["tools"] or [],
+        "truncation": "disabled",
+        "metadata": body["metadata"] or {},
+        "usage": None,
+    }
+
+
+async def _pieces(
+    call: Call, answers: Answers, head: list[Told], choice: Choice, items: _Items
+) -> AsyncIterator[bytes]:
+    write = _Writer()
+    yield write([items.stage("response.created"), items.stage("response.in_progress")])
+    try:
+        async for events in told(call, answers, head):
+            for _, one in events:
+                choice.hear(one)
+            yield write(items.take(choice.fresh())) or (b"" if events else COMMENT)
+    except ApiError as error:
+        yield write([items.failed(error)])
+        return
+    whole = write(items.close())
+    response = items.finished(choice)
+    yield whole + write([{"type": f"response.{response['status']}", "response": response}])
+
+
+class _Writer:
+    """Events are numbered."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, events: Iterator[Event] | list[Event]) -> bytes:
+        pieces = []
+        for one in events:
+            numbered = {**one, "sequence_number": self._count}
+            pieces.append(event(json.dumps(numbered, ensure_ascii=False), one["type"]))
+            self._count += 1
+        return b"".join(pieces)
+
+
+class _Items:
+    """The items of a response as they grow; each change is an event."""
+
+    def __init__(self, plan: ChatPlan, frame: dict[str, Any]) -> None:
+        self._plan, self._frame = plan, frame
+        self._done: list[dict[str, Any]] = []
+        self._open: dict[str, Any] | None = None
+        self._text: list[str] = []  # of the open item
+        self._likely: list[dict[str, Any]] = []
+
+    def take(self, delta: Delta) -> Iterator[Event]:
+        if delta.thought:
+            yield from self._grow("reasoning", delta.thought, [])
+        if delta.said or (delta.tokens and self._is_open("message")):
+            yield from self._grow("message", delta.said, self._likelihoods(delta))
+        for call in delta.calls:
+            yield from self._call(call)
+
+    def close(self) -> Iterator[Event]:
+        """The open item is whole."""
+        item, self._open = self._open, None
+        if item is None:
+            return
+        text, self._text = "".join(self._text), []
+        place = {"item_id": item["id"], "output_index": len(self._done)}
+        if item["type"] == "function_call":
+            item["arguments"] = text
+            kind = "response.function_call_arguments.done"
+            yield {"type": kind, **place, "name": item["name"], "arguments": text}
+        else:
+            part = _part(item["type"], text)
+            named = "output_text" if item["type"] == "message" else "reasoning_text"
+            if item["type"] == "message":
+                part["logprobs"] = self._likely
+            more = {"logprobs": self._likely} if item["type"] == "message" else {}
+            place["content_index"] = 0
+            yield {"type": f"response.{named}.done", **place, "text": text, **more}
+            yield {"type": "response.content_part.done", **place, "part": part}
+            item["content"] = [part]
+            del place["content_index"]
+        item["status"] = "completed"
+        self._done.append(item)
+        index = place["output_index"]
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+    def stage(self, name: str) -> Event:
+        return {"type": name, "response": self._frame}
+
+    def failed(self, error: ApiError) -> Event:
+        told = {"code": error.code or "server_error", "message": error.message}
+        response = {**self._frame, "status": "failed", "error": told, "output": self._done}
+        return {"type": "response.failed", "response": response}
+
+    def finished(self, choice: Choice) -> dict[str, Any]:
+        is_whole = choice.finish_reason != "length"
+        counted = usage([choice])
+        return {
+            **self._frame,
+            "status": "completed" if is_whole else "incomplete",
+            "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
+            "output": self._done,
+            "usage": {
+                "input_tokens": counted["prompt_tokens"],
+                "input_tokens_details": counted["prompt_tokens_details"],
+                "output_tokens": counted["completion_tokens"],
+                "output_tokens_details": counted["completion_tokens_details"],
+                "total_tokens": counted["total_tokens"],
+            },
+        }
+
+    def _is_open(self, kind: str) -> bool:
+        return self._open is not None and self._open["type"] == kind
+
+    def _grow(self, kind: str, text: str, likely: list[dict[str, Any]]) -> Iterator[Event]:
+        """More of a message or of thoughts."""
+        if not self._is_open(kind):
+            yield from self.close()
+            yield from self._opened(_new_item(kind))
+        assert self._open is not None
+        self._text.append(text)
+        self._likely += likely
+        place = {"item_id": self._open["id"], "output_index": len(self._done), "content_index": 0}
+        named = "output_text" if kind == "message" else "reasoning_text"
+        more = {"logprobs": likely} if kind == "message" else {}
+        yield {"type": f"response.{named}.delta", **place, "delta": text, **more}
+
+    def _opened(self, item: dict[str, Any]) -> Iterator[Event]:
+        self._open, self._likely = item, []
+        index = len(self._done)
+        yield {"type": "response.output_item.added", "output_index": index, "item": dict(item)}
+        if item["type"] != "function_call":
+            place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+            part = _part(item["type"], "")
+            yield {"type": "response.content_part.added", **place, "part": part}
+
+    def _call(self, call: CallDelta) -> Iterator[Event]:
+        if call.name:  # the first of it
+            yield from self.close()
+            item = _new_item("function_call") | {"call_id": call.id, "name": call.name}
+            yield from self._opened(item)
+        assert self._open is not None
+        self._text.append(call.arguments)
+        place = {"item_id": self._open["id"], "output_index": len(self._done)}
+        kind = "response.function_call_arguments.delta"
+        yield {"type": kind, **place, "delta": call.arguments}
+
+    def _likelihoods(self, delta: Delta) -> list[dict[str, Any]]:
+        if self._plan.top_logprobs is None:
+            return []
+        found: list[dict[str, Any]] = likelihoods.of_chat(delta.tokens, self._plan.top_logprobs)[
+            "content"
+        ]
+        return found
+
+
+def _new_item(kind: str) -> dict[str, Any]:
+    number = secrets.token_hex(12)
+    match kind:
+        case "message":
+            item = {"id": f"msg_{number}", "role": "assistant", "content": []}
+        case "reasoning":
+            item = {"id": f"rs_{number}", "summary": [], "content": []}
+        case _:
+            item = {"id": f"fc_{number}", "arguments": ""}
+    return {"type": kind, "status": "in_progress", **item}
+
+
+def _part(kind: str, text: str) -> dict[str, Any]:
+    if kind == "message":
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {"type": "reasoning_text", "text": text}

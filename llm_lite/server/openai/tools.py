@@ -1,0 +1,161 @@
+"""Functions that a request offers, and which of them has to be called.
+
+A call that is demanded is a matter of grammar: the answer can be nothing but the arguments of the
+function, or, of several, an object that names one. Where a model's template knows no functions they
+are described in a system message, and a call is an answer that is nothing but such an object.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from llm_lite.core.messages import ChatMessage, ToolSpec, ToolStyle
+from llm_lite.core.plain_text import quote
+from llm_lite.core.tools.declared import checked
+from llm_lite.core.tools.json_values import JsonProblem
+from llm_lite.server.tables.kinds import (
+    AnyObject,
+    Field,
+    FieldProblem,
+    Flag,
+    ListOf,
+    OneOf,
+    Record,
+    Text,
+)
+
+MOST_TOOLS = 128
+_NAMED = Record("FunctionName", (Field("name", Text(least=1, most=64), required=True),), open=True)
+_DECLARED = Record(
+    "FunctionDeclared",
+    (
+        Field("name", Text(least=1, most=64), required=True),
+        Field("description", Text(most=4000)),
+        Field("parameters", AnyObject(), "A JSON schema of an object."),
+        Field("strict", Flag(), "Arguments keep to the schema where the call is demanded."),
+    ),
+    open=True,
+)
+TOOL = Record(
+    "Tool",
+    (
+        Field("type", Text(choices=("function",)), required=True),
+        Field("function", _DECLARED, required=True),
+    ),
+    open=True,
+)
+_CHOSEN = Record(
+    "ToolChosen",
+    (
+        Field("type", Text(choices=("function",)), required=True),
+        Field("function", _NAMED, required=True),
+    ),
+    open=True,
+)
+TOOL_FIELDS = (
+    Field("tools", ListOf(TOOL, most=MOST_TOOLS), "Functions that the model may call."),
+    Field(
+        "tool_choice",
+        OneOf((Text(choices=("none", "auto", "required")), _CHOSEN)),
+        "Whether it calls: as it likes (auto), never, one of them, or this one.",
+    ),
+    Field("parallel_tool_calls", Flag(), "false: one call at most.", default=True),
+)
+_TOLD = (
+    "You can call functions. To call one, answer with nothing but a JSON object of this form: "
+    '{{"name": "the function", "arguments": {{...}}}}. The functions:\n{functions}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPlan:
+    """`style` is how calls are marked in the answer, "" where none is looked for. The whole answer
+    is the arguments of the function `forced`, where there is one. `schema` is what the answer
+    keeps to, if anything."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    style: ToolStyle = ""
+    forced: str = ""
+    schema: str = ""
+    is_single: bool = False
+    in_words: bool = False  # the model's template knows no functions
+
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """What the template is given."""
+        return () if self.in_words else self.specs
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return next((spec for spec in self.specs if spec.name == name), None)
+
+    def told(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+        """The conversation as the model gets it."""
+        if not self.in_words:
+            return messages
+        functions = "\n".join(
+            f"- {s.name}: {s.description} Arguments: {s.parameters}" for s in self.specs
+        )
+        words = _TOLD.format(functions=functions)
+        if messages and messages[0].role == "system":
+            said = f"{messages[0].content}\n\n{words}"
+            return (ChatMessage("system", said), *messages[1:])
+        return (ChatMessage("system", words), *messages)
+
+
+def specs_of(given: list[dict[str, Any]] | None, at: str = "tools") -> tuple[ToolSpec, ...]:
+    """FieldProblem. Each is {"name", "description", "parameters"}."""
+    found: dict[str, ToolSpec] = {}
+    for index, function in enumerate(given or ()):
+        where = f"{at}[{index}]"
+        try:
+            spec = checked(function["name"], function["description"], function["parameters"], where)
+        except JsonProblem as problem:
+            raise FieldProblem(where, str(problem).removeprefix(where).lstrip(", ")) from None
+        if spec.name in found:
+            raise FieldProblem(where, f"the name {spec.name!r} is there already")
+        found[spec.name] = spec
+    return tuple(found.values())
+
+
+def plan_of(
+    specs: tuple[ToolSpec, ...], choice: str | None, style: ToolStyle, *, parallel: bool
+) -> ToolPlan:
+    """`choice` is none, auto, required, or = and the name of a function. FieldProblem."""
+    if not specs:
+        if choice not in (None, "none", "auto"):
+            raise FieldProblem("tool_choice", "demands a call, but there are no tools")
+        return ToolPlan()
+    if choice == "none":
+        return ToolPlan()
+    in_words = style in ("", "unknown")
+    if choice in (None, "auto"):
+        return ToolPlan(
+            specs, "llama" if in_words else style, is_single=not parallel, in_words=in_words
+        )
+    name = specs[0].name if choice == "required" and len(specs) == 1 else (choice or "")[1:]
+    if choice != "required" or len(specs) == 1:
+        spec = next((spec for spec in specs if spec.name == name), None)
+        if spec is None:
+            raise FieldProblem("tool_choice", f"{quote(name)} is none of the tools")
+        return ToolPlan(specs, "", name, spec.parameters, True, in_words)
+    return ToolPlan(specs, "llama", "", _one_of(specs), True, in_words)
+
+
+def _one_of(specs: tuple[ToolSpec, ...]) -> str:
+    calls = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": s.name}, "arguments": json.loads(s.parameters)},
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for s in specs
+    ]
+    return json.dumps({"anyOf": calls})
+
+
+def choice_of(given: Any) -> str | None:
+    """As `plan_of` takes it."""
+    return f"={given['function']['name']}" if isinstance(given, dict) else given

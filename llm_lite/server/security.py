@@ -1,0 +1,177 @@
+"""Who may ask: the guard before every address.
+
+- A page of another server may make a browser send requests here. Its Origin is not ours, so it is
+  refused, unless it was named (`--cors-origin`); a body has to be of type application/json, which a
+  browser sends for a page of another server only after it has asked.
+- A name of another server may be made to lead here (DNS rebinding). The Host of such a request is
+  that name, so names are known: those of loopback, of this machine, and those that were given.
+  Addresses in digits are no names.
+- A key is compared in constant time, and stands in no log and no answer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llm_lite.core.plain_text import quote
+from llm_lite.server.config import LOOPBACK
+from llm_lite.server.failures import ApiError
+from llm_lite.server.shared import Shared
+
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+)
+_UNLESS_SAID = (  # a page says its own
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+_OWN_RESOURCES = (b"cross-origin-resource-policy", b"same-origin")
+_ALLOWED_HEADERS = b"authorization, content-type, x-api-key, x-stainless-*"
+_BUSY = "as many requests are worked on as may be: ask again soon"
+Headers = dict[bytes, bytes]
+
+
+class Guard:
+    """Lets through what may be asked. `open_paths` are for all, without a key; one that ends with
+    a slash stands for all below it."""
+
+    def __init__(self, app: ASGIApp, shared: Shared, open_paths: Iterable[str]) -> None:
+        self._app, self._shared = app, shared
+        self._open = tuple(open_paths)
+        config = shared.config
+        self._most = config.header_bytes
+        self._key = config.api_key.encode()
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in config.cors_origins)
+        self._names = _known_names((config.host, *config.host_names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers: Headers = dict(scope["headers"])
+        send = self._dressed(send, headers)
+        try:
+            self._check(scope, headers)
+        except ApiError as error:
+            await error.response()(scope, receive, send)
+            return
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            await _allow(send)
+            return
+        self._shared.active += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._shared.active -= 1
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > self._most:
+            raise ApiError(431, "the head of the request is too large")
+        self._check_host(headers.get(b"host", b"").decode("latin-1"))
+        self._check_origin(headers)
+        if scope["method"] == "OPTIONS" or self._is_open(scope["path"]):
+            return
+        if self._key and not hmac.compare_digest(_key_of(headers), self._key):
+            problem = (
+                "the key is not the one of this server"
+                if _key_of(headers)
+                else ("a key is asked for, in the header Authorization: Bearer KEY")
+            )
+            raise ApiError(401, problem, code="invalid_api_key")
+        if self._shared.active >= self._shared.config.requests:
+            raise ApiError(429, _BUSY, code="server_busy", retry_after=1)
+
+    def _is_open(self, path: str) -> bool:
+        return any(
+            path == one or (len(one) > 1 and one.endswith("/") and path.startswith(one))
+            for one in self._open
+        )
+
+    def _check_host(self, host: str) -> None:
+        name = _without_port(host).lower().rstrip(".")
+        if name not in self._names and not _is_address(name):
+            problem = f"{quote(host)} is no name of this server; --host-name allows it"
+            raise ApiError(403, problem, code="unknown_host")
+
+    def _check_origin(self, headers: Headers) -> None:
+        origin = headers.get(b"origin")
+        if origin is None:
+            if headers.get(b"sec-fetch-site") == b"cross-site" and not self._origins:
+                raise ApiError(403, "a page of another server asks", code="unknown_origin")
+            return
+        if self._is_own(origin, headers) or self._is_allowed(origin):
+            return
+        shown = quote(origin.decode("latin-1"))
+        problem = f"pages of {shown} may not ask; --cors-origin allows them"
+        raise ApiError(403, problem, code="unknown_origin")
+
+    def _is_own(self, origin: bytes, headers: Headers) -> bool:
+        return origin.partition(b"://")[2] == headers.get(b"host", b"-")
+
+    def _is_allowed(self, origin: bytes) -> bool:
+        return "*" in self._origins or origin.decode("latin-1").lower() in self._origins
+
+    def _dressed(self, send: Send, headers: Headers) -> Send:
+        """With the headers that every answer has."""
+        origin = headers.get(b"origin")
+        allowed = origin if origin is not None and self._is_allowed(origin) else None
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", ()))
+                named = {name.lower() for name, _ in given}
+                given += _ALWAYS
+                given += (pair for pair in _UNLESS_SAID if pair[0] not in named)
+                if allowed is None:
+                    given.append(_OWN_RESOURCES)
+                else:
+                    given += ((b"access-control-allow-origin", allowed), (b"vary", b"origin"))
+                    given.append((b"access-control-expose-headers", b"retry-after"))
+                message = {**message, "headers": given}
+            await send(message)
+
+        return dressed
+
+
+async def _allow(send: Send) -> None:
+    """What a browser asks before it sends a request of a page of another server."""
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST"),
+        (b"access-control-allow-headers", _ALLOWED_HEADERS),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _key_of(headers: Headers) -> bytes:
+    said = headers.get(b"authorization", b"")
+    if said[:7].lower() == b"bearer ":
+        return said[7:].strip()
+    return headers.get(b"x-api-key", b"")
+
+
+def _known_names(given: Iterable[str]) -> frozenset[str]:
+    machine = socket.gethostname().lower()
+    names = {*LOOPBACK, machine, f"{machine}.local", *(name.lower() for name in given)}
+    return frozenset(name.strip("[]") for name in names)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

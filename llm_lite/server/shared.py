@@ -1,0 +1,67 @@
+"""What all requests to one server share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.serving.service import Service
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.failures import ApiError, no_model
+from llm_lite.server.inbox import Mailroom
+
+Result = TypeVar("Result")
+ServiceOf = Callable[[], Service | None]
+Log = Callable[[str], None]  # told of defects; for any thread
+_THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
+
+
+class Shared:
+    """`service_of` gives the service of the model that is loaded now, None while none is."""
+
+    def __init__(self, service_of: ServiceOf, config: ServerConfig, log: Log) -> None:
+        self.config = config
+        self.log = log
+        self.service_of = service_of
+        self.began = time.time()
+        self.active = 0  # requests
+        self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
+        self.unread = 0  # answers that ended because nobody read them
+        self._pool = ThreadPoolExecutor(_THREADS, "server")
+        self._mailroom: Mailroom | None = None
+
+    @property
+    def mailroom(self) -> Mailroom:
+        """Of the loop that runs; asked for on its thread."""
+        if self._mailroom is None:
+            self._mailroom = Mailroom(asyncio.get_running_loop())
+        return self._mailroom
+
+    def service(self) -> Service:
+        """ApiError while no model is loaded, or none is served."""
+        service = self.service_of()
+        if service is None:
+            raise no_model()
+        try:
+            service.model  # noqa: B018 - it may be going, or coming
+        except RequestError as error:
+            raise no_model(str(error)) from None
+        return service
+
+    def service_or_none(self) -> Service | None:
+        try:
+            return self.service()
+        except ApiError:
+            return None
+
+    async def apart(self, work: Callable[[], Result]) -> Result:
+        """What may take longer than a loop can wait, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

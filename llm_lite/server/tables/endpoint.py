@@ -1,0 +1,40 @@
+"""A row for each address of the server: what it takes, what it gives, and who carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from starlette.responses import Response
+
+from llm_lite.server.tables.kinds import Field, Kind, Record
+
+if TYPE_CHECKING:
+    from llm_lite.server.call import Call
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is answered when all is well, by media type; None: of a form of its own."""
+
+    about: str
+    forms: tuple[tuple[str, Kind | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    method: Literal["GET", "POST"]
+    path: str
+    about: str
+    handle: Callable[[Call], Awaitable[Response]]
+    given: Given
+    body: Record | None = None
+    query: tuple[Field, ...] = ()  # of texts: numbers are read from them
+    in_path: tuple[Field, ...] = ()
+    finds: str = ""  # what may not be found
+    needs_model: bool = True
+    is_open: bool = False  # to all, without a key

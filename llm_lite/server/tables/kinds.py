@@ -1,0 +1,395 @@
+"""Kinds of JSON values: each reads a value that came from outside, and describes itself.
+
+`read` gives the value, checked, or FieldProblem with the place and a sentence; `schema` is the same
+as a JSON schema. What is said of a field is said here once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from llm_lite.core.plain_text import quote
+from llm_lite.core.tools.json_values import kind_of
+
+Schema = dict[str, Any]
+
+
+class FieldProblem(Exception):  # noqa: N818 - a sentence for who asked
+    """What is wrong with a field; `at` is its path, "" of the whole."""
+
+    def __init__(self, at: str, sentence: str) -> None:
+        super().__init__(f"{at}: {sentence}" if at else sentence)
+        self.at = at
+
+
+class Kind(Protocol):
+    @property
+    def words(self) -> str:
+        """What it is, as a sentence names it."""
+        ...
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is of this kind at first sight."""
+        ...
+
+    def read(self, value: Any, at: str) -> Any: ...
+
+    def schema(self) -> Schema: ...
+
+
+def _expect(kind: Kind, value: Any, at: str) -> None:
+    if not kind.fits(value):
+        raise FieldProblem(at, f"expected {kind.words}, found {kind_of(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lengths are of characters."""
+
+    least: int = 0
+    most: int = 0  # 0: as long as the body may be
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    example: str = ""
+
+    @property
+    def words(self) -> str:
+        if self.choices:
+            return " or ".join(f'"{choice}"' for choice in self.choices)
+        return "a text"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+    def read(self, value: Any, at: str) -> str:
+        _expect(self, value, at)
+        if self.choices and value not in self.choices:
+            raise FieldProblem(at, f"expected {self.words}, found {quote(value)}")
+        if len(value) < self.least or (self.most and len(value) > self.most):
+            most = f" to {self.most:,}" if self.most else " or more"
+            found = f"found {len(value):,}"
+            raise FieldProblem(at, f"expected {self.least}{most} characters, {found}")
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise FieldProblem(at, f"expected a text like {self.example}, found {quote(value)}")
+        return str(value)
+
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "string"}
+        if self.choices:
+            schema["enum"] = list(self.choices)
+        if self.least:
+            schema["minLength"] = self.least
+        if self.most:
+            schema["maxLength"] = self.most
+        if self.pattern:
+            schema["pattern"] = f"^(?:{self.pattern})$"
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def words(self) -> str:
+        return "a number" + _range(self.low, self.high)
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    def read(self, value: Any, at: str) -> float:
+        _expect(self, value, at)
+        if not self.low <= value <= self.high:
+            raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
+        return float(value)
+
+    def schema(self) -> Schema:
+        return {"type": "number", **_bounds(self.low, self.high)}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    low: int
+    high: int
+
+    @property
+    def words(self) -> str:
+        return "a whole number" + _range(self.low, self.high)
+
+    def fits(self, value: Any) -> bool:
+        if isinstance(value, float):
+            return value.is_integer()
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    def read(self, value: Any, at: str) -> int:
+        if isinstance(value, float) and not value.is_integer():
+            raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
+        _expect(self, value, at)
+        if not self.low <= value <= self.high:
+            raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
+        return int(value)
+
+    def schema(self) -> Schema:
+        return {"type": "integer", **_bounds(self.low, self.high)}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    @property
+    def words(self) -> str:
+        return "true or false"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+    def read(self, value: Any, at: str) -> bool:
+        _expect(self, value, at)
+        return bool(value)
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """null."""
+
+    @property
+    def words(self) -> str:
+        return "null"
+
+    def fits(self, value: Any) -> bool:
+        return value is None
+
+    def read(self, value: Any, at: str) -> None:
+        _expect(self, value, at)
+
+    def schema(self) -> Schema:
+        return {"type": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """A value that is not looked into, or that is checked elsewhere."""
+
+    @property
+    def words(self) -> str:
+        return "a value"
+
+    def fits(self, value: Any) -> bool:
+        return True
+
+    def read(self, value: Any, at: str) -> Any:
+        return value
+
+    def schema(self) -> Schema:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AnyObject:
+    """An object whose members are checked elsewhere, as a JSON schema."""
+
+    @property
+    def words(self) -> str:
+        return "an object"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def read(self, value: Any, at: str) -> dict[str, Any]:
+        _expect(self, value, at)
+        return dict(value)
+
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    kind: Kind
+    least: int = 0
+    most: int = 1 << 20
+
+    @property
+    def words(self) -> str:
+        return "a list"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, list)
+
+    def read(self, value: Any, at: str) -> list[Any]:
+        _expect(self, value, at)
+        if not self.least <= len(value) <= self.most:
+            expected = f"expected {self.least:,} to {self.most:,} items"
+            raise FieldProblem(at, f"{expected}, found {len(value):,}")
+        return [self.kind.read(item, f"{at}[{index}]") for index, item in enumerate(value)]
+
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "array", "items": self.kind.schema()}
+        if self.least:
+            schema["minItems"] = self.least
+        return {**schema, "maxItems": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """An object of any names."""
+
+    kind: Kind
+    most: int
+    names: str = ""  # a regular expression that each name is of
+
+    @property
+    def words(self) -> str:
+        return "an object"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def read(self, value: Any, at: str) -> dict[str, Any]:
+        _expect(self, value, at)
+        if len(value) > self.most:
+            raise FieldProblem(at, f"expected at most {self.most:,} members, found {len(value):,}")
+        for name in value:
+            if self.names and not re.fullmatch(self.names, name):
+                raise FieldProblem(at, f"a member cannot be called {quote(name)}")
+        return {name: self.kind.read(one, f"{at}.{name[:40]}") for name, one in value.items()}
+
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "object", "additionalProperties": self.kind.schema()}
+        if self.names:
+            schema["propertyNames"] = {"pattern": f"^(?:{self.names})$"}
+        return {**schema, "maxProperties": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The first kind that a value seems to be of reads it."""
+
+    kinds: tuple[Kind, ...]
+
+    @property
+    def words(self) -> str:
+        return ", or ".join(kind.words for kind in self.kinds)
+
+    def fits(self, value: Any) -> bool:
+        return any(kind.fits(value) for kind in self.kinds)
+
+    def read(self, value: Any, at: str) -> Any:
+        fitting = [kind for kind in self.kinds if kind.fits(value)]
+        if not fitting:
+            raise FieldProblem(at, f"expected {self.words}, found {kind_of(value)}")
+        for kind in fitting[:-1]:
+            try:
+                return kind.read(value, at)
+            except FieldProblem:
+                continue
+        return fitting[-1].read(value, at)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [kind.schema() for kind in self.kinds]}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A member of a record. One that is not required may be missing or null, and is then
+    `default`."""
+
+    name: str
+    kind: Kind
+    about: str = ""
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object of known members. Of one that is `open`, others are not looked at."""
+
+    name: str  # in the document
+    fields: tuple[Field, ...]
+    open: bool = False
+
+    @property
+    def words(self) -> str:
+        return "an object"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def read(self, value: Any, at: str) -> dict[str, Any]:
+        _expect(self, value, at)
+        if not self.open:
+            self._refuse_unknown(value, at)
+        lead = f"{at}." if at else ""
+        return {field.name: _member(field, value, lead) for field in self.fields}
+
+    def _refuse_unknown(self, value: Mapping[str, Any], at: str) -> None:
+        known = {field.name for field in self.fields}
+        unknown = next((name for name in value if name not in known), None)
+        if unknown is not None:
+            place = f"{at}.{unknown[:64]}" if at else unknown[:64]
+            raise FieldProblem(place, "is not a field that this server knows")
+
+    def schema(self) -> Schema:
+        """As it stands among the components of the document."""
+        return {"$ref": f"#/components/schemas/{self.name}"}
+
+    def definition(self) -> Schema:
+        required = [field.name for field in self.fields if field.required]
+        properties = {field.name: described(field) for field in self.fields}
+        schema: Schema = {"type": "object", "properties": properties}
+        if required:
+            schema["required"] = required
+        return schema if self.open else {**schema, "additionalProperties": False}
+
+
+def described(field: Field) -> Schema:
+    """A field's schema, with its words."""
+    schema = field.kind.schema()
+    if not field.required:
+        inner = schema.get("anyOf", [schema])
+        null = {"type": "null"}
+        schema = {"anyOf": [*inner, null]} if null not in inner and schema else schema
+    if field.about:
+        schema = {**schema, "description": field.about}
+    if field.default is not None:
+        schema = {**schema, "default": field.default}
+    return schema
+
+
+def _member(field: Field, value: Mapping[str, Any], lead: str) -> Any:
+    found = value.get(field.name)
+    if found is None and not field.required:
+        return field.default
+    if field.name not in value:
+        raise FieldProblem(f"{lead}{field.name}", f"is missing: expected {field.kind.words}")
+    return field.kind.read(found, f"{lead}{field.name}")
+
+
+def _range(low: float, high: float) -> str:
+    if math.isfinite(low) and math.isfinite(high):
+        return f" from {_shown(low)} to {_shown(high)}"
+    if math.isfinite(low):
+        return f" of at least {_shown(low)}"
+    return ""
+
+
+def _bounds(low: float, high: float) -> Schema:
+    found: Schema = {}
+    if math.isfinite(low):
+        found["minimum"] = low
+    if math.isfinite(high):
+        found["maximum"] = high
+    return found
+
+
+def _shown(value: float) -> str:
+    """A whole number of JSON may be too large for a float."""
+    return f"{value:g}" if isinstance(value, float) else str(value)[:40]
