@@ -17,18 +17,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llm_lite.api.answer import Answer, Token
+    from llm_lite.api.elsewhere import ModelElsewhere, connect
     from llm_lite.api.model import Model, load
     from llm_lite.api.token_text import TokenText
     from llm_lite.core.errors import LlmLiteError
 
-__all__ = ["Answer", "LlmLiteError", "Model", "Token", "TokenText", "load"]
+__all__ = [
+    "Answer",
+    "LlmLiteError",
+    "Model",
+    "ModelElsewhere",
+    "Token",
+    "TokenText",
+    "connect",
+    "load",
+]
 
 _MODULES = {
     "Answer": "llm_lite.api.answer",
     "LlmLiteError": "llm_lite.core.errors",
     "Model": "llm_lite.api.model",
+    "ModelElsewhere": "llm_lite.api.elsewhere",
     "Token": "llm_lite.api.answer",
     "TokenText": "llm_lite.api.token_text",
+    "connect": "llm_lite.api.elsewhere",
     "load": "llm_lite.api.model",
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    connecting,
     fitting,
     forking,
     history,
@@ -24,6 +25,7 @@ from llm_lite.desktop.actions.composing import attaching, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
+from llm_lite.desktop.actions.connecting import ConnectAction
 from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
@@ -56,6 +58,7 @@ Action = (
     | InsideAction
     | ForkAction
     | FitAction
+    | ConnectAction
     | ShowingAction
     | ChangingAction
     | LayoutAction
@@ -102,6 +105,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **inspecting.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
+    **connecting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
     **showing.HANDLERS,

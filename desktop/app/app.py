@@ -23,7 +23,6 @@ from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import ListPresets
 from llm_lite.desktop.actions.program import TellSystemTheme
-from llm_lite.desktop.actions.serving.switching import SwitchServing
 from llm_lite.desktop.app.choosing import FileChoice
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
 from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
@@ -60,7 +59,6 @@ DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
 TOOLS_SECONDS = 0.7  # for tool servers to end by themselves; only where some run
-SERVER_SECONDS = 0.3  # for the server to end its answers; only where it is on
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
@@ -159,8 +157,7 @@ class App:
         self._system_theme = SystemTheme(self.window.wake)
         self._begin_tools()
         self._begin_library()
-        if self.program.state.serving.choice.at_start:
-            self.program.do(SwitchServing(True))
+        self._begin_remote()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
@@ -176,6 +173,11 @@ class App:
 
         self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
         self.program.library.begin()
+
+    def _begin_remote(self) -> None:
+        from llm_lite.desktop.app.remote.host import RemoteHost
+
+        self.program.remote = RemoteHost(self.window.wake)
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -339,7 +341,9 @@ class App:
             self.program.tools.close(self.program.state, TOOLS_SECONDS)
         if self.program.library is not None:
             self.program.library.close()
-        self.program.serving.close(SERVER_SECONDS)
+        self.program.serving.close()
+        if self.program.remote is not None:
+            self.program.remote.close()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

@@ -33,6 +33,13 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.remote.kept import (
+    KeptAddress,
+    kept_addresses,
+    own,
+    remembered,
+    restored,
+)
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
@@ -171,6 +178,7 @@ class Settings:
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
     recent: tuple[str, ...] = ()
+    addresses: tuple[KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
@@ -220,6 +228,8 @@ def save(settings: Settings, path: Path) -> str:
         # A recent path may hold a lone surrogate, for a byte that is no UTF-8: JSON escapes it so.
         text = json.dumps(data, ensure_ascii=False, indent=2)
         make_folder(path.parent)
+        if any(one.key for one in settings.addresses):
+            own(path)
         write_file(path, text.encode(errors="backslashreplace"))
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
@@ -247,6 +257,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     _migrate(data, read)
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
+    read["addresses"] = kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
 
@@ -301,6 +312,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
         recent=state.recent,
+        addresses=remembered(state.remote),
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
             **{name: getattr(state.attention, name) for name in _COLORS},
@@ -327,6 +339,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
+        remote=restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}

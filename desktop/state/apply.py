@@ -91,7 +91,8 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     if state.model is None or state.model.path != event.model.path:
         state = quantizing.forget(state)
-    recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
+    opened = () if event.executor.backend == "remote" else (event.model.path,)
+    recent = (*opened, *(p for p in state.recent if p not in opened))
     return replace(
         state,
         load=None,

@@ -44,27 +44,18 @@ class Answer:
     finished: going on with it then raises RequestError.
     """
 
-    def __init__(
-        self,
-        choices: Iterator[TokenChoice],
-        tokenizer: Tokenizer,
-        *,
-        prompt: tuple[int, ...],
-        stops: StopStrings[TokenChoice],
-        thinking: Thinking | None,
-        most: int,
-        turn: Turn,
-    ) -> None:
+    def __init__(self, prompt: tuple[int, ...] = (), thinking: Thinking | None = None) -> None:
         self.prompt = prompt  # ids of the tokens of the prompt, the chat template's included
         self.tokens: list[Token] = []  # so far
         self.is_begun = False
         self.finish_reason: StopReason | None = None  # None: not finished
-        self._choices, self._tokenizer, self._stops = choices, tokenizer, stops
-        self._decoder = StreamDecoder(tokenizer, skip_special=True)
-        self._thinking, self._most, self._turn = thinking, most, turn
-        self._count = 0  # of tokens that were chosen
+        self._thinking = thinking
         self._ready: list[Token] = []  # chosen and not yet given
         self._rest = ""  # of a character that no token finished
+
+    def _step(self) -> None:
+        """More of it into `_ready`, or a `finish_reason`."""
+        raise NotImplementedError
 
     def __iter__(self) -> Iterator[Token]:
         """From the first token, also after it was finished."""
@@ -136,26 +127,47 @@ class Answer:
     def _next(self) -> bool:
         """Whether there is one token more."""
         while not self._ready and self.finish_reason is None:
-            with self._turn(self):
-                self._step()
+            self._step()
         if self._ready:
             self.tokens.append(self._ready.pop(0))
             return True
         return False
 
+
+class ComputedAnswer(Answer):
+    """By a model that is loaded here."""
+
+    def __init__(
+        self,
+        choices: Iterator[TokenChoice],
+        tokenizer: Tokenizer,
+        *,
+        prompt: tuple[int, ...],
+        stops: StopStrings[TokenChoice],
+        thinking: Thinking | None,
+        most: int,
+        turn: Turn,
+    ) -> None:
+        super().__init__(prompt, thinking)
+        self._choices, self._tokenizer, self._stops = choices, tokenizer, stops
+        self._decoder = StreamDecoder(tokenizer, skip_special=True)
+        self._most, self._turn = most, turn
+        self._count = 0  # of tokens that were chosen
+
     def _step(self) -> None:
-        self.is_begun = True
-        choice = next(self._choices, None)
-        if choice is None:
-            self._finish("length" if self._count == self._most else "context")
-            return
-        self._count += 1
-        if choice.token in self._tokenizer.end_ids:
-            self._finish("end")
-            return
-        self._take(choice, self._decoder.feed(choice.token))
-        if self._stops.found:
-            self.finish_reason = "stop string"
+        with self._turn(self):
+            self.is_begun = True
+            choice = next(self._choices, None)
+            if choice is None:
+                self._finish("length" if self._count == self._most else "context")
+                return
+            self._count += 1
+            if choice.token in self._tokenizer.end_ids:
+                self._finish("end")
+                return
+            self._take(choice, self._decoder.feed(choice.token))
+            if self._stops.found:
+                self.finish_reason = "stop string"
 
     def _finish(self, reason: StopReason) -> None:
         self._ready += [self._token(choice, text) for choice, text in self._stops.flush()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from llm_lite.api.answer import Answer
+from llm_lite.api.answer import Answer, ComputedAnswer
 from llm_lite.api.given import (
     Chosen,
     Message,
@@ -281,7 +281,7 @@ class Model:
         check_bias(asked, self.info.vocabulary)
         session.check(encoded.ids, PLAIN)
         guide = guide_of(tokenizer, asked, encoded.thinking)
-        return Answer(
+        return ComputedAnswer(
             generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide),
             tokenizer,
             prompt=tuple(encoded.ids),

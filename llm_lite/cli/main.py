@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
+from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
@@ -31,6 +32,7 @@ _COMMANDS = {
     "desktop": "llm_lite.cli.commands.desktop",
     "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
+    "serve": "llm_lite.cli.commands.serve",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "bench": "llm_lite.cli.commands.bench",
@@ -120,6 +122,9 @@ def _parser() -> _Parser:
 
     _window(commands, answering)
     _chat(commands, answering)
+    add_serving(
+        commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
+    )
     _instrument(commands, "logits", "logits after every token of a text", "X.npy")
     attention = _instrument(
         commands, "attention", "attention probabilities of every head over a text", "X.npz"
@@ -155,6 +160,15 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
         "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
     )
     chat.add_argument("--system", metavar="TEXT", help="the system prompt")
+    chat.add_argument(
+        "--connect",
+        metavar="URL",
+        help="ask a server with OpenAI's protocol: vLLM, llama-server, LM Studio, llm-lite",
+    )
+    chat.add_argument("--model", dest="remote_model", metavar="NAME", help="of that server")
+    chat.add_argument(
+        "--api-key", metavar="K", help="of that server; without it, LLM_LITE_API_KEY is used"
+    )
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
     chat.add_argument(

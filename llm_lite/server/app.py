@@ -14,19 +14,23 @@ from starlette.routing import Route
 
 from llm_lite.server.call import carry_out
 from llm_lite.server.failures import ApiError
+from llm_lite.server.page import Page
 from llm_lite.server.routes import ENDPOINTS
 from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import Endpoint
 
 
-def make_app(shared: Shared) -> Starlette:
-    """An application of ASGI."""
+def make_app(shared: Shared, page: Page | None = None) -> Starlette:
+    """An application of ASGI, with a page for browsers where one is given."""
     routes = [
         Route(row.path, _handler(row, shared), methods=[row.method], include_in_schema=False)
         for row in ENDPOINTS
     ]
     open_paths = [row.path for row in ENDPOINTS if row.is_open]
+    if page is not None:
+        routes += page.routes()
+        open_paths += page.open_paths
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, shared, open_paths)],

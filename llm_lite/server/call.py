@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Record, Whole
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
-_DROP_SECONDS = 2.0
+_DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
 
 
@@ -49,15 +49,20 @@ class Call:
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """The answer to a request, or what is wrong with it."""
-    response = await _answered(endpoint, shared, request)
+
+    async def handle() -> Response:
+        return await endpoint.handle(await _read(endpoint, shared, request))
+
+    response = await answered(shared, handle)
     shared.counts[endpoint.path, response.status_code] += 1
     return response
 
 
-async def _answered(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
+async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) -> Response:
+    """What `handle` returns; what it raises, as a client is told of it."""
     try:
         try:
-            return await endpoint.handle(await _read(endpoint, shared, request))
+            return await handle()
         except FieldProblem as problem:
             raise ApiError(400, str(problem), param=problem.at or None) from None
         except LlmLiteError as error:
@@ -76,7 +81,7 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
     in_path = _read_texts(endpoint.in_path, request.path_params, "path")
     body: dict[str, Any] = {}
     if endpoint.body is not None:
-        body = endpoint.body.read(await _read_body(shared, request), "")
+        body = endpoint.body.read(await read_body(shared, request), "")
     if endpoint.needs_model:
         shared.service()
     return Call(request, shared, body, query, in_path)
@@ -98,14 +103,15 @@ def _from_text(field: Field, text: str) -> Any:
     return text
 
 
-async def _read_body(shared: Shared, request: Request) -> Any:
+async def read_body(shared: Shared, request: Request) -> Any:
+    """The JSON of a body. Only a page of this server may send one: a form of another page cannot
+    say that it is JSON."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON:
         raise ApiError(415, f"expected a body of type {JSON}, found {media[:64]!r}")
     most = shared.config.body_bytes
     announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced[:20]) > most:
-        await _drop(request, most)
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > _DROPPED * most:
         raise _too_large(most)
     try:
         async with asyncio.timeout(shared.config.body_seconds):
@@ -122,25 +128,20 @@ async def _read_body(shared: Shared, request: Request) -> Any:
 
 
 async def _received(request: Request, most: int) -> bytearray:
-    raw = bytearray()
-    async for piece in request.stream():
-        raw += piece
-        if len(raw) > most:
-            await _drop(request, most)
-            raise _too_large(most)
+    """ApiError where it is too large; more of it is taken then, so that its client comes to read
+    why, but not all."""
+    raw, taken, more = bytearray(), 0, True
+    while more and taken <= _DROPPED * most:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        taken += len(piece)
+        if taken <= most:
+            raw += piece
+    if taken > most:
+        raise _too_large(most)
     return raw
-
-
-async def _drop(request: Request, most: int) -> None:
-    """Take more of a body that is too large, so that its client comes to read why."""
-    taken = 0
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_DROP_SECONDS):
-            while taken <= 4 * most:
-                message = await request.receive()
-                taken += len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
 
 
 def _too_large(most: int) -> ApiError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -28,6 +29,7 @@ class ServerConfig:
     most_choices: int = 16  # answers to one request
     quiet_seconds: float = 10.0  # after which a stream that says nothing gets a comment
     stop_seconds: float = 3.0  # for answers to end when the server stops
+    history: Path | None = None  # of the page's conversations; None: the window's
 
     @property
     def is_loopback(self) -> bool:

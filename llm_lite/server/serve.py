@@ -13,6 +13,7 @@ from llm_lite.server.config import ServerConfig
 if TYPE_CHECKING:
     import uvicorn
 
+    from llm_lite.server.page import Page
     from llm_lite.server.shared import Log, ServiceOf, Shared
 
 _START_SECONDS = 10.0
@@ -29,6 +30,7 @@ class Server:
         for every request. `log` is told of defects, on any thread."""
         self._service_of, self._config, self._log = service_of, config, log
         self._shared: Shared | None = None
+        self._page: Page | None = None
         self._uvicorn: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._port = 0
@@ -56,14 +58,16 @@ class Server:
 
         from llm_lite.server.app import make_app
         from llm_lite.server.connections import protocol_of
+        from llm_lite.server.page import Page
         from llm_lite.server.shared import Shared
 
         bound = _bound(self._config)
         self._port = bound.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._shared = shared = Shared(self._service_of, self._config, self._log)
+        self._page = Page(shared)
         config = uvicorn.Config(
-            make_app(shared),
+            make_app(shared, self._page),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -93,6 +97,8 @@ class Server:
             self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout)
+        if self._page is not None:
+            self._page.close()
         if self._shared is not None:
             self._shared.close()
         return not self.is_running

@@ -12,6 +12,8 @@ from llm_lite.desktop.state.state import AppState
 if TYPE_CHECKING:
     from llm_lite.desktop.app.serving.host import ServingHost
 
+CLOSE_SECONDS = 0.3  # for the server to end its answers; only where it is on
+
 
 class ServingDoor:
     """`wake` ends the sleep of the window; `service_of` gives the engine's service."""
@@ -34,6 +36,6 @@ class ServingDoor:
     def poll(self, state: AppState) -> list[Action]:
         return self._host.poll(state) if self._host is not None else []
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         if self._host is not None:
             self._host.close(timeout)

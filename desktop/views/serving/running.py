@@ -8,6 +8,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import OpenLink
 from llm_lite.desktop.actions.serving.switching import HideKey, RenewKey, SwitchServing
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.serving.requests import draw_requests
@@ -26,6 +27,7 @@ COPIED = "serving.copied"  # in the memory: what was copied last, and when
 COPIED_SECONDS = 2.0
 MOST_ADDRESSES = 4
 PLACEHOLDER = "YOUR_KEY"
+LONGEST_NAME = 80  # characters
 
 
 def draw_running(state: AppState, ui: Ui) -> list[Action]:
@@ -61,7 +63,9 @@ def ready_words(state: AppState) -> str:
         return f"{ICON_WARNING}  {tr(NO_MODEL)}"
     if not state.serving.answers:
         return f"{ICON_WARNING}  {tr('Not ready for requests yet.')}"
-    return tr("{model} answers.").format(model=state.model.name)
+    # The chat may have a model elsewhere: it is the one here that is served.
+    name = fit_line(state.serving.status.model, LONGEST_NAME) or state.model.name
+    return tr("{model} answers.").format(model=name)
 
 
 def _draw_addresses(serving: ServingState, ui: Ui) -> list[Action]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
-from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import DoesNotFitError, RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
     CancelLoad,
+    Command,
     Event,
     ExecutorChanged,
     FileDamaged,
@@ -33,6 +33,18 @@ from llm_lite.core.text.thinking import Split
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
 
 E = TypeVar("E")
+
+
+class Engine(Protocol):
+    """What answers: the engine of this process, or one elsewhere."""
+
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def wait(self, timeout: float) -> list[Event]: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
 
 
 @dataclass(slots=True)

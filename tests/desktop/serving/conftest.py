@@ -10,6 +10,7 @@ import pytest
 from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
 from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
 from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.fake_engine import FakeEngine
 from tests.server.scripted_service import ScriptedService
@@ -45,8 +46,9 @@ class ServingEngine(FakeEngine):
 class Window:
     """The program without its interface."""
 
-    def __init__(self):
-        self.program = Program(AppState(), interface=None)
+    def __init__(self, choice=None):
+        state = AppState(serving=ServingState(choice or ServingChoice()))
+        self.program = Program(state, interface=None)
         self.engine = ServingEngine()
         self.program.start(self.engine)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
+from llm_lite.core.messages import LoadStarted, ServingChanged, StartServing, StopServing
 from llm_lite.desktop.actions.serving.switching import (
     CancelServed,
     HideKey,
@@ -138,11 +138,12 @@ def test_a_server_without_a_model_waits_for_one(tmp_path, monkeypatch):
 
 def test_the_next_model_is_served_again(window):
     window.switch_on()
-    window.engine.send(LoadModel(None))
-    window.wait(lambda s: window.state.load is not None)
+    window.engine._say(LoadStarted("another"))
     window.engine._say(ServingChanged(False, problem="no model is loaded: open one first"))
-    window.wait(lambda s: window.state.load is None and len(sent(window.engine, StartServing)) == 2)
-    window.wait(lambda s: s.answers)
+    window.wait(lambda s: not s.asked)
+    assert window.serving.phase == "on" and len(sent(window.engine, StartServing)) == 1
+    window.load()
+    window.wait(lambda s: len(sent(window.engine, StartServing)) == 2 and s.answers)
     assert window.serving.phase == "on" and window.serving.problem == ""
 
 
@@ -161,6 +162,17 @@ def test_a_key_is_made_once_and_shown_once(window):
     window.wait(lambda s: bool(s.fresh_key))
     assert window.serving.fresh_key != key and read_key(key_file()) == window.serving.fresh_key
     assert window.serving.phase == "on"
+
+
+def test_it_is_switched_on_at_the_start_where_a_person_wants_that(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for wanted in (False, True):
+        window = Window(ServingChoice(port=free_port(), at_start=wanted))
+        window.load()
+        phase = "on" if wanted else "off"
+        window.wait(lambda s, phase=phase: s.phase == phase)
+        window.wait(lambda s, wanted=wanted: s.answers == wanted)
+        window.close()
 
 
 def test_whoever_has_no_key_is_refused(window):

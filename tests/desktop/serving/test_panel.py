@@ -182,6 +182,7 @@ def test_the_sign_is_there_only_while_it_serves(headless):
 
 def test_a_model_that_does_not_answer_is_said():
     on = replace(READY, serving=ServingState(phase="on", answers=True))
+    assert ready_words(replace(on, serving=replace(on.serving, status=status()))) == "m answers."
     assert ready_words(on) == f"{READY.model.name} answers."
     waits = replace(on, serving=replace(on.serving, answers=False))
     assert "Not ready" in ready_words(waits)

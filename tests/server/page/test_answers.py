@@ -1,0 +1,99 @@
+"""Answers are kept while they come, with their tokens where the cache still has them."""
+
+import pytest
+
+from llm_lite.core.history import History
+from tests.server.page.conftest import until
+
+SAMPLING = {"temperature": 0.7, "top_p": 0.5, "max_tokens": 9, "seed": 4}
+
+
+def test_an_answer_that_is_being_written(client, talk):
+    said = talk.say("Count")
+    answer = talk.begin(said["id"], sampling=SAMPLING)
+    talk.write(answer, "One, two")
+    assert talk.texts == ["Count", "One, two"]
+    assert not talk.shown[1]["finished"]
+    talk.finish(answer, "One, two, three", reason="length", thought="Hm.")
+    shown = talk.shown[1]
+    assert (shown["text"], shown["thought"]) == ("One, two, three", "Hm.")
+    assert (shown["finished"], shown["reason"]) == (True, "length")
+
+
+def test_how_it_was_made_is_kept(client, talk, history):
+    answer = talk.begin(talk.say("Hi")["id"], sampling=SAMPLING)
+    stats = {
+        "prompt_tokens": 5,
+        "reused_tokens": 2,
+        "new_tokens": 3,
+        "decode_tok_s": 9.5,
+        "ttft_ms": 40,
+    }
+    talk.finish(answer, "Hello", stats=stats, seconds=1.5)
+    shown = talk.shown[1]
+    assert (shown["model"], shown["mode"]) == ("scripted", "fp32")
+    assert (shown["new_tokens"], shown["tok_s"], shown["ttft_ms"]) == (3, 9.5, 40)
+    window = History(history)
+    window.wait_until_open()
+    until(lambda: (one := window.conversation(int(talk.id))) and len(one.messages) == 2)
+    found = window.conversation(int(talk.id))
+    sampling = found.messages[1].run.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens, sampling.seed) == (
+        0.7,
+        0.5,
+        9,
+        4,
+    )
+    window.close()
+
+
+def test_its_tokens_come_from_the_cache(client, talk, service, answered):
+    name = answered("Hello there")
+    answer = talk.begin(talk.say("Hello there")["id"])
+    talk.finish(answer, "You said: Hello there", response=name, likelihoods=[0.5, 0.25])
+    found = client.get(f"{talk.at}/messages/{answer['id']}/tokens").json()
+    assert "".join(found["texts"]).startswith("You said: Hello there")
+    assert found["likelihoods"][:3] == [0.5, 0.25, -1]
+    assert len(found["likelihoods"]) == len(found["texts"])
+    assert talk.shown[1]["has_tokens"]
+
+
+def test_tokens_of_another_answer_are_not_kept(client, talk, answered):
+    answer = talk.begin(talk.say("Hello")["id"])
+    talk.finish(answer, "Something else", response=answered("Hello"), likelihoods=[0.5])
+    assert not talk.shown[1]["has_tokens"]
+
+
+def test_without_a_cache_the_text_is_kept(client, talk):
+    answer = talk.begin(talk.say("Hello")["id"])
+    talk.finish(answer, "Hi", response="chatcmpl-gone", likelihoods=[0.5])
+    assert talk.texts == ["Hello", "Hi"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": 3},
+        {"text": "x", "finished": "yes"},
+        {"text": "x", "finished": True, "reason": "tired"},
+        {"text": "x", "finished": True, "reason": "end", "stats": {"new_tokens": -1}},
+        {"text": "x", "finished": True, "reason": "end", "seconds": 1e300},
+        {"text": "x", "likelihoods": "many"},
+        {"text": "x", "likelihoods": [None]},
+        {"text": "x", "thought": ["a"]},
+    ],
+)
+def test_what_cannot_be_is_a_sentence(client, talk, body):
+    answer = talk.begin(talk.say("Hello")["id"])
+    said = client.put(f"{talk.at}/answers/{answer['id']}", json=body)
+    assert said.status_code == 400
+    assert said.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"temperature": "hot"}, {"top_p": 2}, {"seed": -1}, {"max_tokens": True}]
+)
+def test_sampling_that_cannot_be(client, talk, sampling):
+    said = talk.say("Hello")
+    body = {"parent": said["id"], "sampling": sampling}
+    assert client.post(f"{talk.at}/answers", json=body).status_code == 400

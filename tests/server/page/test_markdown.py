@@ -1,0 +1,119 @@
+"""Markdown of a model as HTML: nothing of it acts, and nothing of it needs a style in HTML."""
+
+import re
+
+import pytest
+
+from llm_lite.server.page import markdown
+from llm_lite.server.page.markdown import Renderer
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    made = Renderer()
+    yield made
+    made.close()
+
+
+def test_what_models_write(renderer):
+    html = renderer.html("# A\n\nSome *words* and `code`.\n\n- one\n- two\n\n|a|b|\n|:-|-:|\n|1|2|")
+    assert "<h1>A</h1>" in html
+    assert "<em>words</em>" in html
+    assert "<li>one</li>" in html
+    assert '<td class="right">2</td>' in html
+
+
+def test_code_is_coloured_by_classes(renderer):
+    html = renderer.html("```python\ndef f(): return '<b>'\n```")
+    assert '<span class="c-keyword">def</span>' in html
+    assert "&lt;b&gt;" in html
+    assert "<span>python</span>" in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[a](javascript:alert(1))",
+        "[a](data:text/html,x)",
+        "[a](vbscript:x)",
+        "<javascript:alert(1)>",
+        "![a](http://elsewhere/x.png)",
+        "```<script>\nx\n```",
+        '```"><script>alert(1)</script>\nx\n```',
+        '[a](http://x "\\"><script>")',
+        '[a](http://x/"onclick=alert(1))',
+        "|a|\n|-|\n|<script>|",
+        "# <style>*{}</style>",
+        "a\x00b\x1b[2J",
+    ],
+)
+def test_nothing_of_it_acts(renderer, text):
+    html = renderer.html(text)
+    tags = re.findall(r"<(/?[a-z0-9]+)((?:\s[^<>]*)?)>", html)
+    assert {name.strip("/") for name, _ in tags} <= {
+        *(
+            "p",
+            "a",
+            "h1",
+            "div",
+            "span",
+            "pre",
+            "code",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+        ),
+        *("em", "strong", "ul", "ol", "li"),
+    }
+    for _, attributes in tags:
+        assert set(re.findall(r'([\w-]+)="', attributes)) <= {
+            "class",
+            "href",
+            "target",
+            "rel",
+            "tabindex",
+        }
+    assert not re.search(r'href="(?!https?:)', html)
+    assert "\x00" not in html and "\x1b" not in html
+
+
+def test_links_open_apart_and_tell_nothing(renderer):
+    html = renderer.html("[a](https://example.org)")
+    assert 'target="_blank"' in html and 'rel="noopener noreferrer nofollow"' in html
+
+
+def test_nothing_is_styled_in_html(renderer):
+    assert "style=" not in renderer.html("|a|b|c|\n|:-|:-:|-:|\n|1|2|3|")
+
+
+def test_an_open_fence_is_code_while_it_comes(renderer):
+    assert '<pre tabindex="0">' in renderer.html("Look:\n\n```js\nlet a")
+
+
+def test_what_is_too_long_is_plain_text(renderer):
+    html = renderer.html("*<b>*" * 60_000)
+    assert html.startswith('<p class="plain">*&lt;b&gt;*')
+
+
+def test_a_process_that_is_gone_starts_again(renderer):
+    renderer.close()
+    assert renderer.html("*a*") == "<p><em>a</em></p>\n"
+
+
+def test_what_takes_too_long_is_plain_text(monkeypatch):
+    monkeypatch.setattr(markdown, "LIMITS", markdown.Limits(0.05, 5.0, 512 << 20))
+    made = Renderer()
+    html = made.html("```python\n" + "x = [(" * 9000 + "\n```\n" + "* a\n" * 20_000)
+    made.close()
+    assert html.startswith('<p class="plain">')
+
+
+def test_the_route(client):
+    said = client.post("/page/markdown", json={"text": "**a**"})
+    assert said.json() == {"html": "<p><strong>a</strong></p>\n"}
+    assert client.post("/page/markdown", json={}).status_code == 400
