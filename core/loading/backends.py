@@ -31,7 +31,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
-_SHARING: tuple[Chosen, ...] = ("numpy", "vulkan")  # executors that have such steps
+_SHARING: tuple[Chosen, ...] = ("vulkan", "cpu", "numpy")  # executors that have such steps
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23

@@ -16,6 +16,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import StartServing
+from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import tensor_row_bytes
@@ -39,7 +40,8 @@ class Batch:
                 f"answers at once: expected 1 to {MOST_PARALLEL}, found {options.parallel}"
             )
         self.pool = PagePool(_page_count(runner, options, self.context))
-        model = runner.model_file.model
+        source = runner.model_file.file
+        model = read_model(source.metadata, runner.weights, runner.model_file.path)
         build = backends.shared_build_options(
             runner.choice,
             runner.options,

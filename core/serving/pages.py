@@ -91,16 +91,11 @@ class PagePool:
         self._turns[page] += 1
         return page
 
-    def fill(self, page: int, name: Name) -> int:
-        """The page is full, and that is its name. The page to use from now on, which is another
-        where one of that name was there already."""
-        other = self._known.get(name)
-        if other is None or other == page:
+    def fill(self, page: int, name: Name) -> None:
+        """The page is full, and that is its name, unless another has it: the last bits of what is
+        in them may differ, as prompts are read in larger steps than answers."""
+        if name not in self._known:
             self._known[name], self._names[page] = page, name
-            return page
-        self.take(other)
-        self.release(page, keep=False)
-        return other
 
     def release(self, page: int, *, keep: bool = True) -> None:
         """One less uses the page. The last one's is kept if that is wanted, or if it has a name."""

@@ -29,7 +29,8 @@ _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """The next tokens of an answer; the logits of the last one if `outputs` is 1."""
+    """The next tokens of an answer, of its prompt or of what it has said; the logits of the last
+    one if `outputs` is 1."""
 
     answer: ServedAnswer
     count: int
@@ -91,9 +92,11 @@ class Scheduler:
         parts = [
             StepPart(answer, 1, 1)
             for answer in list(self.running)
-            if answer.paged.missing == 1 and self._has_room(answer, 1, pool)
+            if not answer.paged.is_reading and answer.paged.missing == 1
+            if self._has_room(answer, 1, pool)
         ]
         parts += self._chunks(pool)
+        parts += self._repeated(self.parallel - len(parts), pool)
         return [part for part in parts if part.answer.is_running]
 
     def over(self) -> list[ServedAnswer]:
@@ -205,12 +208,14 @@ class Scheduler:
     def _chunks(self, pool: PagePool) -> list[StepPart]:
         """Chunks of prompts; the first one whatever its size, others as far as there is room."""
         parts, total, coming = list[StepPart](), 0, set[Name]()
-        reading = [a for a in self.running if a.paged.missing > 1]
+        reading = [a for a in self.running if a.paged.is_reading]
         for answer in sorted(reading, key=lambda a: (a.last_chunk, a.number)):
             paged = answer.paged
             if not answer.is_running:
                 continue
             answer.reused(paged.adopt(pool))
+            if not paged.is_reading:  # it had been answered as far as another's prompt goes
+                continue
             count, name = paged.next_count(), paged.next_name()
             if total and total + count > CHUNK:
                 continue
@@ -223,6 +228,18 @@ class Scheduler:
             answer.last_chunk = self._step
             total += count
             parts.append(StepPart(answer, count, int(count == paged.missing)))
+        return parts
+
+    def _repeated(self, room: int, pool: PagePool) -> list[StepPart]:
+        """Tokens of answers that had to give their pages back, in at most `room` segments: the last
+        one's logits are wanted."""
+        parts = []
+        again = [a for a in self.running if not a.paged.is_reading and a.paged.missing > 1]
+        for number, answer in enumerate(again):
+            count = min(answer.paged.missing, room - (len(again) - number - 1))
+            if count > 0 and self._has_room(answer, count, pool):
+                room -= count
+                parts.append(StepPart(answer, count, int(count == answer.paged.missing)))
         return parts
 
     def _has_room(self, answer: ServedAnswer, count: int, pool: PagePool) -> bool:

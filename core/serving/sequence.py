@@ -11,10 +11,13 @@ from llm_lite.core.serving.pages import FIRST, Name, PagePool, Ticket, name_of, 
 
 
 class PagedTokens:
-    """`tokens` grow; of these the cache holds the first `computed`, in `pages`."""
+    """`tokens` grow; of these the cache holds the first `computed`, in `pages`. The tokens of the
+    prompt are computed in chunks, each that follows by itself, the second time too: so the cache
+    holds the same to the last bit, whatever else is in the steps."""
 
     def __init__(self, tokens: Sequence[int], most_pages: int) -> None:
         self.tokens = list(tokens)
+        self.prompt = len(self.tokens)
         self.computed = 0
         self.pages: list[int] = []
         self._table = np.zeros(most_pages, np.int32)  # the same pages
@@ -25,10 +28,14 @@ class PagedTokens:
         """Tokens that the cache does not hold yet."""
         return len(self.tokens) - self.computed
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether tokens of the prompt come next."""
+        return self.computed < self.prompt
+
     def next_count(self) -> int:
-        """Tokens of the next step: up to the end of a page, whatever else is in the step, so that
-        a sequence gets the same numbers alone and together with others."""
-        return min(self.missing, PAGE - self.computed % PAGE)
+        """Tokens of the next chunk of the prompt, which ends where a page or the prompt does."""
+        return min(self.prompt - self.computed, PAGE - self.computed % PAGE)
 
     def next_name(self) -> Name | None:
         """Of the page that the next step fills; None where it fills none, or the last token, whose
@@ -77,9 +84,16 @@ class PagedTokens:
             self._append(page)
         return True
 
-    def segment(self, count: int, outputs: int) -> Segment:
-        """The next tokens, as a part of a step."""
-        return Segment(self.computed, count, outputs, self._table[: len(self.pages)])
+    def segment(self, count: int, outputs: int, after: int = 0) -> Segment:
+        """The tokens that come next, or `after` so many of them, as a part of a step."""
+        return Segment(self.computed + after, count, outputs, self._table[: len(self.pages)])
+
+    def segments(self, count: int, outputs: int) -> list[Segment]:
+        """The next tokens: of the prompt as one, of the answer each by itself."""
+        if self.is_reading:
+            return [self.segment(count, outputs)]
+        last = count - 1
+        return [self.segment(1, outputs if i == last else 0, i) for i in range(count)]
 
     def next_tokens(self, count: int) -> list[int]:
         return self.tokens[self.computed : self.computed + count]
@@ -91,7 +105,7 @@ class PagedTokens:
             at = len(self._names)
             tokens = self.tokens[at * PAGE : (at + 1) * PAGE]
             name = name_of(self._names[-1] if at else FIRST, tokens)
-            self.pages[at] = self._table[at] = pool.fill(self.pages[at], name)
+            pool.fill(self.pages[at], name)
             self._names.append(name)
 
     def let_go(self, pool: PagePool, *, keep: bool) -> None:

@@ -158,7 +158,7 @@ class Serving:
         for part in parts:
             paged = part.answer.paged
             tokens += paged.next_tokens(part.count)
-            segments.append(paged.segment(part.count, part.outputs))
+            segments += paged.segments(part.count, part.outputs)
         logits, row = batch.run(tokens, tuple(segments), self._is_closing), 0
         for part in parts:
             part.answer.paged.advance(batch.pool, part.count)

@@ -15,6 +15,14 @@ constexpr int kDigits = 3;
 constexpr int kDigitBlock = 32;
 constexpr int kDigitBytes = kDigits * kDigitBlock;  // of a block: 32 of each digit
 
+// A block of some tokens, which are all reached from one address.
+template <int kTokens>
+struct DigitsX {
+  int8_t digits[kTokens][kDigitBytes];  // [kDigits][32] of each token
+  float steps[kTokens];
+  float sums[kTokens];  // of the values
+};
+
 // The least power of two that leaves |x| / step < 2^22; NaN where x has no finite value.
 inline float digit_step(const float* x) {
   constexpr uint32_t kOneExponent = 1u << 23, kInfinite = 255 * kOneExponent;
@@ -49,6 +57,20 @@ inline void split_digits(const float* x, float step, int8_t* digits) {
   }
 }
 
+// n values, whole blocks, of each token
+template <int kTokens>
+inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kTokens>* blocks) {
+  for (int64_t i = 0; i < n; i += kDigitBlock, ++blocks) {
+    for (int t = 0; t < kTokens; ++t) {
+      F32 total = {};
+      for (int j = 0; j < kDigitBlock; j += kWidth) total += load(x[t] + i + j);
+      blocks->sums[t] = sum(total);
+      blocks->steps[t] = digit_step(x[t] + i);
+      split_digits(x[t] + i, blocks->steps[t], blocks->digits[t]);
+    }
+  }
+}
+
 inline int32_t digit_word(const int8_t* digits, int digit, int column) {
   int32_t word;
   std::memcpy(&word, digits + digit * kDigitBlock + column, sizeof word);
@@ -58,7 +80,7 @@ inline int32_t digit_word(const int8_t* digits, int digit, int column) {
 // levels . x / step of a block of each token, rows in lanes; words of bytes hold a row's levels.
 // All registers and tokens take turns, so that they share what is broadcast and unpacked.
 template <int kTokens, int kVectors>
-inline void digit_dots(const uint8_t* groups, const int8_t (&digits)[kTokens][kDigitBytes],
+inline void digit_dots(const uint8_t* groups, const DigitsX<kTokens>& x,
                        F32 (&dots)[kTokens][kVectors]) {
   I32 sums[kTokens][kDigits][kVectors] = {};
 #pragma GCC unroll 1  // else compilers keep products back, more than there are registers
@@ -69,20 +91,19 @@ inline void digit_dots(const uint8_t* groups, const int8_t (&digits)[kTokens][kD
       for (int t = 0; t < kTokens; ++t) {
         for (int digit = 0; digit < kDigits; ++digit) {
           I32& sum = sums[t][digit][lanes];
-          const int32_t first = digit_word(digits[t], digit, 4 * j);
-          const int32_t second = digit_word(digits[t], digit, 16 + 4 * j);
-          sum = add_products<Levels::kNibbles>(sum, low, first);
-          sum = add_products<Levels::kNibbles>(sum, high, second);
+          sum = add_products<Levels::kNibbles>(sum, low, digit_word(x.digits[t], digit, 4 * j));
+          sum =
+              add_products<Levels::kNibbles>(sum, high, digit_word(x.digits[t], digit, 16 + 4 * j));
         }
       }
     }
   }
   for (int t = 0; t < kTokens; ++t) {
     for (int lanes = 0; lanes < kVectors; ++lanes) {
-      const auto sum = [&](int digit) {
+      const auto wide = [&](int digit) {
         return widen_sums<Levels::kNibbles>(sums[t][digit][lanes]);
       };
-      dots[t][lanes] = to_f32(sum(2) * 256 + sum(1)) * 256.0f + to_f32(sum(0));
+      dots[t][lanes] = to_f32(wide(2) * 256 + wide(1)) * 256.0f + to_f32(wide(0));
     }
   }
 }

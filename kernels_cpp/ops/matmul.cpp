@@ -3,7 +3,6 @@
 
 #include "ops/kernels.h"
 #include "ops/matmul_a32.h"
-#include "ops/matmul_groups.h"
 #include "ops/matmul_tiles.h"
 #include "ops/panel_a32.h"
 #include "ops/panel_a8.h"
@@ -14,65 +13,52 @@ namespace LLM_ISA {
 // From how many tokens on unpacking a panel of weights pays.
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthA8 = 6;
+constexpr int64_t kPanelWorthShared = kWidth == 16 ? 12 : 6;  // as panels sum
 
 constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
 // At most, of a large product: so many that no worker waits for long.
 constexpr int64_t kTasksPerWorker = 16;      // of one token
 constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
-enum class Way { kTiles, kGroups, kPanels };  // kTiles: or rows of floats, as they lie there
-
 struct Wanted {
   int64_t tokens;
-  Way way;
+  bool shared;
+  bool by_panels;
 };
 
-template <template <typename> class Has>
-static bool tiles_have(const Tensor& weight) {
+// Whether floats meet this weight as digits.
+static bool has_digits(const Tensor& weight) {
   bool has = false;
-  by_format(
-      weight.dtype, [](auto) {}, [](auto) {},
-      [&](auto format) { has = Has<decltype(format)>::value; });
+  const auto none = [](auto) {};
+  by_format(weight.dtype, none, none, [&](auto format) { has = kByDigits<decltype(format)>; });
   return has;
 }
-template <typename Format>
-struct HasDigits : std::bool_constant<kByDigits<Format>> {};
-template <typename Format>
-struct IsInBytes : std::bool_constant<kInBytes<Format::kLevels>> {};
 
-// In a shared step a token gets the same bits however many share it. Integers give those of panels
-// in groups and, where they are not bytes, as tiles. Floats do not: the few rows of logits are
-// always digits, where weights have them, all others panels.
+// In a shared step a token gets the same bits however many share it. Integers give the same as
+// tiles and as panels. Floats do not: the few rows of logits are always digits, where weights have
+// them, all others panels.
 static Wanted wanted_of(const Op& op, const Step& step) {
-  const Tensor &x = *op.in[0], &weight = *op.in[1];
+  const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
-  if (x.dtype == DType::kF32) {
-    const bool digits = tiles_have<HasDigits>(weight);
-    if (step.shared()) {
-      return {tokens, digits && x.rows == Rows::kOutputs ? Way::kGroups : Way::kPanels};
-    }
-    if (tokens >= kPanelWorthA32) return {tokens, Way::kPanels};
-    return {tokens, digits ? Way::kGroups : Way::kTiles};
-  }
-  if (step.shared() && tiles_have<IsInBytes>(weight)) {
-    return {tokens, tokens < kGroupsWorth ? Way::kGroups : Way::kPanels};
-  }
-  return {tokens, tokens < kPanelWorthA8 ? Way::kTiles : Way::kPanels};
+  const bool floats = x.dtype == DType::kF32;
+  if (!step.shared()) return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8)};
+  if (floats) return {tokens, true, x.rows != Rows::kOutputs || !has_digits(*op.in[1])};
+  return {tokens, true, tokens >= kPanelWorthShared};
 }
 
 // Rows that one task must take whole.
-static int64_t row_granule(const Op& op, Way way) {
-  const bool floats = op.in[0]->dtype == DType::kF32, panels = way == Way::kPanels;
-  if (floats && panels) return kPanelRows;
-  if (!floats && panels && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
+static int64_t row_granule(const Op& op, bool by_panels) {
+  const bool floats = op.in[0]->dtype == DType::kF32;
+  if (floats && by_panels) return kPanelRows;
+  if (!floats && by_panels && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
   return in_tiles(*op.in[1]) ? kTileRows : kWidth;
 }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   const Tensor& weight = *op.in[1];
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
-  const auto [tokens, way] = wanted_of(op, step);
-  const int64_t granule = row_granule(op, way);
+  const auto [tokens, shared, by_panels] = wanted_of(op, step);
+  const int64_t granule = row_granule(op, by_panels);
   const int64_t panels = (weight.n_rows + granule - 1) / granule;
   int64_t tasks = bytes * tokens / kTaskBytes;
   const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
@@ -81,45 +67,31 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
   return tasks < 1 ? 1 : tasks;
 }
 
-static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
+static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, uint8_t* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  const auto [tokens, way] = wanted;
-  auto* floats = reinterpret_cast<float*>(task.scratch);
-  if (way == Way::kPanels) return matmul_a32_by_panels(x, weight, y, tokens, rows, floats);
-  const auto by_tiles = [&, tokens = tokens](auto format) {
-    typedef decltype(format) Format;
-    if constexpr (kByDigits<Format>) {
-      matmul_by_digits<Format>(x, weight, y, tokens, rows, task.scratch, task.kept);
-    } else {
-      matmul_a32_by_tiles<Format>(x, weight, y, tokens, rows, floats);
-    }
-  };
+  const int64_t tokens = wanted.tokens;
+  if (wanted.by_panels) {
+    auto* panel = reinterpret_cast<float*>(scratch);
+    return matmul_a32_by_panels(x, weight, y, tokens, rows, panel);
+  }
   by_format(
       weight.dtype,
-      [&, tokens = tokens](auto format) {
-        matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows);
-      },
-      Never(), by_tiles);
-}
-
-// Groups lie behind them: each keeps its own.
-static size_t panel_scratch(const Tensor& x) {
-  return (PanelScratch::bytes(x) + kCacheLine - 1) / kCacheLine * kCacheLine;
+      [&](auto format) { matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows); }, Never(),
+      [&](auto format) {
+        matmul_a32_by_tiles<decltype(format)>(x, weight, y, tokens, rows, scratch);
+      });
 }
 
 template <typename Format>
 static void tiles_a8(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  const int64_t tokens = wanted.tokens;
-  if (wanted.way == Way::kPanels)
-    return matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, task);
-  if constexpr (kInBytes<Format::kLevels>) {
-    if (wanted.way == Way::kGroups) {
-      uint8_t* const memory = task.scratch + panel_scratch(x);
-      return matmul_a8_by_groups<Format>(x, weight, y, tokens, rows, memory, task.kept);
-    }
+  if (wanted.by_panels) {
+    matmul_a8_by_panels<Format>(x, weight, y, wanted.tokens, rows, task);
+  } else if (wanted.shared) {
+    matmul_a8_by_tiles<Format, true>(x, weight, y, wanted.tokens, rows);
+  } else {
+    matmul_a8_by_tiles<Format, false>(x, weight, y, wanted.tokens, rows);
   }
-  matmul_a8_by_tiles<Format>(x, weight, y, tokens, rows);
 }
 
 static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
@@ -129,19 +101,18 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
   const Wanted wanted = wanted_of(op, step);
-  const Range rows = share(task, op.in[1]->n_rows, row_granule(op, wanted.way));
-  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);
+  const Range rows = share(task, op.in[1]->n_rows, row_granule(op, wanted.by_panels));
+  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task.scratch);
   matmul_a8(op, wanted, rows, task);
 }
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
-  if (x.dtype == DType::kA8) {
-    return panel_scratch(x) + (op.segments > 0 ? GroupScratch::a8_bytes(x) : 0);
-  }
-  const size_t sums = sizeof(float) * kTileTokens * kMaxScales * (x.n_cols / 32);
-  const size_t few = std::max(sums, GroupScratch::digit_bytes(x));
-  return std::max(few, kPanelBytesA32);
+  if (x.dtype == DType::kA8) return PanelScratch::bytes(x);
+  const size_t blocks = x.n_cols / 32;
+  const size_t digits = blocks * sizeof(DigitsX<kDigitTokens>);
+  const size_t sums = blocks * sizeof(float) * kTileTokens * kMaxScales;
+  return std::max({digits, sums, kPanelBytesA32});
 }
 
 const Kernel kMatmul = {matmul_tasks, matmul, matmul_scratch};

@@ -2,6 +2,7 @@
 // there.
 #pragma once
 
+#include "ops/digits.h"
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
@@ -16,6 +17,8 @@ constexpr int kTileTokens = 4;                // at most, that share a pass over
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
 constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
+// Whose digits share a pass: three sums each and register
+constexpr int kDigitTokens = kWidth == 16 ? 8 : 1;
 
 // Lanes of every register and token, for the 16 rows of a row of tiles.
 template <int kTokens>
@@ -52,6 +55,31 @@ template <int kScales>
 inline float sum_of(const A8Row& x, int64_t block, int scale) {
   if constexpr (kScales == 1) return x.scales[block].sum;
   return x.scales[block].scale * static_cast<float>(half_total(x, block, scale));
+}
+
+// Whether panels take zero points of weights into their integers, where tiles add what they are
+// about as a float: other bits. Shared steps ask tiles for those of panels.
+template <typename Format>
+constexpr bool kOwnSums =
+    kInBytes<Format::kLevels> && Format::kLevels == Levels::kNibbles && !Format::kHasMinimum;
+
+// A tile of nibbles as panels multiply it, in quarters as its zero points count.
+template <typename Format, int kTokens>
+inline void add_part_as_panels(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
+                               TileSums<kTokens>& totals) {
+  constexpr Levels kLevels = Levels::kNibbles;
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    I32 words[8];
+    Format::levels(at.tile, at.part, lanes, words);
+    const I32 zeros = Format::zeros(at.tile, at.part, lanes);
+    const I32 pairs = offset_pairs(level_sums<kLevels>(words) * 4, zeros);
+    const F32 d = Format::scales(at.tile, at.part, lanes, 0).d * 0.25f;
+    for (int t = 0; t < kTokens; ++t) {
+      const I32 dots = block_dots<kLevels>(words, XWords<kLevels>(x[t], b));
+      const I32 products = add_offset(dots * 4, pairs, x[t].offsets[b]);
+      totals.of[t][lanes] += to_f32(products) * (d * x[t].scales[b].scale);
+    }
+  }
 }
 
 template <typename Format, int kTokens>
@@ -142,21 +170,34 @@ inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kToken
   }
 }
 
+template <typename Format, int kTokens>
+inline void add_part_digits(const TilePart& at, const DigitsX<kTokens>& x,
+                            TileSums<kTokens>& totals) {
+  F32 dots[kTokens][kVectors];
+  digit_dots(Format::groups(at.tile, at.part), x, dots);
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
+    for (int t = 0; t < kTokens; ++t) {
+      totals.of[t][lanes] += dots[t][lanes] * (scales.d * x.steps[t]);
+      totals.of[t][lanes] += scales.m * x.sums[t];
+    }
+  }
+}
+
 template <int kTokens>
 inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
-                            int64_t tokens, int64_t first, int64_t count) {
-  for (int t = 0; t < tokens; ++t) {
+                            int64_t first, int64_t count) {
+  for (int t = 0; t < kTokens; ++t) {
     float lanes[kTileRows];
     for (int i = 0; i < kVectors; ++i) store(lanes + i * kWidth, totals.of[t][i]);
     std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
   }
 }
 
-// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums of the first
-// `stored` tokens.
+// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums.
 template <typename Format, int kTokens, typename Add>
 inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
-                       const Add& add, int64_t stored = kTokens) {
+                       const Add& add) {
   const int64_t blocks = weight.n_cols / kTileColumns;
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
@@ -168,18 +209,22 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
       for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
-    store_tile_sums(totals, y, token, stored, first, left < kTileRows ? left : kTileRows);
+    store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
   }
 }
 
-template <typename Format, int kTokens>
+template <typename Format, int kTokens, bool kAsPanels>
 inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
                            Range rows) {
   A8Row values[kTokens];
   for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + t);
   over_tiles<Format, kTokens>(weight, y, token, rows,
                               [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-                                add_part_a8<Format, kTokens>(at, b, values, totals);
+                                if constexpr (kAsPanels && kOwnSums<Format>) {
+                                  add_part_as_panels<Format, kTokens>(at, b, values, totals);
+                                } else {
+                                  add_part_a8<Format, kTokens>(at, b, values, totals);
+                                }
                               });
 }
 
@@ -192,6 +237,20 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
     for (int j = 0; j < kColumns; j += kWidth) total += load(x + i * kColumns + j);
     sums[i] = sum(total);
   }
+}
+
+// scratch: DigitsX<kTokens> [K / 32]
+template <typename Format, int kTokens>
+inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tensor& y,
+                               int64_t token, Range rows, uint8_t* scratch) {
+  const float* values[kTokens];
+  for (int t = 0; t < kTokens; ++t) values[t] = row<const float>(x, token + t);
+  auto* digits = reinterpret_cast<DigitsX<kTokens>*>(scratch);
+  split_tokens(values, x.n_cols, digits);
+  over_tiles<Format, kTokens>(weight, y, token, rows,
+                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
+                                add_part_digits<Format, kTokens>(at, digits[b], totals);
+                              });
 }
 
 // scratch: float [K / 32][scales] a token
@@ -210,19 +269,25 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
                               });
 }
 
-template <typename Format>
+// kAsPanels: with the bits that matmul_a8_by_panels gives
+template <typename Format, bool kAsPanels>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
   in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    tiles_times_a8<Format, count()>(x, weight, y, token, rows);
+    tiles_times_a8<Format, count(), kAsPanels>(x, weight, y, token, rows);
   });
 }
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                int64_t tokens, Range rows, float* scratch) {
-  in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    tiles_times_a32<Format, count()>(x, weight, y, token, rows, scratch);
+                                int64_t tokens, Range rows, uint8_t* scratch) {
+  in_groups<kByDigits<Format> ? kDigitTokens : kTileTokens>(tokens, [&](int64_t token, auto count) {
+    if constexpr (kByDigits<Format>) {
+      tiles_times_digits<Format, count()>(x, weight, y, token, rows, scratch);
+    } else {
+      auto* sums = reinterpret_cast<float*>(scratch);
+      tiles_times_a32<Format, count()>(x, weight, y, token, rows, sums);
+    }
   });
 }
 

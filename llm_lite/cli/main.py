@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
+from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
@@ -31,6 +32,7 @@ _COMMANDS = {
     "desktop": "llm_lite.cli.commands.desktop",
     "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
+    "serve": "llm_lite.cli.commands.serve",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "bench": "llm_lite.cli.commands.bench",
@@ -120,6 +122,9 @@ def _parser() -> _Parser:
 
     _window(commands, answering)
     _chat(commands, answering)
+    add_serving(
+        commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
+    )
     _instrument(commands, "logits", "logits after every token of a text", "X.npy")
     attention = _instrument(
         commands, "attention", "attention probabilities of every head over a text", "X.npz"

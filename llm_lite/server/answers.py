@@ -29,7 +29,7 @@ class Answers:
         self._shared, self._service = call.shared, call.service
         self._receive = call.request.receive
         self._requests = tuple(requests)
-        self._inbox = Inbox(call.shared.config.unread_events * len(requests))
+        self._inbox = Inbox(call.shared.config.unread_events * len(requests), self._give_up)
         self._numbers: dict[int, int] = {}  # of those that run, by index
         self._ended: set[int] = set()
         self._closed = False
@@ -83,6 +83,11 @@ class Answers:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._inbox.close("the client has left")
+
+    def _give_up(self) -> None:
+        """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""
+        self._shared.unread += 1
+        self._cancel()
 
     def _cancel(self) -> None:
         for index, number in tuple(self._numbers.items()):

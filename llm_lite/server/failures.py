@@ -50,7 +50,7 @@ class ApiError(Exception):
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
-        if self.status in (408, 413):  # the rest of the body is not read
+        if self.status in (408, 413, 431):  # the rest is not read
             headers["connection"] = "close"
         return json_response(self.body(), self.status, headers)
 
@@ -66,8 +66,8 @@ def of_core(error: LlmLiteError) -> ApiError:
     return ApiError(503, str(error))
 
 
-def no_model() -> ApiError:
-    return ApiError(503, NO_MODEL, code="no_model", retry_after=5)
+def no_model(sentence: str = NO_MODEL) -> ApiError:
+    return ApiError(503, sentence, code="no_model", retry_after=5)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

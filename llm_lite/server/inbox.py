@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 from llm_lite.core.serving.service import AnswerEvent
@@ -20,10 +21,11 @@ class ClientLeft(Exception):  # noqa: N818 - nothing failed
 
 
 class Inbox:
-    """Of one request: what was told and is not yet taken."""
+    """Of one request: what was told and is not yet taken. `when_full` is called once, in the loop,
+    where that is too much."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, when_full: Callable[[], None]) -> None:
+        self._most, self._when_full = most, when_full
         self._events: list[Told] = []
         self._waiter: asyncio.Future[None] | None = None
         self._left = ""  # why nobody waits
@@ -34,6 +36,7 @@ class Inbox:
         self._events.append(told)
         if len(self._events) > self._most:
             self.close("the client does not read its answer")
+            self._when_full()
         self._wake()
 
     def close(self, reason: str) -> None:

@@ -44,7 +44,7 @@ async def health(call: Call) -> Response:
 
 
 async def metrics(call: Call) -> Response:
-    service = call.shared.service_of()
+    service = call.shared.service_or_none()
     lines = list(_of_server(call.shared))
     if service is not None:
         lines += _of_service(service.status())

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
-from llm_lite.server.failures import no_model
+from llm_lite.server.failures import ApiError, no_model
 from llm_lite.server.inbox import Mailroom
 
 Result = TypeVar("Result")
@@ -42,11 +43,21 @@ class Shared:
         return self._mailroom
 
     def service(self) -> Service:
-        """ApiError while no model is loaded."""
+        """ApiError while no model is loaded, or none is served."""
         service = self.service_of()
         if service is None:
             raise no_model()
+        try:
+            service.model  # noqa: B018 - it may be going, or coming
+        except RequestError as error:
+            raise no_model(str(error)) from None
         return service
+
+    def service_or_none(self) -> Service | None:
+        try:
+            return self.service()
+        except ApiError:
+            return None
 
     async def apart(self, work: Callable[[], Result]) -> Result:
         """What may take longer than a loop can wait, in a thread."""

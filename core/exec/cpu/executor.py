@@ -81,6 +81,7 @@ class CpuExecutor:
         self._state = {name: _filled(t) for name, t in states.items()}
         self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
         self._logits = [self._logits_of(plan) for plan in program.plans]
+        self._heads = [_head_of(plan) for plan in program.plans]
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
         for plan in program.plans:  # known to the interpreter by their numbers
             self._interpreter.add_plan(
@@ -103,9 +104,11 @@ class CpuExecutor:
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
         plan = self.program.plan_for(step.count, step.outputs)
-        self._run(plan, step, 0, len(plan.ops), should_stop)
+        number = self.program.plans.index(plan)
+        last = len(plan.ops) if step.outputs else self._heads[number]
+        self._run(plan, step, 0, last, should_stop)
         self._let_tables_go(step.count)
-        return self._logits[self.program.plans.index(plan)][: step.outputs].copy()
+        return self._logits[number][: step.outputs].copy()
 
     def _let_tables_go(self, tokens: int) -> None:
         """A row of a table that is read brings 64 KiB around it into this process's memory."""
@@ -271,6 +274,11 @@ def _state_bytes(program: Program) -> int:
 
 def _tensor_bytes(tensor: Tensor) -> int:
     return tensor.shape[0] * tensor_row_bytes(tensor)
+
+
+def _head_of(plan: Plan) -> int:
+    """The first op of those that make logits."""
+    return next((i for i, op in enumerate(plan.ops) if op.name == "output_rows"), len(plan.ops))
 
 
 def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from llm_lite.core.messages import (
     ToolCall,
 )
 from llm_lite.core.serving.service import AnswerEvent
-from llm_lite.core.text.thinking import Split
+from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.server.openai.tools import ToolPlan
@@ -53,7 +53,7 @@ class Choice:
         self.started: GenerationStarted | None = None
         self.finished: GenerationFinished | None = None
         self.thought_tokens = 0
-        self._text = ""  # heard, and not yet told
+        self._text = ""  # behind all thoughts: heard, and not yet told
         self._tokens: list[TokenDecoded] = []
         self._split: Split | None = None
         self._calls = CallSplit(plan.style) if plan.style else None
@@ -73,9 +73,7 @@ class Choice:
 
     def hear(self, event: AnswerEvent) -> None:
         if isinstance(event, TokenDecoded):
-            self._text += event.text
-            if self._split is not None and self._split.is_thinking:
-                self.thought_tokens += 1
+            self._hear_text(event.text)
             if self._keeps_tokens:
                 self._tokens.append(event)
         elif isinstance(event, GenerationStarted):
@@ -86,8 +84,7 @@ class Choice:
             self.finished = event
 
     def fresh(self) -> Delta:
-        text, self._text = self._text, ""
-        thought, said = self._told_apart(text)
+        thought, said = self._fresh_text()
         if self._plan.forced:
             return Delta(thought, "", self._forced(said), self._fresh_tokens())
         if self._calls is None:
@@ -95,18 +92,25 @@ class Choice:
         words, calls = self._calls_in(self._calls, said)
         return Delta(thought, words, calls, self._fresh_tokens())
 
-    def _told_apart(self, text: str) -> tuple[str, str]:
+    def _hear_text(self, text: str) -> None:
+        if self._split is None:
+            self._text += text
+            return
+        self._split = self._split.fed(text)
+        self.thought_tokens += self._split.is_thinking
+
+    def _fresh_text(self) -> tuple[str, str]:
         """New thoughts, and new text behind them."""
+        text, self._text = self._text, ""
         if self._split is None:
             return "", text
-        split = self._split.fed(text) if text else self._split
-        if self.finished is not None:
-            split = split.ended()
-        self._split = split
+        split = self._split if self.finished is None else self._split.ended()
         thought, said = split.thought, split.said
         new = thought[self._thought_told :], said[self._said_heard :]
         self._thought_told = max(self._thought_told, len(thought))
         self._said_heard = max(self._said_heard, len(said))
+        if split.phase == "after" and not split.held and not MARKS[split.thinking.style].ending:
+            self._split = None  # nothing but text follows
         return new
 
     def _calls_in(self, calls: CallSplit, said: str) -> tuple[str, tuple[CallDelta, ...]]:

@@ -13,7 +13,7 @@ from llm_lite.server.failures import ApiError, json_response
 
 
 async def models(call: Call) -> Response:
-    service = call.shared.service_of()
+    service = call.shared.service_or_none()
     found = [] if service is None else [_model(call, service)]
     return json_response({"object": "list", "data": found})
 

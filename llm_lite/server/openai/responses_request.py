@@ -150,7 +150,10 @@ def _messages(body: dict[str, Any]) -> tuple[ChatMessage, ...]:
     told = _Told()
     for index, item in enumerate(body["input"]):
         told.add(item, f"input[{index}]")
-    return (*lead, *told.messages())
+    messages = told.messages()
+    if not messages:
+        raise FieldProblem("input", "has no message and no call")
+    return (*lead, *messages)
 
 
 class _Told:

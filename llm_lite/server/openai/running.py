@@ -8,8 +8,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from llm_lite.core.messages import AnswerRequest, GenerationFinished
+from llm_lite.core.messages import AnswerRequest, GenerationFinished, GenerationStarted
 from llm_lite.core.plain_text import quote
+from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import event
@@ -73,23 +74,31 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
     answers = Answers(call, requests)
     await answers.start()
     try:
-        head = await answers.events(call.shared.config.quiet_seconds)
-        for _, told in head:
-            check(call, told, is_first=True)
+        head = await _first(answers, call.shared.config.quiet_seconds)
     except BaseException:
         answers.close()
         raise
     return answers, head
 
 
-def check(call: Call, told: object, *, is_first: bool = False) -> None:
-    """ApiError where an answer failed."""
-    if not isinstance(told, GenerationFinished) or told.stop_reason not in ("error", "stopped"):
-        return
-    message = told.message or "the answer was stopped"
-    if is_first and call.shared.service_of() is not None and told.stop_reason == "error":
-        raise ApiError(400, message)
-    raise ApiError(503, message, code="answer_failed")
+async def _first(answers: Answers, seconds: float) -> list[Told]:
+    """All up to the first that is more than a beginning, but not for ever."""
+    head: list[Told] = []
+    ends = time.monotonic() + seconds
+    while all(isinstance(one, GenerationStarted) for _, one in head):
+        left = ends - time.monotonic()
+        if left <= 0:
+            break
+        head += await answers.events(left)
+    for _, one in head:
+        check(one)
+    return head
+
+
+def check(one: AnswerEvent) -> None:
+    """ApiError where an answer failed. What a request itself has wrong was told before."""
+    if isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped"):
+        raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
 
 
 async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[list[Told]]:
@@ -98,7 +107,7 @@ async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[
     while not answers.are_over:
         events = await answers.events(call.shared.config.quiet_seconds)
         for _, one in events:
-            check(call, one)
+            check(one)
         yield events
 
 

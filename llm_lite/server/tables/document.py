@@ -65,8 +65,7 @@ def _parameters(fields: Iterable[Field], place: str) -> list[dict[str, Any]]:
 
 def _given(row: Endpoint) -> dict[str, Any]:
     content = {
-        media: {} if kind is None else {"schema": kind.schema()}
-        for media, kind in row.given.forms
+        media: {} if kind is None else {"schema": kind.schema()} for media, kind in row.given.forms
     }
     return {"description": row.given.about, "content": content}
 

@@ -375,9 +375,9 @@ def _member(field: Field, value: Mapping[str, Any], lead: str) -> Any:
 
 def _range(low: float, high: float) -> str:
     if math.isfinite(low) and math.isfinite(high):
-        return f" from {low:g} to {_shown(high)}"
+        return f" from {_shown(low)} to {_shown(high)}"
     if math.isfinite(low):
-        return f" of at least {low:g}"
+        return f" of at least {_shown(low)}"
     return ""
 
 
@@ -392,4 +392,4 @@ def _bounds(low: float, high: float) -> Schema:
 
 def _shown(value: float) -> str:
     """A whole number of JSON may be too large for a float."""
-    return str(value)[:40]
+    return f"{value:g}" if isinstance(value, float) else str(value)[:40]

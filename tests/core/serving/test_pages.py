@@ -48,7 +48,7 @@ class Sharing(RuleBasedStateMachine):
                 return
             paged.tokens.append(data.draw(st.integers(0, 1)))
         paged.adopt(self.pool)
-        count = paged.next_count()
+        count = paged.next_count() if paged.is_reading else 1
         if not paged.extend(self.pool, paged.computed + count):
             assert not self.pool.available
             return
@@ -116,17 +116,43 @@ def test_the_least_recently_used_goes_first_and_ends_before_beginnings():
     assert PagedTokens([2] * 257, 8).adopt(pool) == 2 * PAGE
 
 
-def test_equal_pages_become_one():
+def test_what_another_has_filled_meanwhile_is_used():
+    pool = PagePool(4)
+    a, b = PagedTokens([7] * 130, 2), PagedTokens([7] * 130, 2)
+    for paged in (a, b):
+        assert paged.extend(pool, PAGE)
+    assert pool.used == 2
+    a.advance(pool, PAGE)
+    assert b.adopt(pool) == PAGE
+    assert pool.used == 1
+    assert a.pages == b.pages
+    assert int(b.segment(1, 0).pages[0]) == b.pages[0]
+
+
+def test_a_page_of_a_name_that_another_has_stays_its_own():
     pool = PagePool(4)
     a, b = PagedTokens([7] * 130, 2), PagedTokens([7] * 130, 2)
     for paged in (a, b):  # in one step, before either is known
         assert paged.extend(pool, PAGE)
-    assert pool.used == 2
     for paged in (a, b):
         paged.advance(pool, PAGE)
-    assert pool.used == 1
-    assert a.pages == b.pages
-    assert int(b.segment(1, 0).pages[0]) == b.pages[0]
+    assert (pool.used, a.pages == b.pages) == (2, False)
+    b.let_go(pool, keep=False)
+    a.let_go(pool, keep=False)
+    assert (pool.used, pool.kept) == (0, 1)
+
+
+def test_what_was_said_is_computed_again_as_it_was():
+    pool = PagePool(4)
+    paged = PagedTokens([7] * 100, 2)
+    paged.tokens += [8, 9, 9]
+    assert paged.is_reading
+    assert paged.extend(pool, 103)
+    assert [(s.start, s.count) for s in paged.segments(paged.next_count(), 0)] == [(0, 100)]
+    paged.advance(pool, 100)
+    assert not paged.is_reading
+    found = [(s.start, s.count, s.outputs) for s in paged.segments(3, 1)]
+    assert found == [(100, 1, 0), (101, 1, 0), (102, 1, 1)]
 
 
 @pytest.mark.parametrize(("positions", "pages"), [(0, 0), (1, 1), (128, 1), (129, 2)])

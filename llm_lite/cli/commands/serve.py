@@ -1,0 +1,78 @@
+"""`llm-lite serve`: other programs ask a model here, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from llm_lite.cli.main import engine_options
+from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
+from llm_lite.cli.terminal import interrupts
+from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
+from llm_lite.cli.terminal.output import finish, say, show, tell_lines, warn
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import Event, LoadModel, Logged, ServingChanged, StartServing
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
+
+_POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config, options = server_config(arguments), serving_options(arguments)
+    engine = Engine(None)
+    server = Server(engine.service, config, tell_lines)
+    try:
+        server.start()  # an address that cannot be had is told before a model is loaded
+        engine.send(LoadModel(arguments.model, engine_options(arguments)))
+        wait_for_model(engine)
+        _begin(engine, options)
+        _introduce(server, config, engine)
+        with interrupts.noted() as interrupted:
+            while not interrupted.is_set():
+                for event in engine.wait(_POLL_SECONDS):
+                    _take(event)
+        say("")
+        say("the server ends")
+        return 0
+    finally:
+        server.stop()
+        engine.close()
+
+
+def _begin(engine: Engine, options: StartServing) -> None:
+    """RequestError where the model cannot be served."""
+    engine.send(options)
+    changed = wait_for(engine, ServingChanged)
+    if not changed.is_on:
+        raise RequestError(changed.problem)
+
+
+def _take(event: Event) -> None:
+    report(event)
+    if isinstance(event, Logged) and event.level == "error":
+        tell_lines(event.text)
+    if isinstance(event, ServingChanged) and not event.is_on:
+        raise RequestError(event.problem or "serving has ended")
+
+
+def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
+    service = engine.service()
+    if service is None:
+        raise RequestError("serving has ended")
+    status = service.status()
+    show(f"{status.model} is served at {server.address}")
+    show(
+        f"{status.parallel} answers at once of up to {status.context:,} tokens, "
+        f"{status.most_waiting} requests may wait; Ctrl-C ends it"
+    )
+    body = {"messages": [{"role": "user", "content": "Hello"}]}
+    key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if config.api_key else ""
+    show(
+        f"curl {server.address}/v1/chat/completions -H 'Content-Type: application/json'{key} "
+        f"-d '{json.dumps(body)}'"
+    )
+    finish()
+    if not config.api_key and not config.is_loopback:
+        warn(f"everybody who can reach {config.host} may ask: no key is demanded")

@@ -1,0 +1,134 @@
+"""Texts that go on, vectors of texts, and tokens: by OpenAI's own client, and plainly."""
+
+import base64
+import math
+
+import httpx2 as httpx
+import numpy as np
+import openai
+import pytest
+
+
+def ask(served, **more):
+    given = {"model": "scripted", "prompt": "once upon", "max_tokens": 50, **more}
+    return served.client().completions.create(**given)
+
+
+def test_a_text_goes_on(served):
+    made = ask(served)
+    assert made.choices[0].text == "You said: once upon"
+    assert made.choices[0].finish_reason == "stop" and made.object == "text_completion"
+    assert served.service.requests[-1].text == "once upon"
+    assert not served.service.requests[-1].messages
+
+
+def test_it_streams(served):
+    chunks = list(ask(served, stream=True, stream_options={"include_usage": True}))
+    assert "".join(c.choices[0].text for c in chunks if c.choices) == "You said: once upon"
+    assert chunks[-1].usage.completion_tokens == 6
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+
+
+def test_sixteen_tokens_are_the_default_as_with_openai(served):
+    ask(served, max_tokens=None)
+    assert served.service.requests[-1].sampling.max_new_tokens == 16
+
+
+def test_several_prompts_and_answers_are_numbered(served):
+    made = ask(served, prompt=["a", "b"], n=2)
+    assert [c.index for c in made.choices] == [0, 1, 2, 3]
+    assert [c.text[-1] for c in made.choices] == ["a", "a", "b", "b"]
+    assert made.usage.prompt_tokens == 4  # each with its begin token, and once
+
+
+def test_tokens_are_a_prompt_too(served):
+    tokens = served.service.tokenize("once upon")
+    made = ask(served, prompt=tokens, echo=True)
+    assert made.choices[0].text == "once uponYou said: "
+    assert served.service.requests[-1].tokens == tuple(tokens)
+    ask(served, prompt=[tokens, tokens[:1]])
+    assert [len(r.tokens) for r in served.service.requests[-2:]] == [len(tokens), 1]
+
+
+def test_the_prompt_is_echoed_once_in_a_stream(served):
+    said = "".join(c.choices[0].text for c in ask(served, echo=True, stream=True))
+    assert said == "once uponYou said: once upon"
+
+
+def test_likelihoods_have_their_older_form(served):
+    found = ask(served, logprobs=2).choices[0].logprobs
+    assert "".join(found.tokens) == "You said: once upon"
+    assert found.text_offset[:3] == [0, 3, 8]
+    assert found.token_logprobs[0] == pytest.approx(math.log(0.5))
+    assert len(found.top_logprobs[0]) <= 2 and found.tokens[0] in found.top_logprobs[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"suffix": "x"}, "suffix"),
+        ({"best_of": 2}, "best_of"),
+        ({"echo": True, "logprobs": 1}, "logprobs"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": [-1]}, "prompt[0]"),
+        ({"prompt": ["a", 1]}, "prompt[0]"),
+    ],
+)
+def test_what_cannot_be_is_named(served, more, param):
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(served, **more)
+    assert refused.value.param == param
+
+
+def test_unknown_tokens_are_refused(served):
+    with pytest.raises(openai.BadRequestError, match="token 999999"):
+        ask(served, prompt=[999999])
+
+
+def test_vectors_are_the_same_as_numbers_and_as_base64(served):
+    client = served.client().embeddings
+    decoded = client.create(model="scripted", input=["one text", "another"])  # base64 underneath
+    plain = client.create(model="scripted", input=["one text", "another"], encoding_format="float")
+    for a, b in zip(decoded.data, plain.data, strict=True):
+        assert np.allclose(a.embedding, b.embedding) and len(a.embedding) == 32
+        assert np.linalg.norm(a.embedding) == pytest.approx(1, abs=1e-5)
+    raw = client.create(model="scripted", input="one text", encoding_format="base64")
+    values = np.frombuffer(base64.b64decode(raw.data[0].embedding), "<f4")
+    assert np.allclose(values, plain.data[0].embedding)
+    assert decoded.usage.prompt_tokens == len(served.service.tokenize("one text")) + 2
+
+
+def test_vectors_of_tokens_are_those_of_their_text(served):
+    tokens = served.service.tokenize("one text")
+    client = served.client().embeddings
+    one, other = (
+        client.create(model="scripted", input=given).data[0].embedding
+        for given in (tokens, "one text")
+    )
+    assert one == other
+    with pytest.raises(openai.BadRequestError, match="have 32"):
+        client.create(model="scripted", input="x", dimensions=8)
+
+
+def post(served, path, **body):
+    return httpx.post(f"{served.url}{path}", json=body).json()
+
+
+def test_texts_become_tokens_and_back(served):
+    made = post(served, "/tokenize", content="hello there", with_pieces=True)
+    assert made["tokens"] == served.service.tokenize("hello there", False)
+    assert made["pieces"] == ["hello", " there"] and made["count"] == 2
+    assert post(served, "/detokenize", tokens=made["tokens"])["content"] == "hello there"
+    both = post(served, "/tokenize", content="hello", add_special=True)["tokens"]
+    assert both == served.service.tokenize("hello", True)
+    assert post(served, "/tokenize", prompt="hello")["tokens"] == both  # as vLLM has it
+
+
+def test_conversations_become_tokens_in_the_template(served):
+    messages = [{"role": "user", "content": "hi"}]
+    made = post(served, "/tokenize", messages=messages)
+    chat = served.client().chat.completions.create(model="scripted", messages=messages)
+    assert made["count"] == chat.usage.prompt_tokens
+    assert "error" in post(served, "/tokenize", messages=messages, content="x")
+    assert "error" in post(served, "/tokenize")

@@ -1,0 +1,142 @@
+"""The OpenAPI document is true: what it says is what the server takes and gives."""
+
+import httpx2 as httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from llm_lite.server.routes import ENDPOINTS
+from llm_lite.server.tables import kinds
+from llm_lite.server.tables.document import document
+
+CHAT = {"messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture(scope="module")
+def told(served):
+    return httpx.get(f"{served.url}/openapi.json").json()
+
+
+def validator(told, schema):
+    return Draft202012Validator({**schema, "components": told["components"]})
+
+
+def operation(told, path, method="post"):
+    return told["paths"][path][method]
+
+
+def given_schema(told, path, method="post"):
+    return operation(told, path, method)["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]
+
+
+def test_every_address_stands_in_it(told):
+    paths = {(path, method) for path, found in told["paths"].items() for method in found}
+    assert ("/v1/models/{model}", "get") in paths and len(paths) == len(ENDPOINTS)
+    assert told["openapi"] == "3.1.0" and told == document(ENDPOINTS, told["info"]["version"])
+
+
+def test_its_schemas_are_valid(told):
+    for schema in told["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", CHAT),
+        ("/v1/chat/completions", {**CHAT, "logprobs": True, "top_logprobs": 2, "n": 2}),
+        ("/v1/completions", {"prompt": "x", "logprobs": 1}),
+        ("/v1/responses", {"input": "x"}),
+        ("/v1/embeddings", {"input": ["x", "y"]}),
+        ("/v1/embeddings", {"input": "x", "encoding_format": "base64"}),
+        ("/tokenize", {"content": "x", "with_pieces": True}),
+        ("/detokenize", {"tokens": [3, 4]}),
+    ],
+)
+def test_answers_are_as_it_says(served, told, path, body):
+    made = httpx.post(f"{served.url}{path}", json=body)
+    assert made.status_code == 200
+    validator(told, given_schema(told, path)).validate(made.json())
+
+
+def test_what_can_be_looked_up_is_as_it_says(served, told):
+    made = httpx.post(f"{served.url}/v1/chat/completions", json=CHAT).json()
+    for path, query in (
+        ("/glass/cache", {}),
+        ("/glass/lens", {"count": 2}),
+        ("/glass/attention", {"layer": 1}),
+    ):
+        found = httpx.get(f"{served.url}{path}", params={"response": made["id"], **query})
+        validator(told, given_schema(told, path, "get")).validate(found.json())
+    for path in ("/v1/models", "/health"):
+        found = httpx.get(f"{served.url}{path}").json()
+        validator(told, given_schema(told, path, "get")).validate(found)
+
+
+BODIES = [
+    ({}, True),
+    ({"temperature": 0.5, "top_k": 5, "seed": -1, "stop": ["a"]}, True),
+    ({"temperature": None, "tools": None}, True),
+    ({"temperature": 101}, False),
+    ({"temperature": True}, False),
+    ({"top_k": 1.5}, False),
+    ({"top_k": 3.0}, True),
+    ({"n": 0}, False),
+    ({"stop": [""]}, False),
+    ({"stop": 3}, False),
+    ({"unknown": 1}, False),
+    ({"logit_bias": {"a": 1}}, False),
+    ({"logit_bias": {"1": 101}}, False),
+    ({"messages": []}, False),
+    ({"messages": [{"role": "nobody", "content": "x"}]}, False),
+    ({"messages": [{"role": "user", "content": "x", "extra": 1}]}, True),
+    ({"tools": [{"type": "function"}]}, False),
+    ({"tool_choice": "often"}, False),
+    ({"response_format": {"type": "yaml"}}, False),
+]
+
+
+@pytest.mark.parametrize(("more", "valid"), BODIES)
+def test_the_document_and_the_check_of_a_request_agree(served, told, more, valid):
+    body = {**CHAT, **more}
+    content = operation(told, "/v1/chat/completions")["requestBody"]["content"]
+    schema = content["application/json"]["schema"]
+    assert validator(told, schema).is_valid(body) == valid
+    made = httpx.post(f"{served.url}/v1/chat/completions", json=body)
+    assert made.status_code == (200 if valid else 400)
+
+
+def test_every_kind_reads_what_its_schema_allows():
+    samples = [None, True, 0, -1, 2, 2.0, 2.5, 1e300, "", "a", "abc", [], ["a"], [1], {}, {"a": 1}]
+    for kind in (
+        kinds.Text(),
+        kinds.Text(least=1, most=2),
+        kinds.Text(choices=("a", "b")),
+        kinds.Text(pattern="[a-c]+", example="abc"),
+        kinds.Number(0, 2),
+        kinds.Whole(0, 5),
+        kinds.Flag(),
+        kinds.Nothing(),
+        kinds.Anything(),
+        kinds.AnyObject(),
+        kinds.ListOf(kinds.Text(), least=1, most=2),
+        kinds.MapOf(kinds.Whole(0, 5), most=1),
+        kinds.OneOf((kinds.Text(), kinds.ListOf(kinds.Whole(0, 5)))),
+    ):
+        check = Draft202012Validator(kind.schema())
+        for sample in samples:
+            try:
+                kind.read(sample, "x")
+                taken = True
+            except kinds.FieldProblem:
+                taken = False
+            assert taken == check.is_valid(sample), (kind, sample)
+
+
+def test_statuses_are_those_that_are_documented(served, told):
+    for path, found in told["paths"].items():
+        for method, row in found.items():
+            for sent in ({}, {"json": {}}, {"content": b"x"}):
+                made = httpx.request(method, f"{served.url}{path.replace('{model}', 'x')}", **sent)
+                assert str(made.status_code) in row["responses"], (path, made.text)

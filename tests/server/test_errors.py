@@ -1,0 +1,182 @@
+"""What goes wrong arrives as the exceptions of OpenAI's own client, each with one sentence."""
+
+import json
+import threading
+
+import httpx2 as httpx
+import openai
+import pytest
+
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
+from tests.server.sockets import wait_until
+
+USER = [{"role": "user", "content": "hello"}]
+
+
+def ask(served, **more):
+    given = {"model": "scripted", "messages": USER, **more}
+    return served.client().chat.completions.create(**given)
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "named"),
+    [
+        ({"temperature": -1}, "temperature", "from 0 to 100, found -1"),
+        ({"temperature": "warm"}, "temperature", "a number from 0 to 100, found a text"),
+        ({"messages": []}, "messages", "1 to 4,096 items, found 0"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "'robot'"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "missing"),
+        ({"extra_body": {"temprature": 1}}, "temprature", "not a field"),
+        ({"top_logprobs": 3}, "top_logprobs", "logprobs"),
+        ({"max_tokens": 0}, "max_tokens", "found 0"),
+        ({"n": 99}, "n", "from 1 to 16, found 99"),
+        ({"seed": 1.5}, "seed", "found 1.5"),
+        ({"logit_bias": {"x": 1}}, "logit_bias", "'x'"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "missing"),
+        ({"stop": [""]}, "stop[0]", "1 to 1,000 characters"),
+    ],
+)
+def test_a_bad_field_is_named(served, more, param, named):
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(served, **more)
+    assert refused.value.param == param
+    assert named in refused.value.message and param in refused.value.message
+    assert refused.value.type == "invalid_request_error"
+
+
+def test_images_are_refused_with_a_sentence(served):
+    parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+    with pytest.raises(openai.BadRequestError, match="read text only") as refused:
+        ask(served, messages=[{"role": "user", "content": parts}])
+    assert refused.value.param == "messages[0].content[0]"
+
+
+def test_another_model_is_not_found(served):
+    with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not loaded") as missing:
+        ask(served, model="gpt-4o")
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError):
+        served.client().models.retrieve("gpt-4o")
+
+
+def test_a_long_prompt_is_refused_before_it_streams(serve):
+    served = serve(context=64)
+    with pytest.raises(openai.BadRequestError, match="context has room for 64"):
+        ask(served, messages=[{"role": "user", "content": "word " * 100}], stream=True)
+
+
+def test_too_many_are_told_when_to_ask_again(serve):
+    served = serve(parallel=1, most_waiting=1)
+    served.service.hold.clear()
+    threads = [threading.Thread(target=ask, args=(served,)) for _ in range(2)]
+    for waiting, thread in enumerate(threads):
+        thread.start()
+        wait_until(lambda: [r.waiting for r in served.service.status().requests].count(False) == 1)
+        wait_until(lambda: len(served.service.status().requests) == waiting + 1)  # noqa: B023
+    with pytest.raises(openai.RateLimitError) as busy:
+        ask(served)
+    assert busy.value.response.headers["retry-after"] == "2"
+    served.service.hold.set()
+    for thread in threads:
+        thread.join(10)
+    assert ask(served).choices[0].message.content == "You said: hello"
+
+
+def test_of_several_answers_none_is_left_when_one_is_refused(serve):
+    served = serve(parallel=1, most_waiting=2)
+    served.service.hold.clear()
+    with pytest.raises(openai.RateLimitError):
+        ask(served, n=8)
+    served.service.hold.set()
+    wait_until(lambda: not served.service.status().requests)
+    assert ask(served).choices[0].message.content == "You said: hello"
+
+
+def test_a_failure_before_the_first_token_is_a_status(serve):
+    with pytest.raises(openai.InternalServerError, match="fails here") as failed:
+        ask(serve(fail_after=0), stream=True)
+    assert failed.value.status_code == 503
+
+
+def test_a_failure_in_the_middle_ends_the_stream_with_its_sentence(serve):
+    served, said = serve(fail_after=3, delay=0.02), ""
+    with pytest.raises(openai.APIError, match="fails here"):
+        for chunk in ask(served, stream=True):
+            said += chunk.choices[0].delta.content or ""
+    assert "You said".startswith(said[:8])
+    with pytest.raises(openai.InternalServerError, match="fails here"):
+        ask(served)
+
+
+def test_without_a_model_it_says_so_and_lists_none():
+    server = Server(lambda: None, ServerConfig(port=0))
+    server.start()
+    try:
+        client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none", max_retries=0)
+        assert client.models.list().data == []
+        with pytest.raises(openai.InternalServerError, match="no model is loaded") as none:
+            client.chat.completions.create(model="x", messages=USER)
+        assert none.value.status_code == 503
+        assert httpx.get(f"{server.address}/health").status_code == 503
+        assert httpx.get(f"{server.address}/metrics").status_code == 200
+    finally:
+        server.stop()
+
+
+def test_a_defect_is_a_sentence_and_is_logged(serve, monkeypatch):
+    served = serve()
+    told = []
+    served.server._shared.log = told.append
+    monkeypatch.setattr(served.service, "submit", lambda *_: 1 / 0)
+    with pytest.raises(openai.InternalServerError, match="an internal error"):
+        ask(served)
+    assert "ZeroDivisionError" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "named"),
+    [
+        (b"{", 400, "not valid JSON"),
+        (b"[]", 400, "expected an object, found a list"),
+        (b"\xff", 400, "not UTF-8 at byte 0"),
+        (b'{"messages": [' + b"[" * 50 + b"]" * 50 + b"]}", 400, "nests deeper"),
+        (b"[" * 100_000, 400, "not valid JSON"),
+        (b'{"temperature": NaN}', 400, "NaN"),
+        (b'{"temperature": 1e999}', 400, "too large"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", 400, "not valid JSON"),
+        (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400, "surrogate"),
+        (b"", 400, "not valid JSON"),
+    ],
+)
+def test_a_bad_body_is_one_sentence(served, body, status, named):
+    headers = {"content-type": "application/json"}
+    made = httpx.post(f"{served.url}/v1/chat/completions", content=body, headers=headers)
+    assert made.status_code == status
+    error = made.json()["error"]
+    assert named in error["message"] and set(error) == {"message", "type", "param", "code"}
+    assert "\n" not in error["message"] and len(error["message"]) < 300
+
+
+def test_addresses_and_methods_that_there_are_not(served):
+    for path, method, status in (
+        ("/v1/nothing", "GET", 404),
+        ("/v1/chat/completions", "GET", 405),
+        ("/v1/chat/completions/", "POST", 404),
+        ("/../../etc/passwd", "GET", 404),
+    ):
+        made = httpx.request(method, f"{served.url}{path}")
+        assert (made.status_code, set(made.json())) == (status, {"error"})
+
+
+def test_the_form_of_an_error_is_openais(served):
+    made = httpx.post(f"{served.url}/v1/chat/completions", json={})
+    assert made.json() == {
+        "error": {
+            "message": "messages: is missing: expected a list",
+            "type": "invalid_request_error",
+            "param": "messages",
+            "code": None,
+        }
+    }
+    assert json.loads(made.text)

@@ -1,0 +1,101 @@
+"""What is inside a response, by its id."""
+
+import io
+
+import httpx2 as httpx
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def response(served):
+    made = served.client().chat.completions.create(
+        model="scripted", messages=[{"role": "user", "content": "look inside"}], n=2
+    )
+    return made.id
+
+
+def get(served, path, **query):
+    return httpx.get(f"{served.url}/glass/{path}", params=query)
+
+
+def arrays(made):
+    assert made.headers["content-type"] == "application/x-npz"
+    return np.load(io.BytesIO(made.content), allow_pickle=False)
+
+
+def test_the_cache_tells_its_tokens(served, response):
+    told = get(served, "cache", response=response).json()
+    assert "".join(told["texts"]).endswith("You said: look inside</s>")
+    assert len(told["tokens"]) == len(told["texts"]) > told["prompt_tokens"] > 0
+    assert (told["layers"], told["heads"], told["page_tokens"]) == (4, 3, 16)
+    found = arrays(get(served, "cache", response=response, format="npz"))
+    assert found["tokens"].tolist() == told["tokens"]
+    assert found["texts"].tolist() == told["texts"]
+
+
+def test_attention_is_rows_of_probabilities(served, response):
+    told = get(served, "attention", response=response, layer=1, heads="0,2", first=3, last=5)
+    made = np.array(told.json()["attention"])
+    length = len(get(served, "cache", response=response).json()["tokens"])
+    assert made.shape == (2, 2, length)
+    assert np.allclose(made.sum(axis=-1), 1, atol=1e-4)
+    exact = served.service.attention(response, 1, [0, 2], 3, 5)
+    assert np.allclose(made, exact, atol=1e-6)
+    url = f"{served.url}/glass/attention?response={response}&layer=1"
+    found = arrays(httpx.get(url, headers={"accept": "application/x-npz"}))
+    assert found["attention"].shape == (3, length, length)
+    assert np.array_equal(found["attention"][[0, 2], 3:5], exact)
+
+
+def test_the_lens_tells_layer_by_layer(served, response):
+    told = get(served, "lens", response=response, position=2, count=3).json()
+    assert [layer["layer"] for layer in told["layers"]] == [0, 1, 2, 3]
+    assert all(len(layer["tokens"]) == 3 for layer in told["layers"])
+    found = arrays(get(served, "lens", response=response, position=2, count=3, format="npz"))
+    assert found["tokens"].tolist() == [layer["tokens"] for layer in told["layers"]]
+    assert found["probabilities"].shape == (4, 3)
+
+
+def test_every_choice_can_be_looked_into(served, response):
+    assert get(served, "cache", response=f"{response}.1").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "param"),
+    [
+        ("attention", {}, "layer"),
+        ("attention", {"layer": 4}, "layer"),
+        ("attention", {"layer": "x"}, "layer"),
+        ("attention", {"layer": 0, "heads": "3"}, "heads"),
+        ("attention", {"layer": 0, "heads": "0-2"}, "heads"),
+        ("attention", {"layer": 0, "first": 5000}, "first"),
+        ("attention", {"layer": 0, "first": 4, "last": 4}, "last"),
+        ("attention", {"layer": 0, "last": 4000}, "last"),
+        ("lens", {"position": 4000}, "position"),
+        ("lens", {"count": 0}, "count"),
+        ("cache", {"format": "xml"}, "format"),
+        ("cache", {"file": "/etc/passwd"}, "file"),
+    ],
+)
+def test_what_there_is_not_is_named(served, response, path, query, param):
+    made = get(served, path, response=response, **query)
+    assert made.status_code == 400
+    assert made.json()["error"]["param"] == param
+
+
+def test_a_response_that_is_gone_is_not_found(served):
+    made = get(served, "cache", response="chatcmpl-gone")
+    assert made.status_code == 404
+    assert made.json()["error"]["code"] == "response_not_found"
+    assert get(served, "cache").status_code == 400
+
+
+def test_too_large_a_map_is_refused(serve):
+    served = serve()
+    made = served.client().chat.completions.create(
+        model="scripted", messages=[{"role": "user", "content": "word " * 900}], max_tokens=1
+    )
+    refused = get(served, "attention", response=made.id, layer=0)
+    assert refused.status_code == 400 and "too many at once" in refused.json()["error"]["message"]
+    assert get(served, "attention", response=made.id, layer=0, format="npz").status_code == 200

@@ -1,0 +1,132 @@
+"""Clients that leave, that do not read, and that are many."""
+
+import openai
+
+from tests.server import sockets
+from tests.server.sockets import wait_until
+
+USER = [{"role": "user", "content": "hello"}]
+
+
+def endless(request):
+    return "word " * 3000
+
+
+def idle(served):
+    return not served.service.status().requests
+
+
+def test_a_client_that_leaves_a_stream_ends_its_answer(serve):
+    served = serve(script=endless, delay=0.005)
+    stream = served.client().chat.completions.create(
+        model="scripted", messages=USER, stream=True, n=2
+    )
+    for _, _ in zip(range(5), stream, strict=False):
+        pass
+    assert not idle(served)
+    stream.close()
+    wait_until(lambda: idle(served))
+    assert served.service.status().cancelled == 2
+
+
+def test_a_client_that_leaves_before_its_answer_ends_it(serve):
+    served = serve(script=endless, delay=0.005)
+    made = sockets.connect(served)
+    made.sendall(sockets.chat())
+    wait_until(lambda: not idle(served))
+    made.close()
+    wait_until(lambda: idle(served))
+    assert served.service.status().cancelled == 1
+
+
+def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn(serve):
+    served = serve(script=endless, parallel=1, delay=0.005)
+    first, second = sockets.connect(served), sockets.connect(served)
+    first.sendall(sockets.chat(stream=True))
+    wait_until(lambda: len(served.service.status().requests) == 1)
+    second.sendall(sockets.chat(stream=True))
+    wait_until(lambda: len(served.service.status().requests) == 2)
+    second.close()
+    wait_until(lambda: len(served.service.status().requests) == 1)
+    first.close()
+    wait_until(lambda: idle(served))
+
+
+def test_a_slow_reader_delays_nobody_and_is_ended(serve):
+    limits = {"unread_seconds": 0.3, "unread_events": 100_000}
+    served = serve(limits, script=lambda request: "word " * 100_000, context=1 << 20, parallel=2)
+    slow = sockets.connect(served, small_window=True)
+    slow.sendall(sockets.chat(stream=True, logprobs=True, top_logprobs=20))
+    wait_until(lambda: not idle(served))
+    served.service.script = lambda request: "quick"
+    for _ in range(3):
+        made = served.client().chat.completions.create(model="scripted", messages=USER)
+        assert made.choices[0].message.content == "quick"
+    wait_until(lambda: idle(served))
+    assert served.service.status().cancelled == 1
+    slow.close()
+
+
+def test_what_waits_for_a_slow_reader_is_bounded(serve):
+    limits = {"unread_seconds": 60.0, "unread_events": 500}
+    served = serve(limits, script=lambda request: "word " * 100_000, context=1 << 20)
+    slow = sockets.connect(served, small_window=True)
+    slow.sendall(sockets.chat(stream=True, logprobs=True, top_logprobs=20))
+    wait_until(lambda: served.service.status().cancelled == 1)
+    slow.close()
+
+
+def test_a_stream_that_says_nothing_gets_a_comment(serve):
+    served = serve({"quiet_seconds": 0.05})
+    served.service.hold.clear()
+    made = sockets.connect(served)
+    made.sendall(sockets.chat(stream=True))
+    found = b""
+    while b": still at work" not in found:
+        found += made.recv(4096)
+    served.service.hold.set()
+    while b"[DONE]" not in found:
+        found += made.recv(4096)
+    assert b"hello" in found
+    made.close()
+
+
+def test_the_server_ends_while_answers_run(serve):
+    served = serve({"stop_seconds": 1.0}, script=endless, delay=0.01)
+    stream = served.client().chat.completions.create(model="scripted", messages=USER, stream=True)
+    next(iter(stream))
+    assert served.server.stop(10)
+    wait_until(lambda: idle(served))
+    try:
+        for _ in stream:
+            pass
+    except (openai.APIError, OSError, Exception):  # it may be cut
+        pass
+
+
+def test_a_port_in_use_is_one_sentence(serve):
+    import pytest
+
+    from llm_lite.core.errors import RequestError
+    from llm_lite.server.config import ServerConfig
+    from llm_lite.server.serve import Server
+
+    served = serve()
+    with pytest.raises(RequestError, match=rf"127.0.0.1 port {served.server.port} cannot be"):
+        Server(lambda: None, ServerConfig(port=served.server.port)).start()
+    with pytest.raises(RequestError, match="no address of this machine"):
+        Server(lambda: None, ServerConfig(host="no.such.host.invalid", port=0)).start()
+
+
+def test_it_starts_again_on_the_same_port(serve):
+    from llm_lite.server.config import ServerConfig
+    from llm_lite.server.serve import Server
+
+    served = serve()
+    port = served.server.port
+    served.client().models.list()
+    assert served.server.stop()
+    again = Server(lambda: served.service, ServerConfig(port=port))
+    again.start()
+    assert again.port == port and again.is_running
+    assert again.stop() and not again.is_running

@@ -1,0 +1,221 @@
+"""Who may ask, and what a hostile client can do: little."""
+
+import httpx2 as httpx
+import openai
+import pytest
+
+from tests.server import sockets
+from tests.server.sockets import wait_until
+
+KEY = "sk-a-long-secret"
+USER = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def locked():
+    from llm_lite.server.config import ServerConfig
+    from tests.server.conftest import Served
+    from tests.server.scripted_service import ScriptedService
+
+    one = Served(ScriptedService(), ServerConfig(port=0, api_key=KEY))
+    yield one
+    one.close()
+
+
+def get(served, path="/v1/models", **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx.get(f"{served.url}{path}", headers=named)
+
+
+def test_a_key_is_asked_for(locked):
+    assert locked.client().models.list().data
+    with pytest.raises(openai.AuthenticationError) as refused:
+        locked.client(api_key="wrong").models.list()
+    assert refused.value.code == "invalid_api_key"
+    bare = get(locked)
+    assert bare.status_code == 401 and bare.headers["www-authenticate"] == "Bearer"
+    assert get(locked, x_api_key=KEY).status_code == 200
+    assert get(locked, authorization=f"bearer {KEY}").status_code == 200
+    assert get(locked, authorization=f"Basic {KEY}").status_code == 401
+    assert get(locked, path="/openapi.json").status_code == 401
+    assert get(locked, path="/health").status_code == 200
+
+
+def test_the_key_is_in_no_answer_and_no_text_of_the_configuration(locked):
+    for path in ("/health", "/v1/nothing", "/metrics", "/openapi.json"):
+        assert KEY not in get(locked, path=path, authorization=f"Bearer {KEY}").text
+    assert KEY not in repr(locked.config)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:1", 200),
+        ("LOCALHOST.", 200),
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("192.168.7.7", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+    ],
+)
+def test_names_of_others_that_lead_here_are_refused(served, host, status):
+    made = sockets.connect(served)
+    made.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    assert sockets.read_all(made).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_a_name_can_be_allowed(serve):
+    served = serve({"host_names": ("nas.example",)})
+    assert get(served, host="NAS.example:80").status_code == 200
+
+
+def test_pages_of_other_servers_may_not_ask(served):
+    own = served.url
+    assert get(served, origin=own).status_code == 200
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", f"{own}.evil.example"):
+        made = get(served, origin=origin)
+        assert made.status_code == 403
+        assert "access-control-allow-origin" not in made.headers
+    assert get(served, sec_fetch_site="cross-site").status_code == 403
+    preflight = httpx.request(
+        "OPTIONS",
+        f"{own}/v1/chat/completions",
+        headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
+    )
+    assert preflight.status_code == 403
+
+
+def test_a_page_that_was_named_may(serve):
+    served = serve({"cors_origins": ("https://good.example",)})
+    headers = {"origin": "https://good.example", "access-control-request-method": "POST"}
+    preflight = httpx.request("OPTIONS", f"{served.url}/v1/chat/completions", headers=headers)
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "https://good.example"
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    made = get(served, origin="https://good.example")
+    assert made.headers["access-control-allow-origin"] == "https://good.example"
+    assert get(served, origin="https://evil.example").status_code == 403
+    everybody = serve({"cors_origins": ("*",)})
+    assert get(everybody, origin="https://any.example").status_code == 200
+
+
+def test_a_form_of_another_page_is_no_request(served):
+    """A browser sends such bodies without asking first."""
+    for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        made = httpx.post(
+            f"{served.url}/v1/chat/completions",
+            content=b'{"messages": [{"role": "user", "content": "x"}]}',
+            headers={"content-type": media},
+        )
+        assert made.status_code == 415
+
+
+def test_every_answer_has_the_headers_of_security(served):
+    for path in ("/health", "/nothing", "/openapi.json"):
+        headers = get(served, path=path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["cache-control"] == "no-store"
+        assert "server" not in headers
+
+
+def test_large_bodies_are_refused_with_a_reason(serve):
+    served = serve({"body_bytes": 10_000})
+    url, headers = f"{served.url}/tokenize", {"content-type": "application/json"}
+    made = httpx.post(url, content=b" " * 10_001, headers=headers)
+    assert made.status_code == 413 and "10,000 bytes" in made.json()["error"]["message"]
+
+    def pieces():
+        for _ in range(30):
+            yield b" " * 1000
+
+    assert httpx.post(url, content=pieces(), headers=headers).status_code == 413
+    assert httpx.post(url, json={"content": "x"}).status_code == 200
+
+
+def test_large_heads_are_refused(served):
+    for sent in (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n",
+        b"GET /" + b"x" * 70_000,
+    ):
+        made = sockets.connect(served)
+        made.sendall(sent)
+        found = sockets.read_all(made)
+        assert found == b"" or found.startswith(b"HTTP/1.1 431 ")
+
+
+def test_what_is_no_http_is_told_so(served):
+    made = sockets.connect(served)
+    made.sendall(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
+    found = sockets.read_all(made)
+    assert found.startswith(b"HTTP/1.1 400 ") and b'"error"' in found
+
+
+def test_slow_heads_and_bodies_have_an_end(serve):
+    served = serve({"header_seconds": 0.3, "body_seconds": 0.3})
+    silent, head, body = (sockets.connect(served) for _ in range(3))
+    head.sendall(b"GET /health HTTP/1.1\r\nHo")
+    body.sendall(sockets.chat()[:-5])
+    assert sockets.read_all(silent) == b"" and sockets.read_all(head) == b""
+    found = sockets.read_all(body)
+    assert found.startswith(b"HTTP/1.1 408 ") and b"0.3 seconds" in found
+    second = sockets.connect(served)  # the second request of a connection, too
+    second.sendall(sockets.request("/health", method="GET"))
+    assert second.recv(4096).startswith(b"HTTP/1.1 200 ")
+    second.sendall(b"GET /health HTTP/1.1\r\nHo")
+    sockets.read_all(second)
+    assert served.client().models.list().data
+
+
+def test_idle_connections_stop_no_answer(serve):
+    served = serve({"connections": 20})
+    many = [sockets.connect(served) for _ in range(60)]
+    made = served.client().chat.completions.create(model="scripted", messages=USER)
+    assert made.choices[0].message.content == "You said: hello"
+    oldest = many[0]
+    assert sockets.read_all(oldest) == b""  # it made room
+    for one in many:
+        one.close()
+
+
+def test_connections_that_are_answered_are_not_closed_for_idle_ones(serve):
+    served = serve({"connections": 5}, delay=0.05)
+    stream = served.client().chat.completions.create(model="scripted", messages=USER, stream=True)
+    many = [sockets.connect(served) for _ in range(20)]
+    said = "".join(c.choices[0].delta.content or "" for c in stream)
+    assert said == "You said: hello"
+    for one in many:
+        one.close()
+
+
+def test_requests_at_once_are_bounded(serve):
+    served = serve({"requests": 2}, script=lambda r: "word " * 500, delay=0.01)
+    running = [sockets.connect(served) for _ in range(2)]
+    for one in running:
+        one.sendall(sockets.chat(stream=True))
+    wait_until(lambda: len(served.service.status().requests) == 2)
+    with pytest.raises(openai.RateLimitError):
+        served.client().models.list()
+    assert get(served, path="/health").status_code == 200
+    for one in running:
+        one.close()
+    wait_until(lambda: not served.service.status().requests)
+    assert served.client().models.list().data
+
+
+def test_no_answer_has_a_path_of_the_file_system(served):
+    client = served.client()
+    texts = [
+        client.models.list().model_dump_json(),
+        get(served, path="/metrics").text,
+        get(served, path="/openapi.json").text,
+        get(served, path="/%2e%2e/%2e%2e/etc/passwd").text,
+    ]
+    assert not any("somewhere" in text or ".gguf" in text or "root:" in text for text in texts)
