@@ -3,10 +3,12 @@
     import llm_lite
 
     with llm_lite.load() as model:
-        print(model.generate("Why is the sky blue?", temperature=0))
-        maps = model.attention("The cat sat on the mat.")  # float32 [layers, heads, n, n]
+        for token in model.generate("Why is the sky blue?", temperature=0):
+            print(token.text, end="")
+        weights = model.attention("The cat sat on the mat.", 5, 2)  # float32 [n, n]
 
-`load` returns a `Model` with `generate`, `stream`, `logits`, `attention`, `tokenize`.
+`load` returns a `Model`; docs/python.md tells all of it. What goes wrong is an `LlmLiteError`, with
+one sentence.
 """
 
 from __future__ import annotations
@@ -14,15 +16,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from llm_lite.model import Model, load
+    from llm_lite.api.answer import Answer, Token
+    from llm_lite.api.elsewhere import ModelElsewhere, connect
+    from llm_lite.api.model import Model, load
+    from llm_lite.api.token_text import TokenText
+    from llm_lite.core.errors import LlmLiteError
 
-__all__ = ["Model", "load"]
+__all__ = [
+    "Answer",
+    "LlmLiteError",
+    "Model",
+    "ModelElsewhere",
+    "Token",
+    "TokenText",
+    "connect",
+    "load",
+]
+
+_MODULES = {
+    "Answer": "llm_lite.api.answer",
+    "LlmLiteError": "llm_lite.core.errors",
+    "Model": "llm_lite.api.model",
+    "ModelElsewhere": "llm_lite.api.elsewhere",
+    "Token": "llm_lite.api.answer",
+    "TokenText": "llm_lite.api.token_text",
+    "connect": "llm_lite.api.elsewhere",
+    "load": "llm_lite.api.model",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The engine is imported when it is first wanted: commands and the window begin without it."""
-    if name in __all__:
-        from llm_lite import model
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(model, name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'llm_lite' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

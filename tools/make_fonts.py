@@ -123,6 +123,7 @@ ICONS = {
     "XRAY": "scan-eye",
     "CHOICES": "list-tree",
     "MAP": "network",
+    "SERVE": "radio-tower",
 }
 
 

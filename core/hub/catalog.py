@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
@@ -27,14 +28,19 @@ def resolve(source: str | None) -> Path:
     if known is not None:
         return known.path or _instead(known)
     if name.lower().startswith(ON_A_HUB) and "/" in name:
-        from llm_lite.core.hub.local import finding  # not before the disk has to be looked through
+        from llm_lite.core.hub.local import (
+            resolving,  # not before the disk has to be looked through
+        )
 
-        return finding.on_a_hub(name[len(ON_A_HUB) :]).path
+        return resolving.on_a_hub(name[len(ON_A_HUB) :]).path
     if _has_folders(name) or _is_there(name):
+        if _may_be_repository(name) and not _is_there(name):
+            told = f"for a model that was fetched from a hub say {ON_A_HUB}{name}"
+            raise RequestError(f"{name}: no such file; {told}")
         return expanded(name)
-    from llm_lite.core.hub.local import finding
+    from llm_lite.core.hub.local import resolving
 
-    found = finding.by_name(name)
+    found = resolving.by_name(name)
     if found is not None:
         return found.path
     if name.lower().endswith((".gguf", ".safetensors")):
@@ -48,9 +54,9 @@ def resolve(source: str | None) -> Path:
 
 def _instead(entry: CatalogueEntry) -> Path:
     """Another program's model of that very name. FileError where there is none."""
-    from llm_lite.core.hub.local import finding
+    from llm_lite.core.hub.local import resolving
 
-    found = finding.by_whole_name(entry.name)
+    found = resolving.by_whole_name(entry.name)
     if found is None:
         raise bundled.not_installed(entry)
     return found.path
@@ -58,6 +64,13 @@ def _instead(entry: CatalogueEntry) -> Path:
 
 def _has_folders(text: str) -> bool:
     return "/" in text or "\\" in text
+
+
+def _may_be_repository(text: str) -> bool:
+    """OWNER/NAME, perhaps with a file of it, rather than the path of a file."""
+    return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(:.+)?", text) is not None and not re.search(
+        r"\.[a-z]{2,12}$", text.partition(":")[0]
+    )
 
 
 def _is_there(text: str) -> bool:

@@ -46,6 +46,7 @@ from llm_lite.core.messages.cache import (
 )
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
+    CompareElsewhere,
     CompareRuns,
     DivergenceMeasured,
     DivergenceReport,
@@ -170,6 +171,7 @@ Command = (
     | ResumeKept
     | MakeTitle
     | Task
+    | CompareElsewhere
     | StartServing
     | StopServing
     | Stop
@@ -252,6 +254,7 @@ __all__ = [
     "ChatMessage",
     "CheckKept",
     "Command",
+    "CompareElsewhere",
     "CompareGains",
     "CompareRuns",
     "ConversationRead",

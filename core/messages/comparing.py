@@ -24,6 +24,17 @@ class CompareRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareElsewhere:
+    """Answer one prompt with the model here (run A) and with one that computes elsewhere (run B),
+    both at once. Told as CompareRuns tells it, but for what B would say of A's tokens: servers do
+    not tell that. The one who knows both engines carries it out."""
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+
+
+@dataclass(frozen=True, slots=True)
 class MeasureDivergence:
     """Perplexity of the loaded model over a text with `tested` and `reference` options, and how
     far they are from each other; see `DivergenceReport`. Stop ends it.

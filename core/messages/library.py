@@ -68,6 +68,7 @@ class HubModel:
     updated: str  # ISO date
     description: str  # one or two plain sentences, from outside: shown as text only
     files: tuple[HubFile, ...]
+    config: str = ""  # its config.json, from outside; "" where it has none or was only found
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Reconfigure:
 class ExecutorInfo:
     """Who multiplies, and why: shown in the status bar."""
 
-    backend: Literal["vulkan", "cpu", "numpy"]
+    backend: Literal["vulkan", "cpu", "numpy", "remote"]
     device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
     reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
     mode: Mode

@@ -14,7 +14,7 @@ from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.loader import Runner
-from llm_lite.core.memory import available_bytes
+from llm_lite.core.loading.page_room import free_bytes, most_pages
 from llm_lite.core.messages import StartServing
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
@@ -111,26 +111,31 @@ def _context(runner: Runner, options: StartServing) -> int:
 
 def _page_count(runner: Runner, options: StartServing, context: int) -> int:
     """As many as the budget has room for, or else as all answers at once take, within half of the
-    memory that is free; enough for one answer in any case."""
-    least, page = pages_for(context), PAGE * _position_bytes(runner)
+    memory that is free, and as a device can use; enough for one answer in any case."""
+    rows, info = _row_bytes(runner), runner.choice.info
+    least, page = pages_for(context), PAGE * sum(rows)
     budget = options.cache_budget
     if not budget:
-        free = available_bytes()
+        free = free_bytes(info, runner.executor)
         budget = options.parallel * least * page
         budget = budget if free is None else min(budget, free // 2)
-    count = budget // page
+    count, most = budget // page, most_pages(info, rows)
+    count = count if most is None else min(count, most)
     if count < least:
         raise OutOfMemoryError(
             f"the cache of one answer of {context} tokens takes {least * page / 2**20:.0f} MiB, "
-            f"there are {budget / 2**20:.0f} MiB for it: serve with a smaller context"
+            f"there are {count * page / 2**20:.0f} MiB for it: serve with a smaller context"
         )
     return count
 
 
-def _position_bytes(runner: Runner) -> int:
-    """Of one position in all caches."""
+def _row_bytes(runner: Runner) -> list[int]:
+    """Of one position, in every cache."""
     layers = cache_layers(runner.executor.program.plans[0])
-    total = sum(tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors)
+    found = [tensor_row_bytes(tensor) for layer in layers for tensor in layer.tensors]
     if runner.options.query_budget > 0:
-        total += backends.query_bytes(runner.model_file.model.shape, runner.options)
-    return total
+        shape = runner.model_file.model.shape
+        value = backends.query_bytes(shape, runner.options) // shape.query_values
+        widths = shape.query_widths or (shape.head_dim,) * shape.layers
+        found += [value * shape.heads * width for width in widths]
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    connecting,
     fitting,
     forking,
     history,
@@ -24,6 +25,7 @@ from llm_lite.desktop.actions.composing import attaching, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
+from llm_lite.desktop.actions.connecting import ConnectAction
 from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
@@ -35,6 +37,8 @@ from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
+from llm_lite.desktop.actions.serving import switching
+from llm_lite.desktop.actions.serving.switching import ServingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -54,6 +58,7 @@ Action = (
     | InsideAction
     | ForkAction
     | FitAction
+    | ConnectAction
     | ShowingAction
     | ChangingAction
     | LayoutAction
@@ -67,6 +72,7 @@ Action = (
     | CallAction
     | UndoAction
     | ResumeAction
+    | ServingAction
     | ReportDefect
 )
 
@@ -86,7 +92,8 @@ def due(state: AppState) -> Result:
     state, asked = resuming.due(state)
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
-    commands = (*commands, *counts)
+    state, served = switching.due(state)
+    commands = (*commands, *counts, *served)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -98,6 +105,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **inspecting.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
+    **connecting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
     **showing.HANDLERS,
@@ -112,5 +120,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
+    **switching.HANDLERS,
     **defects.HANDLERS,
 }

@@ -174,7 +174,7 @@ def _answers(state: AppState, index: int) -> bool:
 
 def steer(action: Steer, state: AppState, now: float) -> Result:
     model, gains = state.model, action.gains
-    if model is None or gains == state.steering.gains:
+    if model is None or gains == state.steering.gains or state.elsewhere:
         return state, ()
     ones = ((1.0,) * model.heads,) * model.layers
     if gains == ones:

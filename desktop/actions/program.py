@@ -15,6 +15,7 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.actions import inspecting
+from llm_lite.desktop.actions.connecting import disconnected
 from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
@@ -138,6 +139,9 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if state.load:
         problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
+    if state.elsewhere:
+        problem = tr("These are settings of models here. Disconnect first, then change them.")
+        return notify(state, "warning", problem, now), ()
     state = replace(state, options=action.options)
     if state.model is None:
         return state, ()
@@ -149,7 +153,7 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
 def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
-    state, ended = end_reading(state)
+    state, ended = end_reading(disconnected(state))
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
     load = Load(action.source or tr("the default model"))

@@ -10,6 +10,7 @@ from llm_lite.core.messages import (
     AnalyzeTensors,
     ChatMessage,
     Command,
+    CompareElsewhere,
     CompareRuns,
     DropVariant,
     EngineOptions,
@@ -21,6 +22,7 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.actions.requests import Result, end_reading, obstacle
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Choices, Quantization, RunComparison, TaskKind, Work
 from llm_lite.desktop.state.state import AppState
@@ -89,18 +91,27 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
         return (notify(state, "warning", problem, now) if problem else state), ()
     if action.kind == "runs" and not held.choices.prompt.strip():
         return state, ()
+    if state.elsewhere and action.kind != "runs":
+        words = tr("That is measured of models here. Disconnect first.")
+        return notify(state, "warning", words, now), ()
     state, stop = end_reading(state)
     request = state.next_request
     command = _command(action.kind, request, state, now)
     held = replace(held, work=Work(request, action.kind)).with_problem(action.kind, "")
     if isinstance(command, CompareRuns):
         held = replace(held, comparison=RunComparison(request, held.choices.prompt, command.runs))
+    elif isinstance(command, CompareElsewhere):
+        runs, there = (state.options, state.options), state.remote.connection
+        comparison = RunComparison(request, held.choices.prompt, runs)
+        held = replace(held, comparison=replace(comparison, elsewhere=there.where if there else ""))
     state = replace(state, quantization=held, next_request=request + 1)
     return state, (*stop, command)
 
 
 def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Command:
     choices, options = state.quantization.choices, state.options
+    if kind == "runs" and state.elsewhere:
+        return CompareElsewhere(request, _messages(state), _sampling(state, request))
     if kind == "runs":
         return CompareRuns(request, _messages(state), choices.runs, _sampling(state, request))
     if kind == "modes":

@@ -46,9 +46,9 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
 
 def own_tokens(state: AppState, message: Message) -> bool:
     """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
-    if not message.tokens:
-        return False
     written, model = message.written, state.model
+    if not message.tokens or state.elsewhere:  # a server takes text
+        return False
     return written is None or model is None or written.model.path in ("", model.path)
 
 

@@ -122,6 +122,8 @@ def keeping(state: AppState) -> tuple[Command, ...]:
     number, resume = state.history.open, state.resume
     if number is None or not resume.keeps or not state.owners or state.model is None:
         return ()
+    if state.elsewhere:  # its cache lies there
+        return ()
     return (KeepConversation(number, kept_path(resume.folder, number), resume.budget),)
 
 
@@ -217,13 +219,14 @@ def idle(state: AppState) -> bool:
     """Whether the engine has nothing to do, and the cache holds what is in the chat."""
     busy = state.running or state.reading or state.load or state.quantization.work
     waits = state.draining is not None or state.queued is not None
-    return not busy and not waits and state.model is not None and bool(state.owners)
+    here = state.model is not None and not state.elsewhere
+    return not busy and not waits and here and bool(state.owners)
 
 
 def _found(action: KeptFound, state: AppState, now: float) -> Result:
     """Nothing is offered where the conversation is in the cache already."""
     ours = action.conversation == state.history.open
-    if not ours or not state.resume.keeps or state.owners or state.busy:
+    if not ours or not state.resume.keeps or state.owners or state.busy or state.elsewhere:
         return state, ()
     return _with(state, offer=Offer(action.conversation, action.path)), ()
 

@@ -142,6 +142,7 @@ class App:
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
         self.program.files.wake = self._heard
+        self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
 
@@ -156,6 +157,7 @@ class App:
         self._system_theme = SystemTheme(self.window.wake)
         self._begin_tools()
         self._begin_library()
+        self._begin_remote()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
@@ -171,6 +173,11 @@ class App:
 
         self.program.library = LibraryHost(CoreServices(lambda: self.device.info), self.window.wake)
         self.program.library.begin()
+
+    def _begin_remote(self) -> None:
+        from llm_lite.desktop.app.remote.host import RemoteHost
+
+        self.program.remote = RemoteHost(self.window.wake)
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -334,6 +341,9 @@ class App:
             self.program.tools.close(self.program.state, TOOLS_SECONDS)
         if self.program.library is not None:
             self.program.library.close()
+        self.program.serving.close()
+        if self.program.remote is not None:
+            self.program.remote.close()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

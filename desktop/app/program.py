@@ -25,6 +25,7 @@ from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.composing.presets import PresetFileAction
 from llm_lite.desktop.actions.composing.prompts import PromptFileAction
+from llm_lite.desktop.actions.connecting import RemoteHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.library.changing import ChooseImport
 from llm_lite.desktop.actions.library.hosted import LibraryHostAction
@@ -36,6 +37,7 @@ from llm_lite.desktop.actions.program import (
     SaveText,
 )
 from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
+from llm_lite.desktop.actions.serving.switching import ServingHostAction, SwitchServing
 from llm_lite.desktop.actions.tools.calling import CallHostAction
 from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
@@ -47,6 +49,7 @@ from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
+from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
@@ -55,8 +58,10 @@ from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice,
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
+    from llm_lite.core.serving.service import Service
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
     from llm_lite.desktop.app.library.host import LibraryHost
+    from llm_lite.desktop.app.remote.host import RemoteHost
     from llm_lite.desktop.app.tools.host import ToolHost
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
@@ -68,6 +73,8 @@ class EngineLike(Protocol):
     def poll(self) -> list[Event]: ...
 
     def attention(self) -> AttentionSource | None: ...
+
+    def service(self) -> Service | None: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -83,6 +90,8 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
+        self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
+        self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_choose_import: Callable[[], None] = lambda: None
@@ -94,10 +103,12 @@ class Program:
 
     def start(self, engine: EngineLike) -> None:
         """Give the engine what was wanted of it before it was there."""
-        self.engine = engine
+        self.engine = engine if self.remote is None else self.remote.around(engine)
         for command in self._waiting:
-            engine.send(command)
+            self.engine.send(command)
         self._waiting.clear()
+        if self.state.serving.choice.at_start:
+            self.do(SwitchServing(True))
 
     def update(self) -> bool:
         """Fold what the engine said; whether the picture is another one now."""
@@ -116,6 +127,10 @@ class Program:
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
+            self.do(told)
+        for told in self.serving.poll(self.state):
+            self.do(told)
+        for told in self.remote.poll(self.state) if self.remote else ():
             self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
@@ -139,6 +154,8 @@ class Program:
         maps = self.interface.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
+        there = self.remote.maps() if self.remote is not None else None
+        self.interface.ui.maps = maps if there is None else there
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
@@ -198,6 +215,10 @@ class Program:
             self._follow(partial(self.tools.do, action, self.state))
         elif isinstance(action, LibraryHostAction) and self.library is not None:
             self._follow(partial(self.library.do, action, self.state))
+        elif isinstance(action, ServingHostAction):
+            self._follow(partial(self.serving.do, action, self.state))
+        elif isinstance(action, RemoteHostAction) and self.remote is not None:
+            self._follow(partial(self.remote.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:

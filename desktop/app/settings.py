@@ -33,12 +33,25 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.remote.kept import (
+    KeptAddress,
+    kept_addresses,
+    own,
+    remembered,
+    restored,
+)
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
+from llm_lite.desktop.state.serving.serving_state import (
+    MOST_PARALLEL,
+    PORTS,
+    Reach,
+    ServingChoice,
+)
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -65,6 +78,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "overflow": OVERFLOWS,
     "resume": get_args(ResumeMode),
     "by": get_args(LookBy),
+    "reach": get_args(Reach),
     "colors": NAMES,
 }
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
@@ -103,6 +117,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "resume_budget": (0, 1 << 44),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
+    "port": PORTS,
+    "parallel": (1, MOST_PARALLEL),
     "high": (0.02, 1.0),
     "list_width": (0.0, 1000.0),
     "inspector_width": (0.0, 1000.0),
@@ -155,12 +171,14 @@ class Settings:
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: int = BUDGET  # bytes of kept caches
+    serving: ServingChoice = field(default_factory=ServingChoice)
     layout_name: LayoutName = "inspect"
     read: KeptSides = field(default_factory=KeptSides)
     inspect: KeptSides = field(default_factory=KeptSides)
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
     recent: tuple[str, ...] = ()
+    addresses: tuple[KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
     unknown: dict[str, Any] = field(default_factory=dict)
@@ -210,6 +228,8 @@ def save(settings: Settings, path: Path) -> str:
         # A recent path may hold a lone surrogate, for a byte that is no UTF-8: JSON escapes it so.
         text = json.dumps(data, ensure_ascii=False, indent=2)
         make_folder(path.parent)
+        if any(one.key for one in settings.addresses):
+            own(path)
         write_file(path, text.encode(errors="backslashreplace"))
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
@@ -220,7 +240,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = {f.name for f in fields(Settings)} - {"unknown"}
     read = values_of(data, base, problems, "")
-    for name in ("window", "sampling", "options", "looks", *LAYOUTS):
+    for name in ("window", "sampling", "options", "looks", "serving", *LAYOUTS):
         inner = data.get(name, {})
         if isinstance(inner, dict):
             part = getattr(base, name)
@@ -237,6 +257,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     _migrate(data, read)
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
+    read["addresses"] = kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
 
@@ -286,10 +307,12 @@ def remember(state: AppState, settings: Settings) -> Settings:
         model_titles=state.history.titles,
         resume=state.resume.mode,
         resume_budget=state.resume.budget,
+        serving=state.serving.choice,
         appearance=state.appearance,
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
         recent=state.recent,
+        addresses=remembered(state.remote),
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
             **{name: getattr(state.attention, name) for name in _COLORS},
@@ -311,10 +334,12 @@ def restore(settings: Settings, state: AppState) -> AppState:
         thinking=settings.thinking,
         history=replace(state.history, titles=settings.model_titles),
         resume=replace(state.resume, mode=settings.resume, budget=settings.resume_budget),
+        serving=replace(state.serving, choice=settings.serving),
         appearance=settings.appearance,
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
+        remote=restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}

@@ -20,6 +20,7 @@ from llm_lite.desktop.actions.program import (
 )
 from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, StopTask
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.actions.serving.switching import SwitchServing
 from llm_lite.desktop.commands.command import Run, UserCommand
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.library.library_state import LibraryTab
@@ -103,6 +104,14 @@ MODEL = (
     UserCommand(
         "cancel_load", mark("Cancel the loading"), "model", lambda s, u: [CancelLoading()],
         when=lambda s, u: s.load is not None,
+    ),
+    UserCommand(
+        "serving", mark("Serve this model…"), "model", _open("serving"),
+        words="server openai api network address share port key",
+    ),
+    UserCommand(
+        "stop_serving", mark("Stop serving"), "model", lambda s, u: [SwitchServing(False)],
+        when=lambda s, u: s.serving.phase in ("starting", "on"),
     ),
     UserCommand(
         "sampler", mark("Sampling"), "model", _open("sampler"), ("Ctrl+P",),

@@ -31,7 +31,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.folding import looking, quantizing, resuming
+from llm_lite.desktop.state.folding import looking, quantizing, resuming, serving
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
@@ -91,7 +91,8 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     if state.model is None or state.model.path != event.model.path:
         state = quantizing.forget(state)
-    recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
+    opened = () if event.executor.backend == "remote" else (event.model.path,)
+    recent = (*opened, *(p for p in state.recent if p not in opened))
     return replace(
         state,
         load=None,
@@ -326,6 +327,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     Logged: _logged,
     **looking.EVENTS,
     **resuming.EVENTS,
+    **serving.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 

@@ -39,6 +39,7 @@ _LINES = {  # text of several lines, and how much of it
     ("Logged", "text"): LOG_LINE,
     ("TitleMade", "text"): SENTENCE,
 }
+_PROSE = {("HubModel", "description")}  # a paragraph of a model's page
 _PATHS = {
     ("ModelInfo", "path"),
     ("ModelInfo", "kept"),
@@ -112,7 +113,8 @@ def _text_cleaner(owner: str, name: str) -> _Cleaner | None:
     limit = _LINES.get((owner, name))
     if limit is not None:
         return partial(fit_lines, limit=limit)
-    return partial(fit_line, limit=NAME if name in _NAMES else SENTENCE)
+    is_name = name in _NAMES and (owner, name) not in _PROSE
+    return partial(fit_line, limit=NAME if is_name else SENTENCE)
 
 
 def _dataclass_cleaner(kind: type[Any]) -> _Cleaner | None:

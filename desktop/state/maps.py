@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class ColorScale:
 class MapPicture:
     """The part of a texture that shows a map."""
 
-    texture: int
+    texture: Any  # a number, or a reference of Dear ImGui's
     low: tuple[float, float]  # texture coordinates of the upper left corner
     high: tuple[float, float]
     pool: int  # a pixel is the largest of pool x pool token pairs

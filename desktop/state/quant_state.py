@@ -57,6 +57,21 @@ class RunComparison:
     options: tuple[EngineOptions, EngineOptions]
     answers: tuple[RunAnswer, RunAnswer] = (RunAnswer(), RunAnswer())
     forced: tuple[Forced, ...] = ()  # of A's tokens, in order
+    elsewhere: str = ""  # where B computes; its tokens are others then. "": here
+
+    @property
+    def partings(self) -> tuple[int | None, int | None]:
+        """The first token of each run where their texts part; None as for `parting`."""
+        if not self.elsewhere:
+            return self.parting, self.parting
+        a, b = self.answers
+        pairs = enumerate(zip(a.text, b.text, strict=False))
+        most = min(len(a.text), len(b.text))
+        same = next((at for at, (one, other) in pairs if one != other), most)
+        shorter = min(a, b, key=lambda answer: len(answer.text))
+        if same == len(shorter.text) and (a.text == b.text or shorter.stop_reason != "end"):
+            return None, None
+        return _token_at(a.tokens, same), _token_at(b.tokens, same)
 
     @property
     def parting(self) -> int | None:
@@ -125,6 +140,15 @@ class Quantization:
     def with_problem(self, kind: TaskKind, words: str) -> Quantization:
         others = tuple(item for item in self.problems if item[0] != kind)
         return replace(self, problems=(*others, (kind, words)) if words else others)
+
+
+def _token_at(tokens: Sequence[RunToken], characters: int) -> int:
+    """Which token spells the character behind so many."""
+    for number, token in enumerate(tokens):
+        characters -= len(token.text)
+        if characters < 0:
+            return number
+    return len(tokens)
 
 
 def with_report(

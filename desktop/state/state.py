@@ -42,7 +42,9 @@ from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
+from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
@@ -335,6 +337,8 @@ class AppState:
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)
+    serving: ServingState = field(default_factory=ServingState)
+    remote: RemoteState = field(default_factory=RemoteState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
@@ -344,6 +348,11 @@ class AppState:
     @property
     def busy(self) -> bool:
         return self.running is not None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the model computes on another machine, behind a server's protocol."""
+        return self.remote.connection is not None
 
     @property
     def answering(self) -> Message | None:

@@ -35,7 +35,8 @@ class XRay:
     def fit(self, layers: int, heads: int, fresh: bool) -> XRay:
         """For a model of so many; a `fresh` one begins in the middle."""
         layer = layers // 2 if fresh else min(self.layer, layers - 1)
-        return replace(self, layer=layer, head=min(self.head, heads - 1), at=None)
+        head = min(self.head, heads - 1)
+        return replace(self, layer=max(layer, 0), head=max(head, 0), at=None)
 
 
 ENDS = re.compile(r"^[<\[].*(/|end|eot|eos|eom|return)", re.IGNORECASE)  # names of such tokens

@@ -40,6 +40,7 @@ from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
+from llm_lite.desktop.tour.scenes.serving import look_at_serving
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -185,6 +186,7 @@ class Stage:
         look_at_composing(driver, self._picture, kept, "05")
         self._popover("status.executor", "executor")
         look_at_answers(driver, self._picture, "05")
+        look_at_serving(driver, self._picture, "05")
         look_at_library(driver, self._picture, "15-models", "-dark")
         look_at_layouts(driver, self._picture, "dark")
         driver.click("rail.theme")
@@ -194,6 +196,7 @@ class Stage:
         look_at_layouts(driver, self._picture, "light")
         look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_answers(driver, self._picture, "06", "-light")
+        look_at_serving(driver, self._picture, "06", "-light")
         look_at_library(driver, self._picture, "15-models", "-light")
         look_at_composing(driver, self._picture, kept, "06", "-light")
         driver.click("rail.new_chat")

@@ -41,6 +41,15 @@ class PixelImage:
         right = (high.x - low.x) / texture.width
         draw.add_image(texture.get_tex_ref(), low, high, ImVec2(0.0, v), ImVec2(right, v))
 
+    def whole(
+        self, width: int, height: int
+    ) -> tuple[Any, tuple[float, float], tuple[float, float]]:
+        """What was written last, of this size: a texture, and its corners in it."""
+        texture = self._texture
+        low = (0.0, self._top / texture.height)
+        high = (width / texture.width, (self._top + height) / texture.height)
+        return texture.get_tex_ref(), low, high
+
     def begin(self) -> None:
         """Before the first call of a frame: after a lost device the texture is made again."""
         status = imgui.ImTextureStatus

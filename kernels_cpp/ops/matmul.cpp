@@ -13,7 +13,7 @@ namespace LLM_ISA {
 // From how many tokens on unpacking a panel of weights pays.
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthA8 = 6;
-constexpr int64_t kPanelWorthShared = kWidth == 16 ? 12 : 6;  // as panels sum
+constexpr int64_t kPanelWorthShared = kSharedTileTokens > 4 ? 9 : 6;  // likewise, as panels sum
 
 constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
 // At most, of a large product: so many that no worker waits for long.

@@ -13,12 +13,13 @@ namespace LLM_ISA {
 
 constexpr int kVectors = kTileRows / kWidth;  // registers that the rows of a tile take
 constexpr int kTileTokens = 4;                // at most, that share a pass over the tiles
+constexpr int kSharedTileTokens = kWidth == 16 ? 8 : 4;  // likewise, in shared steps
 
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
 constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
 // Whose digits share a pass: three sums each and register
-constexpr int kDigitTokens = kWidth == 16 ? 8 : 1;
+constexpr int kDigitTokens = kWidth == 16 ? 4 : 1;
 
 // Lanes of every register and token, for the 16 rows of a row of tiles.
 template <int kTokens>
@@ -63,26 +64,8 @@ template <typename Format>
 constexpr bool kOwnSums =
     kInBytes<Format::kLevels> && Format::kLevels == Levels::kNibbles && !Format::kHasMinimum;
 
-// A tile of nibbles as panels multiply it, in quarters as its zero points count.
-template <typename Format, int kTokens>
-inline void add_part_as_panels(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
-                               TileSums<kTokens>& totals) {
-  constexpr Levels kLevels = Levels::kNibbles;
-  for (int lanes = 0; lanes < kVectors; ++lanes) {
-    I32 words[8];
-    Format::levels(at.tile, at.part, lanes, words);
-    const I32 zeros = Format::zeros(at.tile, at.part, lanes);
-    const I32 pairs = offset_pairs(level_sums<kLevels>(words) * 4, zeros);
-    const F32 d = Format::scales(at.tile, at.part, lanes, 0).d * 0.25f;
-    for (int t = 0; t < kTokens; ++t) {
-      const I32 dots = block_dots<kLevels>(words, XWords<kLevels>(x[t], b));
-      const I32 products = add_offset(dots * 4, pairs, x[t].offsets[b]);
-      totals.of[t][lanes] += to_f32(products) * (d * x[t].scales[b].scale);
-    }
-  }
-}
-
-template <typename Format, int kTokens>
+// kAsPanels: with the bits of panels, which take nibbles in quarters as their zero points count
+template <typename Format, int kTokens, bool kAsPanels>
 inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
   constexpr Levels kLevels = Format::kLevels;
@@ -92,8 +75,13 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
     for (int lanes = 0; lanes < kVectors; ++lanes) {
       const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
       F32& total = totals.of[0][lanes];
-      total += to_f32(dots[lanes]) * (scales.d * x[0].scales[b].scale);
-      total += scales.m * x[0].scales[b].sum;
+      if constexpr (kAsPanels) {
+        const I32 zeros = Format::zeros(at.tile, at.part, lanes) * x[0].offsets[b].total;
+        total += to_f32(dots[lanes] * 4 - zeros) * (scales.d * 0.25f * x[0].scales[b].scale);
+      } else {
+        total += to_f32(dots[lanes]) * (scales.d * x[0].scales[b].scale);
+        total += scales.m * x[0].scales[b].sum;
+      }
     }
     return;
   }
@@ -103,22 +91,30 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
     Format::levels(at.tile, at.part, lanes, words);
     split_levels<kLevels>(words, levels);
     for (int scale = 0; scale < kScales; ++scale) {
-      const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
+      LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
       I32 pairs = {};
       if constexpr (kInBytes<kLevels>) {
         const I32 sums = level_sums<kLevels, 8 / kScales>(words + 8 / kScales * scale);
-        pairs = offset_pairs(sums, spread(Format::kZero));
+        if constexpr (kAsPanels) {
+          pairs = offset_pairs(sums * 4, Format::zeros(at.tile, at.part, lanes));
+          scales.d *= 0.25f;
+        } else {
+          pairs = offset_pairs(sums, spread(Format::kZero));
+        }
       }
       for (int t = 0; t < kTokens; ++t) {
         const XWords<kLevels> values(x[t], b);
         I32 products = block_dots<kLevels, kScales>(levels, values, scale);
+        if constexpr (kAsPanels) products *= 4;
         if constexpr (kInBytes<kLevels>) {
           products = add_offset(products, pairs, offset_of<kLevels>(x[t].offsets[b]));
         }
         const A8Scale& of_x = x[t].scales[b];
         F32& total = totals.of[t][lanes];
         total += to_f32(products) * (scales.d * of_x.scale);
-        if constexpr (kHasM<Format>) total += scales.m * sum_of<kScales>(x[t], b, scale);
+        if constexpr (kHasM<Format> && !kAsPanels) {
+          total += scales.m * sum_of<kScales>(x[t], b, scale);
+        }
       }
     }
   }
@@ -186,18 +182,19 @@ inline void add_part_digits(const TilePart& at, const DigitsX<kTokens>& x,
 
 template <int kTokens>
 inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
-                            int64_t first, int64_t count) {
-  for (int t = 0; t < kTokens; ++t) {
+                            int64_t tokens, int64_t first, int64_t count) {
+  for (int t = 0; t < tokens; ++t) {
     float lanes[kTileRows];
     for (int i = 0; i < kVectors; ++i) store(lanes + i * kWidth, totals.of[t][i]);
     std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
   }
 }
 
-// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums.
+// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums of the first
+// `tokens` tokens.
 template <typename Format, int kTokens, typename Add>
 inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
-                       const Add& add) {
+                       const Add& add, int64_t tokens = kTokens) {
   const int64_t blocks = weight.n_cols / kTileColumns;
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
@@ -209,23 +206,20 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
       for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
-    store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
+    store_tile_sums(totals, y, token, tokens, first, left < kTileRows ? left : kTileRows);
   }
 }
 
+// Of the group's tokens `count` are there; the last of them stands for others.
 template <typename Format, int kTokens, bool kAsPanels>
 inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
-                           Range rows) {
+                           int64_t count, Range rows) {
   A8Row values[kTokens];
-  for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + t);
-  over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-                                if constexpr (kAsPanels && kOwnSums<Format>) {
-                                  add_part_as_panels<Format, kTokens>(at, b, values, totals);
-                                } else {
-                                  add_part_a8<Format, kTokens>(at, b, values, totals);
-                                }
-                              });
+  for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + (t < count ? t : count - 1));
+  const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
+    add_part_a8<Format, kTokens, kAsPanels && kOwnSums<Format>>(at, b, values, totals);
+  };
+  over_tiles<Format, kTokens>(weight, y, token, rows, add, count);
 }
 
 // sums: [n / 32][kScales]
@@ -239,18 +233,20 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
   }
 }
 
-// scratch: DigitsX<kTokens> [K / 32]
+// Likewise. scratch: DigitsX<kTokens> [K / 32]
 template <typename Format, int kTokens>
 inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tensor& y,
-                               int64_t token, Range rows, uint8_t* scratch) {
+                               int64_t token, int64_t count, Range rows, uint8_t* scratch) {
   const float* values[kTokens];
-  for (int t = 0; t < kTokens; ++t) values[t] = row<const float>(x, token + t);
+  for (int t = 0; t < kTokens; ++t) {
+    values[t] = row<const float>(x, token + (t < count ? t : count - 1));
+  }
   auto* digits = reinterpret_cast<DigitsX<kTokens>*>(scratch);
   split_tokens(values, x.n_cols, digits);
-  over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-                                add_part_digits<Format, kTokens>(at, digits[b], totals);
-                              });
+  const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
+    add_part_digits<Format, kTokens>(at, digits[b], totals);
+  };
+  over_tiles<Format, kTokens>(weight, y, token, rows, add, count);
 }
 
 // scratch: float [K / 32][scales] a token
@@ -273,22 +269,30 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
 template <typename Format, bool kAsPanels>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
-  in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    tiles_times_a8<Format, count(), kAsPanels>(x, weight, y, token, rows);
-  });
+  if constexpr (kAsPanels) {
+    in_padded_groups<kSharedTileTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
+      tiles_times_a8<Format, size(), true>(x, weight, y, token, count, rows);
+    });
+  } else {
+    in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
+      tiles_times_a8<Format, count(), false>(x, weight, y, token, count(), rows);
+    });
+  }
 }
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                 int64_t tokens, Range rows, uint8_t* scratch) {
-  in_groups<kByDigits<Format> ? kDigitTokens : kTileTokens>(tokens, [&](int64_t token, auto count) {
-    if constexpr (kByDigits<Format>) {
-      tiles_times_digits<Format, count()>(x, weight, y, token, rows, scratch);
-    } else {
+  if constexpr (kByDigits<Format>) {
+    in_padded_groups<kDigitTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
+      tiles_times_digits<Format, size()>(x, weight, y, token, count, rows, scratch);
+    });
+  } else {
+    in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
       auto* sums = reinterpret_cast<float*>(scratch);
       tiles_times_a32<Format, count()>(x, weight, y, token, rows, sums);
-    }
-  });
+    });
+  }
 }
 
 }  // namespace LLM_ISA

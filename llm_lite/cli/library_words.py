@@ -24,7 +24,7 @@ def _list(parser: argparse.ArgumentParser) -> None:
 
 def _queue(parser: argparse.ArgumentParser) -> None:
     words = (
-        *("run", "pause", "resume", "cancel", "retry", "remove", "undo"),
+        *("run", "pause", "resume", "cancel", "retry", "remove", "clear", "undo"),
         *("delete-now", "keep-source"),
     )
     parser.add_argument(
@@ -32,7 +32,9 @@ def _queue(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=words,
         metavar="|".join(words),
-        help="run carries everything out that waits; without a word, the jobs are listed",
+        help="without a word, the jobs are listed; run carries out what waits, remove takes a row "
+        "away, clear those of what is done or has failed, undo a deletion that waits, delete-now "
+        "carries it out, keep-source has a job not delete its source",
     )
     parser.add_argument("job", nargs="*", metavar="ID", help="of a job, or how no other id begins")
 

@@ -160,6 +160,15 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
         "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
     )
     chat.add_argument("--system", metavar="TEXT", help="the system prompt")
+    chat.add_argument(
+        "--connect",
+        metavar="URL",
+        help="ask a server with OpenAI's protocol: vLLM, llama-server, LM Studio, llm-lite",
+    )
+    chat.add_argument("--model", dest="remote_model", metavar="NAME", help="of that server")
+    chat.add_argument(
+        "--api-key", metavar="K", help="of that server; without it, LLM_LITE_API_KEY is used"
+    )
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
     chat.add_argument(

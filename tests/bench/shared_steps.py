@@ -3,8 +3,8 @@
 python -m tests.bench.shared_steps --mode int4 --threads 2 --segments 8
 
 Steps of one token a sequence, at the positions of 64-token prompts with 128 new tokens; by turns a
-plain step of one sequence, a shared step of one and one of all. The quickest twentieth counts: a busy
-machine makes steps slower, never quicker.
+plain step of one sequence, a shared step of one and one of all. The quickest twentieth counts: a
+busy machine makes steps slower, never quicker.
 """
 
 from __future__ import annotations

@@ -202,6 +202,9 @@ class FakeEngine:
     def attention(self) -> FakeSource | None:
         return self.source
 
+    def service(self) -> None:
+        """Nobody is served."""
+
     def close(self, timeout: float = 2.0) -> None:
         self.send(Shutdown())
         self._thread.join(timeout)

@@ -15,7 +15,8 @@ def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """What lies in the cache already is not fetched again; a partial file is gone on with."""
 
     def progress(told: PullProgress) -> None:
-        report.count(told.all_done, told.all_total, told.note or _file_of(told))
+        detail = told.note or _file_of(told)
+        report.count(told.all_done, told.all_total, detail, no_rate=told.rate == 0)
 
     path = pull(task["repo"], task["file"], task["revision"], progress, report.stop)
     commit, file = _in_cache(path)

@@ -34,13 +34,13 @@ class Report:
         if self._stopped.is_set():
             raise CancelledError("stopped")
 
-    def count(self, done: int, total: int, detail: str = "") -> None:
-        """Bytes."""
+    def count(self, done: int, total: int, detail: str = "", *, no_rate: bool = False) -> None:
+        """Bytes. no_rate: none of them came just now, as of a file that is gone on with."""
         self.check()
         now = time.monotonic()
         if now - self._told >= _EVERY or done == total:
             self._told = now
-            self.say({"done": done, "total": total, "detail": detail})
+            self.say({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
 
     def part(self, low: float, high: float) -> Progress:
         """A part of a stage whose whole is 0 to 1."""

@@ -52,7 +52,7 @@ def _outcome(task: Task, report: Report) -> dict[str, Any]:
 def _named(result: dict[str, Any]) -> dict[str, Any]:
     """With the name by which commands know what was made."""
     if "path" in result:
-        from llm_lite.core.hub.local.machine import local_models
+        from llm_lite.core.hub.local.listing import local_models
 
         path = Path(result["path"])
         names = [model.name for model in local_models() if model.path == path]

@@ -16,7 +16,7 @@ from llm_lite.core.files.folders import remove_file, tidy
 from llm_lite.core.files.leftovers import abandoned
 from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub.local.disk_usage import usage
-from llm_lite.core.hub.local.machine import Places, machine_places
+from llm_lite.core.hub.local.listing import Places, machine_places
 from llm_lite.core.hub.local.places import huggingface, imported
 
 Kind = Literal["partial download", "unused blob", "unfinished folder", "imported path that is gone"]

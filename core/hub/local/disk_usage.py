@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.files.writing import reason
-from llm_lite.core.hub.local.machine import Places, local_models, machine_places
+from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.messages.library import LocalModel, Origin
 
 _MOST_ENTRIES = 500_000  # of a folder

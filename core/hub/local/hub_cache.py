@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,13 +43,14 @@ class _Doomed:
 
 def frees(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]) -> int:
     """Bytes, each blob once, without those that another snapshot refers to."""
-    return sum(one.expected_freed_size for one in _strategies(cache, _doomed(cache, models, kept)))
+    return sum(map(_freed, _strategies(cache, _doomed(cache, models, kept))))
 
 
 def remove(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]) -> int:
     """The bytes that were freed. FileError for what could not be deleted."""
     freed = 0
     for strategy in _strategies(cache, _doomed(cache, models, kept)):
+        frees_here = _freed(strategy)
         try:
             strategy.execute()
         except OSError as error:
@@ -56,8 +58,43 @@ def remove(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]
         for path in (*strategy.repos, *strategy.snapshots, *strategy.files, *strategy.blobs):
             if os.path.lexists(path):
                 raise FileError(path, "cannot be removed: may this user write to its folder?")
-        freed += strategy.expected_freed_size
+        freed += frees_here
     return freed
+
+
+def _freed(strategy: DeleteCacheStrategy) -> int:
+    """Bytes of the files that go, each once; nothing of a file that has a name elsewhere too.
+
+    The library's own number is of what snapshots refer to, and blobs that none refers to go too.
+    It alone knows what is shared between repositories, where blobs are links to a common store."""
+    if any(map(Path.is_symlink, _blobs(strategy))):
+        return strategy.expected_freed_size
+    sizes: dict[tuple[int, int], int] = {}
+    names: Counter[tuple[int, int]] = Counter()
+    links: dict[tuple[int, int], int] = {}
+    roots = (*strategy.repos, *strategy.snapshots, *strategy.files, *strategy.blobs)
+    for path in {file for root in roots for file in _regular_files(root)}:
+        status = path.lstat()
+        file = status.st_dev, status.st_ino or hash(path)
+        names[file] += 1
+        sizes[file], links[file] = status.st_size, status.st_nlink
+    return sum(size for file, size in sizes.items() if names[file] >= links[file])
+
+
+def _blobs(strategy: DeleteCacheStrategy) -> Iterator[Path]:
+    yield from strategy.blobs
+    for repository in strategy.repos:
+        yield from (repository / "blobs").glob("*")
+
+
+def _regular_files(root: Path) -> Iterator[Path]:
+    """The file itself, or those below a folder, of no folder that is a link."""
+    if root.is_symlink() or not root.is_dir():
+        yield from [root] if root.is_file() and not root.is_symlink() else []
+        return
+    for folder, _, found in os.walk(root):
+        paths = [Path(folder, name) for name in found]
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())
 
 
 def _doomed(

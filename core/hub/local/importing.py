@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.hub.local.headers import read_header
-from llm_lite.core.hub.local.machine import Places, local_models
+from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.hub.local.places import imported
 from llm_lite.core.messages.library import LocalModel
 

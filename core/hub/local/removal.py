@@ -18,8 +18,8 @@ from llm_lite.core.files.folders import remove_file, remove_folder
 from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub import bundled
-from llm_lite.core.hub.local import finding, hub_cache
-from llm_lite.core.hub.local.machine import Places, local_models, machine_places
+from llm_lite.core.hub.local import hub_cache, resolving
+from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.hub.local.places import imported
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
@@ -95,11 +95,11 @@ def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
     exact = [model for model in every if model.name == text.strip().lower()]
     place = os.path.normpath(expanded(text).absolute())
     by_path = [model for model in every if os.fspath(model.path) in (text, place)]
-    found = exact or by_path or finding.candidates(text, every)
+    found = exact or by_path or resolving.candidates(text, every)
     if len(found) == 1:
         return found[0]
     if found:
-        raise RequestError(finding.ambiguous(text, found))
+        raise RequestError(resolving.ambiguous(text, found))
     raise RequestError(
         f"unknown model {quote(text)}: expected a name or a part of one as "
         "`llm-lite models list` shows it"

@@ -46,15 +46,35 @@ def _of_slice(folder: Path, source: object) -> MadeOf | None:
 
 def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
     """The local name of a source: of (name, model, size) the one that it is; else what was told of
-    it, when it is no longer here."""
-    for name, model, size in named:
+    it, when it is no longer here. Never the name of a model that it is not."""
+    known = [one for one in named if _may_be(source, one[1], one[2])]
+    for name, model, _ in known:
         if source.path is not None and _same(source.path, model.path):
             return name
+    for name, model, _ in known:
         if source.told and (source.told == name or _is_on_hub(source.told, model)):
             return name
-        if source.file == model.path.name and source.size in (size, _own_size(model.path)):
+    for name, model, _ in known:
+        if source.size and source.file == model.path.name:
             return name
-    return source.told or Path(source.file).stem
+    label = source.told or Path(source.file).stem
+    return f"another {label}" if any(name == label for name, _, _ in named) else label
+
+
+def _may_be(source: MadeOf, model: Found, size: int) -> bool:
+    """Names come again: another size, or another repository, is another model."""
+    repo = source.told.removeprefix(ON_A_HUB).partition(":")[0]
+    if source.told.startswith(ON_A_HUB) and model.repo and model.repo != repo:
+        return False
+    return not source.size or source.size in _sizes(model, size)
+
+
+def _sizes(model: Found, size: int) -> tuple[int, ...]:
+    """Bytes by which a manifest may know a model: of all files, of its GGUF file alone (in Ollama's
+    folder a licence lies beside it), of a folder's weights."""
+    if model.form == "gguf":
+        return size, _own_size(model.path)
+    return size, sum(_own_size(file) for file in model.files if file.suffix == ".safetensors")
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -65,15 +85,20 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _is_on_hub(told: str, model: Found) -> bool:
-    """Whether hf:owner/name[:file] is this model; the file may stand in a folder."""
+    """Whether hf:owner/name[:file] is this model; the file may stand in a folder, or be one of
+    those of a checkpoint."""
     repo, _, file = told.removeprefix(ON_A_HUB).partition(":")
     if not told.startswith(ON_A_HUB) or not model.repo or repo != model.repo:
         return False
-    return file.rpartition("/")[2] in ("", model.path.name)
+    name = file.rpartition("/")[2]
+    return name in ("", model.path.name) or _is_weights_of(model, name)
+
+
+def _is_weights_of(model: Found, name: str) -> bool:
+    return model.form == "huggingface" and any(file.name == name for file in model.files)
 
 
 def _own_size(path: Path) -> int:
-    """Without what else belongs to a model, as its licence in Ollama's folder."""
     try:
         return path.stat().st_size
     except OSError:

@@ -17,12 +17,14 @@ from llm_lite.core.hub.queue.jobs import (
     Edit,
     Jobs,
     QueuedJob,
+    same_request,
     with_current,
 )
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Origin, Stage, StageState
 
 _OURS: tuple[Origin, ...] = ("llm-lite", "huggingface")
+_MAIN = "main"
 _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 
@@ -43,7 +45,7 @@ class Addition:
         return next((job.id for job in jobs if self._is(job)), self.job.id)
 
     def _is(self, known: QueuedJob) -> bool:
-        return known.row.current is not None and _same(known, self.job)
+        return known.row.current is not None and same_request(known, self.job)
 
 
 def new_id() -> str:
@@ -65,9 +67,10 @@ def fetch(
 ) -> Addition:
     """Download `file` of a repository, or its checkpoint, and make of it what is asked for.
 
-    size: bytes, where they are known. Where the same is in the queue already and has not ended,
-    it goes on instead.
+    size: bytes, where they are known. revision: "" for the newest of the branch main. Where the
+    same is in the queue already and has not ended, it goes on instead.
     """
+    revision = "" if revision == _MAIN else revision
     made = _steps(mode, cut, delete_source)
     stages = (JobStage("download", total=size), *map(JobStage, made))
     source = f"hf:{repo}:{file}" if file else f"hf:{repo}"
@@ -159,6 +162,12 @@ def remove(job_id: str) -> Edit:
     return change
 
 
+def clear(jobs: Jobs) -> Jobs:
+    """The rows go of what is done and of what has failed."""
+    stages = ((job, job.row.current) for job in jobs)
+    return tuple(job for job, stage in stages if stage is not None and stage.state != "failed")
+
+
 def undo(job_id: str) -> Edit:
     """Of a deletion: it is not carried out."""
 
@@ -216,20 +225,6 @@ def _steps(mode: Mode | None, cut: str, delete_source: bool) -> list[Stage]:
     return steps
 
 
-def _same(one: QueuedJob, other: QueuedJob) -> bool:
-    """Whether both ask for the same; paths that only one of them knows by now do not count."""
-
-    def asked(job: QueuedJob) -> tuple[object, ...]:
-        row = job.row
-        steps = [stage.stage for stage in row.stages]
-        return (
-            *(row.source, job.asked_revision, row.mode, row.slice, row.deletes),
-            *(job.calibrate, steps),
-        )
-
-    return asked(one) == asked(other)
-
-
 def _going_on(job: QueuedJob) -> QueuedJob:
     stage = job.row.current
     assert stage is not None
@@ -242,7 +237,8 @@ def _again(job: QueuedJob) -> QueuedJob:
     stages = job.row.stages
     if stages[0].stage == "download" and job.path and not Path(job.path).exists():
         stages = tuple(s if s.state == "skipped" else replace(s, state="waiting") for s in stages)
-        return replace(job, path="", cut="", variant="").changed(stages=stages, message="")
+        again = replace(job, path="", cut="", variant="", revision=job.asked_revision)
+        return again.changed(stages=stages, message="")
     return with_current(job, "waiting").changed(message="")
 
 

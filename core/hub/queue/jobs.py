@@ -61,6 +61,20 @@ Jobs = tuple[QueuedJob, ...]
 Edit = Callable[[Jobs], Jobs]
 
 
+def same_request(one: QueuedJob, other: QueuedJob) -> bool:
+    """Whether both ask for the same; paths that only one of them knows by now do not count."""
+
+    def asked(job: QueuedJob) -> tuple[object, ...]:
+        row = job.row
+        steps = [stage.stage for stage in row.stages]
+        return (
+            *(row.source, job.asked_revision, row.mode, row.slice, row.deletes),
+            *(job.calibrate, steps),
+        )
+
+    return asked(one) == asked(other)
+
+
 def with_current(job: QueuedJob, state: StageState, **values: Any) -> QueuedJob:
     """The stage whose turn it is in another state."""
     current = job.row.current

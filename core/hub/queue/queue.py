@@ -253,6 +253,9 @@ class ModelQueue:
             total = int(running.progress().get("total", 0))
             self._edit(steps.finished(running.job_id, outcome["finished"], total))
         elif self._closing or running.process.is_stopping:
+            shown = running.progress()
+            how_far = int(shown.get("done", 0)), int(shown.get("total", 0))
+            self._edit(steps.reached(running.job_id, running.stage, *how_far))
             self._edit(steps.let_go)
         else:
             said = text_of(outcome, "failed") if outcome else ""

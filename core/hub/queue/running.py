@@ -24,6 +24,7 @@ class RunningStage:
         self.process = StageProcess(task, said, worker)
         self.outcome: Mapping[str, Any] | None = None  # its last word
         self._rate = Rate()
+        self._rested = False  # nothing came from the network when it was last heard of
         self._shown: dict[str, Any] = {}
 
     def hear(self, message: Mapping[str, Any]) -> None:
@@ -31,6 +32,10 @@ class RunningStage:
             self.outcome = message
             return
         done, total = _count(message.get("done")), _count(message.get("total"))
+        no_rate = message.get("no_rate") is True
+        if no_rate or self._rested:  # what is read back is no speed of the network
+            self._rate = Rate()
+        self._rested = no_rate
         self._rate.add(done)
         rate = self._rate.value if self.stage == "download" else 0.0
         self._shown = {

@@ -11,7 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.hub.queue.jobs import CANCELLED, Edit, Jobs, QueuedJob, with_current
+from llm_lite.core.hub.queue.jobs import (
+    CANCELLED,
+    Edit,
+    Jobs,
+    QueuedJob,
+    same_request,
+    with_current,
+)
+from llm_lite.core.messages.library import Stage
 
 
 def next_job(jobs: Jobs, only: Collection[str] | None) -> QueuedJob | None:
@@ -81,9 +89,26 @@ def let_go(jobs: Jobs) -> Jobs:
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 
+def reached(job_id: str, stage: Stage, done: int, total: int) -> Edit:
+    """How far a stage was when it was stopped: it is shown while the job is paused."""
+
+    def change(jobs: Jobs) -> Jobs:
+        return tuple(_reached(job, stage, done, total) if job.id == job_id else job for job in jobs)
+
+    return change
+
+
+def _reached(job: QueuedJob, stage: Stage, done: int, total: int) -> QueuedJob:
+    current = job.row.current
+    if current is None or current.stage != stage or not total:
+        return job
+    return with_current(job, current.state, done=done, total=total)
+
+
 def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
     """`said` has the path, and perhaps the name, of what was made; or the bytes freed.
-    total: bytes of a download."""
+    total: bytes of a download. With its last stage it takes the place of an older row that asked
+    for the same."""
 
     def change(job: QueuedJob) -> QueuedJob:
         stage = job.row.current
@@ -102,7 +127,14 @@ def finished(job_id: str, said: Mapping[str, Any], total: int = 0) -> Edit:
             done = done.changed(frees=int(said.get("freed", 0)))
         return done.changed(result=str(said.get("name", "")) or done.row.result, message="")
 
-    return _of_running(job_id, change)
+    def without_older(jobs: Jobs) -> Jobs:
+        jobs = _of_running(job_id, change)(jobs)
+        ended = [job for job in jobs if job.row.current is None]
+        new = [job for job in ended if job.id == job_id]
+        old = {job.id for job in ended for one in new if job is not one and same_request(job, one)}
+        return tuple(job for job in jobs if job.id not in old)
+
+    return without_older
 
 
 def failed(job_id: str, sentence: str) -> Edit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
+from typing import Any
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import parse_object
@@ -33,17 +34,26 @@ def description_of(found: Repository, stop: Stop) -> str:
     return first_sentences(_document(found, _CARD, _MOST_BYTES, stop).decode(errors="replace"))
 
 
-def context_of(found: Repository, stop: Stop) -> int:
-    """Of a checkpoint, as its config.json says; 0 where that does not."""
-    raw = _document(found, _CONFIG, _MOST_CONFIG_BYTES, stop)
+def config_of(found: Repository, stop: Stop) -> str:
+    """The text of a checkpoint's config.json; empty where it has none, or it cannot be had."""
+    return _document(found, _CONFIG, _MOST_CONFIG_BYTES, stop).decode(errors="replace")
+
+
+def context_of(config: str) -> int:
+    """As a config.json says; 0 where it does not."""
     with contextlib.suppress(LlmLiteError):
-        config = parse_object(raw, Path(_CONFIG), "the file")
-        inner = config.get("text_config")
-        for part in (inner if isinstance(inner, dict) else {}, config):
+        fields = parse_config(config)
+        inner = fields.get("text_config")
+        for part in (inner if isinstance(inner, dict) else {}, fields):
             value = part.get("max_position_embeddings")
             if type(value) is int and 0 < value < 1 << 31:
                 return value
     return 0
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """FileError where it is no JSON object, or one too deep."""
+    return parse_object(text.encode(), Path(_CONFIG), "the file")
 
 
 def _document(found: Repository, name: str, most: int, stop: Stop) -> bytes:

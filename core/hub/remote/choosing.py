@@ -8,7 +8,7 @@ from llm_lite.core.hub.remote.access import headers
 from llm_lite.core.hub.remote.failures import HubError, gated
 from llm_lite.core.hub.remote.files import usable_path
 from llm_lite.core.hub.remote.repositories import Repository, model_of
-from llm_lite.core.messages.library import HubFile
+from llm_lite.core.messages.library import HubFile, HubModel
 from llm_lite.core.plain_text import quote
 
 # Least loss for the size first, as perplexities of these formats go.
@@ -29,7 +29,7 @@ def chosen(found: Repository, wanted: str = "") -> HubFile:
     if not model.files:
         raise HubError(f"{found.repo}: {model.problem}{_left_out(found)}")
     if not wanted:
-        return recommended(model.files) or _refuse(found.repo, model.files)
+        return recommended(model.files) or _refuse(model)
     exact = [file for file in model.files if wanted in file.parts]
     by_format = [file for file in model.files if file.format.lower() == wanted.lower()]
     partly = [file for file in model.files if wanted.lower() in file.name.lower()]
@@ -57,8 +57,11 @@ def recommended(files: Sequence[HubFile]) -> HubFile | None:
     return next(iter(ggufs or fit), None)
 
 
-def _refuse(repo: str, files: Sequence[HubFile]) -> HubFile:
-    raise HubError(f"{repo}: no file runs here: {quote(files[0].name)}: {files[0].problem}")
+def _refuse(model: HubModel) -> HubFile:
+    """What is wrong with all of it counts more than with one of its files."""
+    first = model.files[0]
+    problem = model.problem or f"{quote(first.name)}: {first.problem}"
+    raise HubError(f"{model.repo}: no file runs here: {problem}")
 
 
 def _names(files: Sequence[HubFile]) -> str:

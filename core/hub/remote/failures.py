@@ -57,9 +57,10 @@ def refusal(
         private = (
             "or your token may not see it"
             if signed
-            else "or is private and needs HF_TOKEN, a token of yours"
+            else "or it is private and needs HF_TOKEN, a token of yours"
         )
-        return f"{repo} is not at {endpoint}: there is no such repository, {private}"
+        whole = "" if "/" in repo else "; a repository is called OWNER/NAME"
+        return f"there is no repository {repo} at {endpoint}, {private}{whole}"
     if status == 401:
         return f"{endpoint} does not take the token in HF_TOKEN{said}: make one at {TOKENS}"
     if status == 403:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
-from llm_lite.core.files.writing import make_folder, reason, write_file
-from llm_lite.core.hub.local.finding import on_a_hub
+from llm_lite.core.files.writing import make_folder, reason, replaced, write_file
+from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.access import Hub, Stop, hub_of_environment, library, never
 from llm_lite.core.hub.remote.choosing import chosen
 from llm_lite.core.hub.remote.failures import HubError, HubOfflineError, HubUnreachableError
@@ -21,10 +21,12 @@ from llm_lite.core.hub.remote.files import RemoteFile
 from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.progress import Meter, OnProgress, PullProgress
 from llm_lite.core.hub.remote.transfer import MOST_BYTES, Source, fetch, partial_of
+from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import quote
 
 _SPARE = 32 << 20  # bytes of the disk that stay free
 _LOCK_TRY = 0.2  # seconds
+_PIECE = 1 << 20  # bytes copied at once
 
 
 def _silent(progress: PullProgress) -> None:
@@ -65,12 +67,27 @@ def pull(
     ):  # kept to the end: nobody tidies up what is not placed yet
         for one in wanted:
             store.bring(one, meter, locks)
-        for one in reversed(wanted):  # the weights last: a snapshot is whole or not there
-            store.place(one)
+        to_place = list(wanted)
+        while to_place:  # the weights last: a snapshot is whole or not there
+            one = to_place.pop()
+            store.place(one, shared=any(one.digest == other.digest for other in to_place))
     store.name(revision or "main")
     meter.finished()
     first = store.pointer(files[choice.name])
     return first if choice.form == "gguf" else first.parent
+
+
+def located(repo: str, file: str = "", revision: str = "") -> tuple[str, HubFile | None]:
+    """The repository as the hub calls it, and the file that a pull would take. None where the hub
+    cannot be asked and an earlier pull left what is meant; otherwise as `pull` raises."""
+    hub = hub_of_environment()
+    try:
+        found = read_or_suggest(hub, repo, revision, never)
+    except (HubOfflineError, HubUnreachableError):
+        if _here_already(repo, file, revision) is None:
+            raise
+        return repo, None
+    return found.repo, chosen(found, file)
 
 
 def _here_already(repo: str, file: str, revision: str) -> Path | None:
@@ -143,11 +160,11 @@ class _Store:
                 fetch(source, blob, meter, self._stop)
         meter.end()
 
-    def place(self, file: RemoteFile) -> None:
-        """The file in its snapshot."""
+    def place(self, file: RemoteFile, *, shared: bool) -> None:
+        """The file in its snapshot. shared: its blob is needed for another one after it."""
         pointer = self.pointer(file)
         if not _whole(pointer, file):
-            _link(self._blob(file), pointer)
+            _link(self._blob(file), pointer, shared)
         if not _whole(pointer, file):
             raise FileError(
                 pointer, "was removed by another program while it was fetched: pull it again"
@@ -191,8 +208,9 @@ def _whole(path: Path, file: RemoteFile) -> bool:
         return False
 
 
-def _link(blob: Path, pointer: Path) -> None:
-    """Relative, so that a cache may be moved; where links cannot be made, the file goes there."""
+def _link(blob: Path, pointer: Path, shared: bool) -> None:
+    """Relative, so that a cache may be moved; where links cannot be made, the file goes there, or
+    a copy of it where another needs it too."""
     make_folder(pointer.parent)
     try:
         if os.path.lexists(pointer):
@@ -200,6 +218,10 @@ def _link(blob: Path, pointer: Path) -> None:
         try:
             pointer.symlink_to(os.path.relpath(blob, pointer.parent))
         except (OSError, NotImplementedError):
-            blob.replace(pointer)
+            if shared:
+                with blob.open("rb") as source, replaced(pointer) as copy:
+                    shutil.copyfileobj(source, copy, _PIECE)
+            else:
+                blob.replace(pointer)
     except OSError as error:
         raise FileError(pointer, f"cannot be made: {reason(error)}") from None

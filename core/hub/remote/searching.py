@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.hub.remote.access import Hub, Stop, ask, hub_of_environment, never
-from llm_lite.core.hub.remote.cards import context_of, description_of
+from llm_lite.core.hub.remote.cards import config_of, context_of, description_of
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.repositories import checked_name, model_of, read_repository
@@ -138,9 +138,10 @@ def _fits(model: HubModel, filters: SearchFilters) -> bool:
 def show(repo: str, revision: str = "", stop: Stop = never) -> HubModel:
     """With a description from its model card. HubError, CancelledError."""
     found = read_or_suggest(hub_of_environment(), repo, revision, stop)
-    model = model_of(found)
+    model, config = model_of(found), config_of(found, stop)
     return replace(
         model,
         description=description_of(found, stop),
-        context=model.context or context_of(found, stop),
+        context=model.context or context_of(config),
+        config=config,
     )

@@ -79,6 +79,22 @@ def fetch(source: Source, blob: Path, meter: Meter, stop: Stop) -> None:
     """The file, its hash compared, at `blob`. HubError, FileError, CancelledError; what was fetched
     so far stays for the next time, unless its hash is wrong."""
     partial = partial_of(blob)
+    with _no_empty_file(partial):
+        _fetch(source, blob, partial, meter, stop)
+
+
+@contextlib.contextmanager
+def _no_empty_file(partial: Path) -> Iterator[None]:
+    """Where not a byte came, as of a gated file, nothing is left to go on with."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if partial.lstat().st_size == 0:
+                partial.unlink()
+
+
+def _fetch(source: Source, blob: Path, partial: Path, meter: Meter, stop: Stop) -> None:
     try:
         if partial.is_symlink():  # what it leads to is none of ours
             raise FileError(partial, f"is a link to {partial.readlink()}, expected a file")

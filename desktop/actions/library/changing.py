@@ -25,7 +25,6 @@ class FetchModel:
     repo: str
     file: str
     size: int = 0  # bytes, where they are known
-    revision: str = ""  # the commit, where it is known
     mode: Mode | None = None  # None: used as it is stored
     delete_source: bool = False
     calibrate: bool = True  # int4 by a text, which takes minutes
@@ -77,6 +76,11 @@ class DismissJob:
     """Its row leaves the list."""
 
     id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DismissEnded:
+    """The rows leave the list of what is done and of what has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ ChangingAction = (
     | CancelJob
     | RetryJob
     | DismissJob
+    | DismissEnded
     | UndoRemoval
     | RemoveNow
     | KeepSource
@@ -245,6 +250,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     CancelJob: _leave_to_the_host,
     RetryJob: _leave_to_the_host,
     DismissJob: _leave_to_the_host,
+    DismissEnded: _leave_to_the_host,
     UndoRemoval: _leave_to_the_host,
     RemoveNow: _leave_to_the_host,
     KeepSource: _leave_to_the_host,

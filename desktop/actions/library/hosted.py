@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
+    DismissEnded,
     DismissJob,
     FetchModel,
     ImportLocal,
@@ -24,7 +25,15 @@ from llm_lite.desktop.actions.library.changing import (
 from llm_lite.desktop.actions.library.showing import ListModels, ReadRepo, SearchHub, ShowLibrary
 
 JobAction = (
-    PauseJob | ResumeJob | CancelJob | RetryJob | DismissJob | UndoRemoval | RemoveNow | KeepSource
+    PauseJob
+    | ResumeJob
+    | CancelJob
+    | RetryJob
+    | DismissJob
+    | DismissEnded
+    | UndoRemoval
+    | RemoveNow
+    | KeepSource
 )
 QueueAction = FetchModel | QuantizeModel | SliceModel | RemoveModels | JobAction
 LibraryHostAction = (

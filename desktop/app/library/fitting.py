@@ -11,12 +11,13 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.fit.bandwidth import known_gb_s, measured_gb_s
 from llm_lite.core.hub.fit.machine import this_machine
-from llm_lite.core.hub.fit.remote import coarse_fit
+from llm_lite.core.hub.fit.remote import coarse_fit, described_by_config
+from llm_lite.core.hub.remote.cards import parse_config
 from llm_lite.core.loading.backends import ExecutorChoice
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import EngineOptions, Mode
-from llm_lite.core.messages.library import Fit, HubModel
+from llm_lite.core.messages.library import Fit, HubFile, HubModel
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.library.library_state import FitAnswer, FitQuestion
 
@@ -57,7 +58,7 @@ def fits_of_files(
     options: EngineOptions,
     device: DeviceInfo | None,
 ) -> Answers:
-    """By the sizes that the hub tells: rough."""
+    """By its config.json where the hub gave it, else by the sizes that the hub tells: rough."""
     choice = choice_of(options, device)
     machine, gb_s = this_machine(choice.info), bandwidth(choice)
     files = {file.name: file for file in model.files}
@@ -67,12 +68,33 @@ def fits_of_files(
         if file is None:  # the hub was asked again meanwhile
             found[one] = FitAnswer(None, tr("It is not listed any more."))
             continue
+        if exact := _by_config(model, file, one, options, choice, gb_s):
+            found[one] = exact
+            continue
         if bits is not None and model.parameters:
             file = replace(file, size=round(model.parameters * bits / 8))
         wanted = replace(options, mode=one.mode, context=one.context)
         fit: Fit = coarse_fit(file, model.parameters, wanted, machine, gb_s)
         found[one] = FitAnswer(replace(fit, mode=one.mode), rough=True)
     return found
+
+
+def _by_config(
+    model: HubModel,
+    file: HubFile,
+    one: FitQuestion,
+    options: EngineOptions,
+    choice: ExecutorChoice,
+    gb_s: float | None,
+) -> FitAnswer | None:
+    """None where the hub gave no config.json, or one that says too little or something wrong."""
+    if not model.config:
+        return None
+    try:
+        description = described_by_config(file, parse_config(model.config))
+    except LlmLiteError:
+        return None
+    return _answer(Fitting(description, choice, this_machine(choice.info)), one, options, gb_s)
 
 
 def bandwidth(choice: ExecutorChoice) -> float | None:

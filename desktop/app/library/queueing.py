@@ -9,7 +9,12 @@ from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.jobs import Edit
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.actions.library import changing
-from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel, SliceModel
+from llm_lite.desktop.actions.library.changing import (
+    DismissEnded,
+    FetchModel,
+    QuantizeModel,
+    SliceModel,
+)
 from llm_lite.desktop.actions.library.hosted import JobAction
 from llm_lite.desktop.language.translate import tr
 
@@ -35,7 +40,6 @@ def edit_of(
             action.repo,
             action.file,
             size=action.size,
-            revision=action.revision,
             mode=action.mode,
             delete_source=action.delete_source,
             calibrate=action.calibrate,
@@ -50,6 +54,8 @@ def edit_of(
         )
     if isinstance(action, SliceModel):
         return commands.convert(_known(action.name, known), cut=SLICE)
+    if isinstance(action, DismissEnded):
+        return commands.clear
     return _OF_JOBS[type(action)](action.id)
 
 

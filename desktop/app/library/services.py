@@ -75,7 +75,7 @@ class CoreServices:
         self._known: Mapping[str, LocalModel] = {}
 
     def local(self) -> tuple[LocalModel, ...]:
-        from llm_lite.core.hub.local.machine import local_models
+        from llm_lite.core.hub.local.listing import local_models
 
         found = tuple(local_models())
         self._known = {model.name: model for model in found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from imgui_bundle import ImVec2, imgui
+from imgui_bundle import ImVec2
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
@@ -15,7 +15,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
-from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
+from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row, texture_of
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -52,7 +52,7 @@ def title_width(figure: Figure, words: str, note: str) -> float:
 def draw_image(figure: Figure, picture: MapPicture, at: tuple[float, float], side: float) -> None:
     low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
     figure.list.add_rect_filled(low, high, figure.ui.color("sunken"))
-    texture = imgui.ImTextureRef(picture.texture)
+    texture = texture_of(picture)
     figure.list.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
 
 

@@ -18,7 +18,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
-from llm_lite.desktop.views.attention.map import draw_map, draw_missing
+from llm_lite.desktop.views.attention.map import draw_map, draw_missing, texture_of
 from llm_lite.desktop.views.attention.unkept import draw_unkept
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
@@ -136,6 +136,8 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
     words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
+    if not memory["queries"]:
+        words = tr("Maps of tokens {first:,} to {last:,}, as the server tells them, take {taken}.")
     words = words.format(
         first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
     )
@@ -337,7 +339,7 @@ def _draw_cell(
     if any(last - first >= maps.length // LITTLE for first, last in picture.missing):
         draw_missing(ui, draw, low, side, range(maps.length), picture.missing)
         ui.memory[HATCHED] = True
-    texture = imgui.ImTextureRef(picture.texture)
+    texture = texture_of(picture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
     group = ui.color_of_series(group_of(maps, head))
     draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)

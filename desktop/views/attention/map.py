@@ -22,6 +22,11 @@ FAR = 1e6
 MERE = 2.0  # pixels of a row that are too few to be hatched
 
 
+def texture_of(picture: MapPicture) -> imgui.ImTextureRef:
+    texture = picture.texture
+    return imgui.ImTextureRef(texture) if isinstance(texture, int) else texture
+
+
 def draw_map(
     ui: Ui,
     maps: HeadMaps,
@@ -39,7 +44,7 @@ def draw_map(
     high = ImVec2(at.x + side, at.y + side)
     draw.add_rect_filled(at, high, ui.color("sunken"))
     draw_missing(ui, draw, at, side, window, picture.missing)
-    texture = imgui.ImTextureRef(picture.texture)
+    texture = texture_of(picture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
     if marked is not None and marked < window.stop:
         mark_row(ui, at, side, window, max(marked, window.start - 1), draw)

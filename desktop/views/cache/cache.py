@@ -27,6 +27,7 @@ from llm_lite.desktop.views.cache.map import draw_map
 from llm_lite.desktop.views.cache.rows import Rows
 from llm_lite.desktop.views.cache.totals import draw_headline, draw_prefixes, draw_totals
 from llm_lite.desktop.views.cache.window import draw_zoom, window_of, zoom_of, zoom_width
+from llm_lite.desktop.views.remote.untold import draw_there
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.icons import ICON_MEMORY
 from llm_lite.desktop.widgets.theme import u32
@@ -67,6 +68,10 @@ SHARE = 0.52  # of the view's height for the map
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
+    if state.elsewhere:
+        heading(ui, tr("Key and value cache"), tr(NOTE))
+        draw_there(state, ui)
+        return []
     if model is None or not model.cache.layers or not model.context:
         heading(ui, tr("Key and value cache"), tr(NOTE))
         wrapped(ui, tr("No model is loaded."))

@@ -17,6 +17,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.cache.kept import draw_kept
 from llm_lite.desktop.views.cache.overflow import draw_overflow
+from llm_lite.desktop.views.remote.untold import MEMORY, draw_untold
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, meter, primary_button, text, wrapped
@@ -39,6 +40,9 @@ RECENT = 2.0  # seconds for which the free memory is believed
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
+    if state.elsewhere:
+        draw_untold(state, ui, MEMORY)
+        return []
     if model is None:
         wrapped(ui, tr("Load a model first: what its conversations take depends on it."))
         return []

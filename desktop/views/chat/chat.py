@@ -21,7 +21,7 @@ from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
-from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_LINK, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
@@ -34,6 +34,7 @@ from llm_lite.desktop.widgets.widgets import (
 )
 
 ALONE = mark("The model runs on this machine. Nothing you write leaves it.")
+THERE = mark("The model runs at {host}. What you write is sent there.")
 WITH_SERVERS = mark("The model runs on this machine. A tool server is told only the calls it runs.")
 EXAMPLES = (
     (mark("Explain"), mark("Why is the sky blue? Answer in three sentences.")),
@@ -64,7 +65,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     """The model's name, which opens the list of models; the way to the tokens."""
-    if state.model:
+    if state.remote.connection is not None:
+        there = state.remote.connection
+        label = f"{ICON_LINK}  {there.model.name}  ·  {there.server.host}"
+    elif state.model:
         label = state.model.name
     else:
         label = tr("Loading") if state.load else tr("No model")
@@ -140,7 +144,10 @@ def _title(ui: Ui, words: str, note: str) -> None:
 
 def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     serves = any(server.status == "on" for server in state.tools.servers)
-    _title(ui, tr("What shall we talk about?"), tr(WITH_SERVERS if serves else ALONE))
+    note = tr(WITH_SERVERS if serves else ALONE)
+    if state.remote.connection is not None:
+        note = tr(THERE).format(host=state.remote.connection.server.host)
+    _title(ui, tr("What shall we talk about?"), note)
     actions: list[Action] = []
     for number, (verb, prompt) in enumerate(EXAMPLES):
         prompt = tr(prompt)

@@ -77,7 +77,8 @@ def _draw_title(ui: Ui, library: LibraryState, title: str) -> list[Action]:
     if icon_button(ui, "library.details.close", ICON_CLOSE, label, side=side, style="small"):
         return [ChooseRepo("")]
     page = f"{library.hub}/{library.repo}"
-    if button(ui, "library.page", fit(library.repo, ui.u(70)), ICON_LINK, page):
+    name = fit(library.repo, ui.u(70)) if title != library.repo else tr("Its page on the hub")
+    if button(ui, "library.page", name, ICON_LINK, page):
         return [OpenLink(page)]
     return []
 
@@ -179,8 +180,12 @@ def _draw_file(
     with ui.font("bold" if chosen else "regular", "small"):
         words = fit(_title(file), right - at.x - ui.u(4))
         draw.add_text(ImVec2(at.x + ui.u(2), y), ui.color("text"), words)
-    parts = trn("{n} file", "{n} files", len(file.parts)).format(n=len(file.parts))
-    tip(ui, f"{file.name}\n{parts}" + (f"\n{sentence(file.problem)}" if file.problem else ""))
+    hints = [file.name] if words != _title(file) or file.form == "huggingface" else []
+    if len(file.parts) > 1:
+        hints.append(trn("{n} file", "{n} files", len(file.parts)).format(n=len(file.parts)))
+    if file.problem:
+        hints.append(sentence(file.problem))
+    tip(ui, "\n".join(hints))
     return clicked
 
 
@@ -191,9 +196,10 @@ def _title(file: HubFile) -> str:
 
 def _draw_buttons(state: AppState, ui: Ui, model: HubModel, file: HubFile) -> list[Action]:
     able = model.runnable and not file.problem
-    fetched = FetchModel(model.repo, file.name, file.size, model.revision)
+    fetched = FetchModel(model.repo, file.name, file.size)
     actions = _draw_fetch(state, ui, fetched, able)
-    return actions + quantizing.draw_hub(ui, model, file, able)
+    is_here = here(state.library, model.repo, file.name) is not None
+    return actions + quantizing.draw_hub(ui, model, file, able, is_here=is_here)
 
 
 def _draw_fetch(state: AppState, ui: Ui, fetched: FetchModel, able: bool) -> list[Action]:
@@ -220,6 +226,10 @@ def _draw_facts(ui: Ui, model: HubModel) -> None:
         (tr("Task"), model.task or tr(UNKNOWN), ""),
         (tr("Downloads"), f"{ICON_DOWNLOAD} {model.downloads:,}", tr("Of the last 30 days.")),
         (tr("Updated"), model.updated or tr(UNKNOWN), ""),
-        (tr("Revision"), model.revision or tr(UNKNOWN), tr("The commit that is fetched.")),
+        (
+            tr("Revision"),
+            model.revision or tr(UNKNOWN),
+            tr("The newest commit when the hub was asked."),
+        ),
     ]
     facts(ui, "library.hub_facts", rows)

@@ -19,6 +19,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, tip
 
 TABS_WIDTH = 96.0  # spacing units
+POPUP = "library.popup"
 BUSY = ("waiting", "running", "paused")
 
 
@@ -32,18 +33,21 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += finding.draw(state, ui)
         case "queue":
             actions += queue.draw(state, ui)
-    if _escaped():
+    if _escaped(ui):
         actions.append(ShowLibrary(False))
     return actions
 
 
-def _escaped() -> bool:
+def _escaped(ui: Ui) -> bool:
     """Esc closes what is open in the page first, and a field of text lets go of the keyboard."""
+    # Dear ImGui may have closed a panel before this frame is drawn: that of the last one counts.
+    was_open = ui.memory.get(POPUP, False)
+    is_open = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
+    ui.memory[POPUP] = is_open
     if not imgui.is_key_pressed(imgui.Key.escape, False):
         return False
     typing = imgui.get_io().want_text_input or imgui.is_any_item_active()
-    popups = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
-    return not typing and not popups
+    return not (typing or is_open or was_open)
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:

@@ -58,11 +58,15 @@ def draw_local(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     return [QuantizeModel(model.name, form.mode, form.delete_source, form.calibrate)]
 
 
-def draw_hub(ui: Ui, model: HubModel, file: HubFile, enabled: bool) -> list[Action]:
-    form = _draw_button(ui, HUB, tr("Download and quantize"), model.parameters, enabled)
+def draw_hub(
+    ui: Ui, model: HubModel, file: HubFile, enabled: bool, *, is_here: bool
+) -> list[Action]:
+    """is_here: it lies on this machine, so that its download ends at once."""
+    label = tr("Quantize") if is_here else tr("Download and quantize")
+    form = _draw_button(ui, HUB, label, model.parameters, enabled)
     if form is None:
         return []
-    fetched = (model.repo, file.name, file.size, model.revision)
+    fetched = (model.repo, file.name, file.size)
     return [FetchModel(*fetched, form.mode, form.delete_source, form.calibrate)]
 
 

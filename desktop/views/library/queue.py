@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
@@ -10,6 +11,7 @@ from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
+    DismissEnded,
     DismissJob,
     KeepSource,
     PauseJob,
@@ -56,6 +58,7 @@ STATES: dict[StageState, tuple[str, str]] = {
     "failed": (ICON_ERROR, "error"),
     "skipped": (ICON_CLOSE, "faint"),
 }
+WORK: tuple[StageState, ...] = ("waiting", "running")
 SAID: dict[StageState, str] = {
     "waiting": mark("waiting"),
     "running": mark("under way"),
@@ -68,7 +71,9 @@ NOTHING = mark(
     "Nothing waits here. What you download, quantize or delete is done one after the other, and "
     "goes on where it was when this program is started again."
 )
+ENDED = 9.0  # height of the head above rows that have ended, in spacing units
 USUAL = 24.0  # height of a row that was never in sight, in spacing units
+DISMISS_HINT = mark("Rows of what is done and of what has failed; no file is deleted.")
 DELETION = mark("Delete {name}")
 ELSEWHERE = mark("Another window or terminal of this program does this work; it is shown here.")
 
@@ -85,20 +90,26 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     library, actions = state.library, list[Action]()
     if library.queue_problem:
         wrapped(ui, sentence(library.queue_problem), "warning")
-    busy = any(job.current is not None and job.current.state != "failed" for job in library.jobs)
+    busy = any(job.current is not None and job.current.state in WORK for job in library.jobs)
     if busy and not library.queue_works:
         wrapped(ui, tr(ELSEWHERE))
     if not library.jobs:
         wrapped(ui, tr(NOTHING), style="body")
         return actions
+    jobs = in_order(library.jobs)
+    ended = [job for job in jobs if _has_ended(job)]
     imgui.begin_child("library.jobs", ImVec2(0, 0), FLAT)
     low = imgui.get_scroll_y()
     high = low + imgui.get_window_height()
     heights: dict[str, float] = ui.memory.setdefault("library.job_heights", {})
     y = 0.0
-    for job in library.jobs:
+    for job in jobs:
         height = heights.get(job.id, ui.u(USUAL))
         imgui.set_cursor_pos(ImVec2(0, y))
+        if len(ended) > 1 and job is ended[0]:
+            actions += _draw_ended(ui)
+            y += ui.u(ENDED)
+            imgui.set_cursor_pos(ImVec2(0, y))
         if y + height >= low and y <= high:
             actions += _draw_job(state, ui, job)
             height = heights[job.id] = imgui.get_cursor_pos_y() - y
@@ -109,6 +120,30 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.dummy(ImVec2(1, 1))
     imgui.end_child()
     return actions
+
+
+def _draw_ended(ui: Ui) -> list[Action]:
+    """The head of the rows that have ended, with a button for them all."""
+    label, top = tr("Dismiss all"), imgui.get_cursor_pos_y()
+    wide = _width(ui, JobButton("", label, ICON_CLOSE, ()))
+    right = imgui.get_content_region_avail().x - wide - ui.u(3)  # as those of the rows
+    imgui.set_cursor_pos_y(top + (ui.u(7) - ui.theme.text) / 2)
+    text(ui, tr("Ended"), bold=True)
+    imgui.same_line()
+    imgui.set_cursor_pos(ImVec2(right, top))
+    if button(ui, "library.jobs.dismiss", label, ICON_CLOSE, tr(DISMISS_HINT)):
+        return [DismissEnded()]
+    return []
+
+
+def in_order(jobs: Sequence[ModelJob]) -> list[ModelJob]:
+    """What is still to be done, as it will be; below it what has ended, the latest first."""
+    ended = [job for job in jobs if _has_ended(job)]
+    return [job for job in jobs if not _has_ended(job)] + ended[::-1]
+
+
+def _has_ended(job: ModelJob) -> bool:
+    return job.current is None or job.current.state == "failed"
 
 
 def _draw_job(state: AppState, ui: Ui, job: ModelJob) -> list[Action]:

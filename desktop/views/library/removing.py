@@ -47,7 +47,7 @@ def _draw_panel(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
         elif weighed is not None:
             notes[weighed.problem] = "warning"
         label = _label(model, names)
-        if row_button(ui, f"{PANEL}.{number}", label, note, enabled=able):
+        if row_button(ui, f"{PANEL}.{number}", f"{ICON_TRASH}  {label}", note, enabled=able):
             imgui.close_current_popup()
             return [RemoveModels(names)]
     for words, color in notes.items():

@@ -13,6 +13,7 @@ from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
+from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection, is_open
 from llm_lite.desktop.widgets.icons import ICON_ARCHIVE, ICON_FOLDER_OPEN, ICON_MEMORY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
@@ -20,16 +21,23 @@ from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
-    if state.load:
+    connection = state.remote.connection
+    if connection is not None:
+        actions += draw_connection(state, ui, connection)
+    elif state.load:
         actions += _draw_load(state, ui)
     elif state.model:
         _draw_model(state, ui)
     else:
         wrapped(ui, tr("No model is loaded."))
-    if state.model and button(ui, "models.memory", tr("Context and precision"), ICON_MEMORY):
+    here = state.model and connection is None
+    if here and button(ui, "models.memory", tr("Context and precision"), ICON_MEMORY):
         ui.opened = "memory"
         imgui.close_current_popup()
-    actions += _draw_lists(state, ui)
+    imgui.separator()
+    actions += draw_connect(state, ui)
+    if not is_open(state, ui):
+        actions += _draw_lists(state, ui)
     imgui.separator()
     if button(
         ui,

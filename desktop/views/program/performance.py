@@ -15,6 +15,7 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.views.quantization import step_profile
+from llm_lite.desktop.views.remote.untold import STEP, draw_untold
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
@@ -56,7 +57,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         heading(ui, tr("Engine time"), note)
         _draw_steps(ui, points)
         imgui.dummy(ImVec2(0, ui.u(2)))
-    actions = step_profile.draw(state, ui)
+    actions: list[Action] = []
+    if state.elsewhere:
+        draw_untold(state, ui, STEP)
+    else:
+        actions = step_profile.draw(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     note = tr("Milliseconds from input to submit, for the frames that were drawn.")
     heading(ui, tr("Frame time"), note)

@@ -19,6 +19,7 @@ from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
 from llm_lite.desktop.views.program import models, preferences
 from llm_lite.desktop.views.sampling import sampler
+from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
@@ -28,6 +29,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_NEW_CHAT,
     ICON_PROMPT,
     ICON_SEARCH,
+    ICON_SERVE,
     ICON_SETTINGS,
     ICON_SIDEBAR,
     ICON_SLIDERS,
@@ -51,12 +53,13 @@ class Panel:
 
 
 PROMPT, MEMORY = mark("System prompt"), mark("Memory of the conversation")
-TOOLS = mark("Tools")
+TOOLS, SERVE = mark("Tools"), mark("Serve this model")
 PANELS = (
     Panel("models", mark("Models"), ICON_MODELS, mark("Models"), 92, models.draw),
     Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling"), 76, sampler.draw),
     Panel("system_prompt", PROMPT, ICON_PROMPT, PROMPT, 92, system_prompt.draw),
     Panel("tools", TOOLS, ICON_TERMINAL, TOOLS, 100, tools_panel.draw),
+    Panel("serving", SERVE, ICON_SERVE, SERVE, 100, serving_panel.draw),
     Panel("memory", mark("Memory"), ICON_MEMORY, MEMORY, 88, memory.draw),
     Panel("settings", mark("Settings"), ICON_SETTINGS, mark("Settings"), 96, preferences.draw),
 )

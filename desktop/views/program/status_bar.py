@@ -14,8 +14,16 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
+from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.widgets.controls import chooser
-from llm_lite.desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
+from llm_lite.desktop.widgets.icons import (
+    ICON_CHEVRON_UP,
+    ICON_CPU,
+    ICON_GPU,
+    ICON_LINK,
+    ICON_WARNING,
+)
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
 
@@ -60,6 +68,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
     side = ui.u(6.5)
     imgui.set_cursor_pos(ImVec2(ui.u(2), (height - side) / 2))
     label, icon = _executor_label(state)
+    room -= sign.width(state, ui)
     with ui.colored(button="-", text="muted"), ui.styled(frame_padding=(ui.u(1.5), 0.0)):
         shown = fit(f"{icon}  {label}", room - ui.u(18))
         if imgui.button(f"{shown}  {ICON_CHEVRON_UP}##executor", ImVec2(0, side)):
@@ -74,14 +83,18 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
             imgui.text_unformatted(ICON_WARNING)
         ui.mark("status.reason")
         tip(ui, sentence(said(reason)))
+    sign.draw_sign(state, ui, height)
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:
     executor = state.executor
     if executor is None:
         return (tr("Loading") if state.load else tr("No model")), ICON_CPU
+    connection = state.remote.connection
+    if connection is not None:
+        return f"{connection.model.name}  ·  {connection.where}", ICON_LINK
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
-    name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}[executor.backend]
+    name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}.get(executor.backend, "")
     same = executor.keys == executor.values
     kv = executor.keys if same else f"{executor.keys}/{executor.values}"
     kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {kv}"
@@ -153,6 +166,9 @@ def _draw_measures(
 
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
+    if state.elsewhere:
+        draw_untold(state, ui, EXECUTOR, way_back=False)
+        return []
     options = state.options
     if state.executor and state.executor.reason:
         wrapped(

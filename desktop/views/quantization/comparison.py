@@ -33,6 +33,12 @@ from llm_lite.desktop.views.quantization.divergence import (
     strip_height,
     taller,
 )
+from llm_lite.desktop.views.quantization.two_machines import (
+    TWO_MACHINES,
+    draw_two_machines,
+    draw_unscored,
+    tint,
+)
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
@@ -77,7 +83,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.begin_child("runs", ImVec2(width, 0), FLAT, imgui.WindowFlags_.no_scrollbar)
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
-    changed = _draw_setting(ui, choices, column)
+    if state.remote.connection is not None:
+        draw_two_machines(ui, state.remote.connection, column, _draw_badge)
+        changed = choices
+    else:
+        changed = _draw_setting(ui, choices, column)
     changed, asked = _draw_prompt(state, ui, changed)
     actions += asked
     if changed != choices:
@@ -189,7 +199,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
         wrapped(ui, sentence(problem), "error")
     if comparison is None:
         imgui.dummy(ImVec2(0, ui.u(2)))
-        wrapped(ui, tr(EXPLAINED))
+        wrapped(ui, tr(TWO_MACHINES if state.elsewhere else EXPLAINED))
         return []
     if work and work.kind == "runs" and (not all(a.executor for a in comparison.answers)):
         _draw_progress(ui, work.stage, work.fraction)
@@ -209,6 +219,12 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y + ui.u(1)))
         actions += _draw_numbers(state, ui, comparison, run, answer, column)
     room = imgui.get_content_region_avail().y - strip_height(ui) - ui.u(2)
+    if comparison.elsewhere:
+        imgui.begin_child("runs.answers", ImVec2(0, max(room, ui.u(20))))
+        _draw_answers(ui, comparison, column, gap)
+        imgui.end_child()
+        draw_unscored(ui, comparison)
+        return actions
     pages = _pages(ui, comparison, column)
     tall = max(page.height for page in pages) + ui.u(4)  # the strip follows short answers
     imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
@@ -230,11 +246,14 @@ def _draw_numbers(
     stats, executor = answer.stats, answer.executor
     kept = _keeps(state, comparison.options[run])
     options = comparison.options[run]
-    if executor:
+    there = executor is not None and executor.backend == "remote"
+    if executor and there:
+        title = executor.device
+    elif executor:
         title = f"{executor.mode}  ·  {executor.activations}  ·  {executor.backend}"
     else:
         title = options.mode
-    if options.keys != "fp16" or options.values != "fp16":
+    if not there and (options.keys != "fp16" or options.values != "fp16"):
         title += f"  ·  KV {_kv_name(options)}"
     text(ui, title, style="small", bold=True)
     _draw_figures(
@@ -252,7 +271,7 @@ def _draw_numbers(
             ),
             (
                 tr("weights"),
-                size(answer.weight_bytes) if executor else "–",
+                size(answer.weight_bytes) if answer.weight_bytes else "–",
                 tr("Bytes read for a token."),
             ),
             (
@@ -267,6 +286,9 @@ def _draw_numbers(
     )
     name = f"runs.keep.{NAMES[run].lower()}"
     actions: list[Action] = []
+    if comparison.elsewhere:
+        imgui.end_group()
+        return actions
     with ui.font(style="small"):
         hint = tr("The chat goes on with this mode and cache, from its next token on")
         label = tr("The chat's mode") if kept else tr("Keep this mode")
@@ -316,15 +338,16 @@ def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) 
     """Both texts; the token of A's text under the pointer."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     pages = _pages(ui, comparison, column)
-    parting, pointed = comparison.parting, ui.memory.get("runs.pointed")
+    partings = comparison.partings
+    pointed = None if comparison.elsewhere else ui.memory.get("runs.pointed")
     found = None
-    for run, page in enumerate(pages):
+    for run, (page, parting) in enumerate(zip(pages, partings, strict=True)):
         x = at.x + run * (column + gap)
         marked = {} if pointed is None else {pointed: ui.color("text")}
         if run and (parting is None or (pointed or 0) > parting):
             marked = {}
 
-        def paint(token: int, run: int = run) -> tuple[int, int]:
+        def paint(token: int, run: int = run, parting: int | None = parting) -> tuple[int, int]:
             return _paint(ui, comparison, parting, run, token)
 
         draw_boxes(ui, page, (x, at.y), paint, marked, draw)
@@ -355,6 +378,8 @@ def _paint(
     """The token where they diverge stands out in both; others of A's are tinted."""
     if token == parting:
         return ui.color("accent"), ui.color("on_accent")
+    if comparison.elsewhere:
+        return tint(ui, comparison.answers[run], token), ui.color("text")
     if run == 0 and 0 <= token < len(comparison.forced):
         return kl_color(ui, comparison.forced[token].kl), ui.color("text")
     if run and parting is not None and token > parting:

@@ -174,8 +174,11 @@ def numbers(count: int, least: float) -> list[int]:
 def summary(comparison: RunComparison) -> str:
     """Whether they diverge, and where; "" before there is anything to say."""
     answers = comparison.answers
-    if comparison.parting is not None:
-        return tr("diverge at token {n}").format(n=comparison.parting + 1)
+    parting = comparison.partings[0]
+    if parting is not None:
+        return tr("diverge at token {n}").format(n=parting + 1)
+    if all(answer.stop_reason for answer in answers) and comparison.elsewhere:
+        return tr("the same text")
     if all(answer.stop_reason for answer in answers):
         return tr("the same, token for token")
     return tr("the same so far") if answers[0].tokens else ""

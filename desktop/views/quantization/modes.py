@@ -18,6 +18,8 @@ from llm_lite.desktop.state.units import capital, quantity, rate, size
 from llm_lite.desktop.views.quantization import report, tensors
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.quantization.stored_weights import draw_stored
+from llm_lite.desktop.views.remote.untold import MODES as MODES_UNTOLD
+from llm_lite.desktop.views.remote.untold import draw_untold
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
@@ -70,6 +72,13 @@ COMPARE = mark("Two modes answer one prompt, side by side")
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model, choices = state.model, state.quantization.choices
+    if state.elsewhere:
+        text(ui, tr("Quantization"), bold=True)
+        draw_untold(state, ui, MODES_UNTOLD)
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        if button(ui, "quantization.compare", tr("Compare it with the model here"), ICON_SCALE):
+            return [ShowRuns(True)]
+        return []
     if model is None:
         text(ui, tr("Quantization"), bold=True)
         wrapped(ui, tr("No model is loaded."))

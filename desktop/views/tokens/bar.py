@@ -41,6 +41,7 @@ BY = mark(
 APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
+UNTOLD = mark("Where its tokens look, the server does not tell.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
     "Tint each token of an answer by how unlikely the model found it. Click one to go on from "
@@ -67,6 +68,8 @@ def draw_switch(state: AppState, ui: Ui) -> list[Action]:
 
 
 def draw_bar(state: AppState, ui: Ui) -> list[Action]:
+    if state.elsewhere and state.model is not None and not state.model.layers:
+        return _draw_likelihood_alone(state, ui)
     xray, choice = state.xray, state.attention
     side = ui.u(6)
     edge = ui.right(side) - ui.u(2)
@@ -95,6 +98,18 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
+    """Of an engine elsewhere that tells nothing of its heads."""
+    xray = state.xray
+    with ui.font(style="small"):
+        tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
+    imgui.same_line(0, ui.u(4))
+    imgui.align_text_to_frame_padding()
+    text(ui, tr(UNTOLD), "muted", "small")
+    _draw_legend(state, ui)
+    return [SetXRay(replace(xray, probabilities=tinted))] if tinted != xray.probabilities else []
 
 
 def _beside(ui: Ui, label: str, edge: float) -> None:
@@ -196,7 +211,10 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
         return
     found = legend(state, ui)
     if found is None:
-        text(ui, tr("Each box is a token. Point at one to see where it looks."), "muted", "small")
+        words = tr("Each box is a token. Point at one to see where it looks.")
+        if state.model is not None and not state.model.layers:
+            words = tr("Each box is a token, or what the server sent at once.")
+        text(ui, words, "muted", "small")
         return
     at = imgui.get_cursor_screen_pos()
     end = draw_legend(ui, found, (at.x, at.y), imgui.get_window_draw_list())

@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.remote.untold import STEER, draw_untold
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import slider
@@ -52,6 +53,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Steer"), bold=True)
     help_mark(ui, tr(ABOUT))
     model = state.model
+    if state.elsewhere:
+        draw_untold(state, ui, STEER)
+        return []
     if model is None or not (model.layers and model.heads):
         wrapped(ui, tr("Load a model to weigh its heads."))
         wrapped(ui, tr(ABOUT), "faint")

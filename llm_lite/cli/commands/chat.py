@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import asdict
 
@@ -10,9 +11,8 @@ from llm_lite.cli.conversation.conversation import Conversation, checked
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.answering import generate, wait_for_model
+from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json
-from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.generation.grammar import compiled
@@ -27,15 +27,43 @@ def run(arguments: argparse.Namespace) -> int:
     check(sampling)
     if sampling.json_schema or sampling.grammar:
         compiled(sampling)  # what is broken is told before a model is loaded
-    engine = Engine(None)
+    if arguments.connect is None and (arguments.remote_model or arguments.api_key):
+        raise RequestError("--model and --api-key are of a server: --connect URL is missing")
+    engine, loaded = _local(arguments) if arguments.connect is None else _elsewhere(arguments)
     try:
-        engine.send(LoadModel(arguments.model, engine_options(arguments)))
-        loaded = wait_for_model(engine)
         if arguments.prompt is None and sys.stdin.isatty() and not arguments.json:
             return _converse(engine, loaded, arguments, sampling)
         return _ask_once(engine, arguments, sampling)
     finally:
         engine.close()
+
+
+def _local(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
+    from llm_lite.core.engine.engine import Engine as LocalEngine
+
+    engine = LocalEngine(None)
+    try:
+        engine.send(LoadModel(arguments.model, engine_options(arguments)))
+        return engine, wait_for_model(engine)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
+    """RequestError where nobody answers at the address, or has no such model."""
+    from llm_lite.core.remote.address import read_address, read_key
+    from llm_lite.core.remote.client import Client, Exchange
+    from llm_lite.core.remote.connecting import chosen, connect
+    from llm_lite.core.remote.engine import RemoteEngine
+
+    if arguments.model is not None:
+        raise RequestError("MODEL is loaded here, --connect asks a server: give one of the two")
+    key = read_key(arguments.api_key or os.environ.get("LLM_LITE_API_KEY", ""))
+    client = Client(read_address(arguments.connect), key)
+    server = connect(client, Exchange())
+    engine = RemoteEngine(client, server, chosen(server, arguments.remote_model))
+    return engine, engine.loaded()
 
 
 def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 
-from llm_lite.cli.terminal.answering import Answer, generate, report, wait_for
+from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
-from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -113,6 +112,14 @@ class Conversation:
                 self.cache = event
         return self.cache
 
+    def refuse_elsewhere(self, command: str) -> None:
+        """RequestError where the model computes on another machine."""
+        if self.executor.backend == "remote":
+            raise RequestError(
+                f"/{command}: {self.executor.device} computes elsewhere; that can be done to a "
+                "model here"
+            )
+
     def next_request(self) -> int:
         self.request += 1
         return self.request
@@ -123,7 +130,7 @@ class Conversation:
         sampling: SamplingOptions,
         *,
         continue_last: bool = False,
-    ) -> Answer:
+    ) -> HeardAnswer:
         system = (ChatMessage("system", self.system),) if self.system else ()
         command = Generate(
             self.next_request(),
@@ -143,7 +150,7 @@ class Conversation:
         return answer
 
 
-def _message(answer: Answer) -> ChatMessage:
+def _message(answer: HeardAnswer) -> ChatMessage:
     return ChatMessage("assistant", answer.text, tuple(answer.tokens), answer.thought)
 
 

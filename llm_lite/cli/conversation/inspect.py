@@ -14,6 +14,7 @@ from llm_lite.core.messages import ExportMaps, MapsExported, SetGains
 
 def set_gains(talk: Conversation, argument: str) -> None:
     """From the next step on; RequestError where the model has no such head."""
+    talk.refuse_elsewhere("gains")
     if argument == "off":
         talk.gains = {}
     else:
@@ -28,6 +29,7 @@ def set_gains(talk: Conversation, argument: str) -> None:
 
 def export(talk: Conversation, argument: str) -> None:
     """RequestError where nothing was written."""
+    talk.refuse_elsewhere("attention")
     path, *names = argument.split() or [""]
     if not names:
         raise RequestError("/attention: expected a file and heads such as 0.1")

@@ -35,6 +35,7 @@ def save(talk: Conversation, argument: str) -> None:
 
 def save_cache(talk: Conversation, argument: str) -> None:
     path = _place(argument, "save-cache")
+    talk.refuse_elsewhere("save-cache")
     talk.engine.send(SaveCache(str(path)))
     _wait_for_cache(talk)
 
@@ -43,6 +44,7 @@ def open_kept(talk: Conversation, argument: str) -> None:
     """A conversation takes the place of the one that there is. FileError where it is damaged."""
     path = _path(argument, "open")
     if _begins(path).startswith(MAGIC):
+        talk.refuse_elsewhere("open")
         talk.engine.send(OpenCache(str(path)))
         _wait_for_cache(talk)
         return

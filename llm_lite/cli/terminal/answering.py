@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
-from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import DoesNotFitError, RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
     CancelLoad,
+    Command,
     Event,
     ExecutorChanged,
     FileDamaged,
@@ -35,8 +35,20 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
 E = TypeVar("E")
 
 
+class Engine(Protocol):
+    """What answers: the engine of this process, or one elsewhere."""
+
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def wait(self, timeout: float) -> list[Event]: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+
 @dataclass(slots=True)
-class Answer:
+class HeardAnswer:
     text: str = ""  # what is said
     thought: str = ""  # of a continued answer with what it thought before
     thought_tokens: int = 0
@@ -48,12 +60,12 @@ class Answer:
     interrupted: bool = False
 
 
-def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
+def generate(engine: Engine, command: Generate, *, shown: bool) -> HeardAnswer:
     """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
 
     RequestError where it could not be made.
     """
-    answer, stopping = Answer(), False
+    answer, stopping = HeardAnswer(), False
     with interrupts.noted() as interrupted:
         engine.send(command)
         while answer.finished is None:
@@ -69,7 +81,7 @@ def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
     return answer
 
 
-def _take(answer: Answer, event: Event, command: Generate, shown: bool) -> None:
+def _take(answer: HeardAnswer, event: Event, command: Generate, shown: bool) -> None:
     report(event)
     if getattr(event, "request", command.request) != command.request:  # that was given up
         return
@@ -103,7 +115,7 @@ def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
     return Split.of(replace(thinking, inside=True)).fed(last.thought)
 
 
-def _hear(answer: Answer, split: Split, shown: bool) -> None:
+def _hear(answer: HeardAnswer, split: Split, shown: bool) -> None:
     """What is new of thoughts and of what is said."""
     thought, said = split.thought[len(answer.thought) :], split.said[len(answer.text) :]
     if shown:
@@ -114,7 +126,7 @@ def _hear(answer: Answer, split: Split, shown: bool) -> None:
     answer.split, answer.thought, answer.text = split, split.thought, split.said
 
 
-def _finish(answer: Answer, finished: GenerationFinished, shown: bool) -> None:
+def _finish(answer: HeardAnswer, finished: GenerationFinished, shown: bool) -> None:
     if finished.stop_reason == "error":
         raise RequestError(finished.message)
     if shown:

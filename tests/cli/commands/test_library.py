@@ -11,7 +11,7 @@ from llm_lite.core.messages import MODES
 from tests.cli.on_terminal import on_terminal
 from tests.cli.terminal_runs import sentence
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
-from tests.core.hub.local.layouts import digest, gguf, hub_repository, put
+from tests.core.hub.local.layouts import COMMIT, digest, gguf, hub_repository, put
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ def test_import_and_forget(home, tmp_path, capsys):  # noqa: F811
     assert main(["models", "import", str(path)]) == 0
     assert str(path) in capsys.readouterr().out
     assert main(["models", "remove", "m", "--yes"]) == 0
-    assert "is only forgotten" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "is only forgotten" in out and out.endswith("no file was deleted\n")
     assert path.exists()
 
 
@@ -73,7 +74,7 @@ def test_deleting_asks(cache, capsys, monkeypatch):
     capsys.readouterr()
     assert main(["models", "remove", "tiny-q4_0", "--yes", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said == {"removed": ["tiny-q4_0"], "freed": len(gguf())}
+    assert said == {"removed": ["tiny-q4_0"], "freed": len(gguf()) + len(COMMIT)}
     assert not (cache / "models--acme--m").exists()
 
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 
+import huggingface_hub
 import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
+from llm_lite.desktop.actions.library.changing import FetchModel
+from llm_lite.desktop.app.library.queueing import edit_of
 from tests.hub.faults import Fault
 from tests.hub.server import running_hub
 from tests.make_gguf import write_tiny_llama
@@ -82,6 +85,39 @@ def test_a_failure_is_the_sentence_and_the_same_command_tries_again(hub, capsys)
     assert len(json.loads(models(capsys, "queue", "--json")[1])) == 1
 
 
+def test_the_terminal_and_the_window_ask_for_the_same_job(hub, person, capsys):
+    """By the file's whole name and the branch; refs/main is written as huggingface_hub does."""
+    window = edit_of(FetchModel("owner/tiny", "tiny.gguf", 5), {})
+    paused = add(lambda jobs: commands.pause(window(jobs)[0].id)(window(jobs)))
+    code, out, _ = models(capsys, "pull", "owner/tiny:TINY", "--revision", "main", "--json")
+    (job,) = QueueFile(queue_folder()).load()
+    assert code == 0 and job.id == paused[0].id == json.loads(out)["id"]
+    commit = hub.repositories["owner/tiny"].head
+    branch = person / "hf/hub/models--owner--tiny/refs/main"
+    assert branch.read_text() == commit and job.revision == commit
+    cache = person / "hf/hub"
+    found = huggingface_hub.try_to_load_from_cache("owner/tiny", "tiny.gguf", cache_dir=cache)
+    assert found == job.path
+    assert models(capsys, "pull", "owner/tiny")[0] == 0
+    assert len(QueueFile(queue_folder()).load()) == 1
+
+
+def test_rows_that_have_ended_are_cleared(hub, capsys):
+    assert models(capsys, "pull", "owner/tiny")[0] == 0
+    add(commands.fetch("owner/tiny", "other.gguf", job_id="waits"))
+    code, out, _ = models(capsys, "queue", "clear")
+    assert code == 0 and "other.gguf" in out and "tiny.gguf" not in out
+    code, _, err = models(capsys, "queue", "clear", "waits")
+    assert code == 1 and "takes no id" in err
+
+
+def test_what_no_retry_mends_makes_no_row(hub, capsys):
+    for words in (("owner/nothing",), ("owner/tiny:Q8_0",)):
+        code, _, err = models(capsys, "pull", *words)
+        assert code == 1 and words[0].partition(":")[0] in err
+    assert QueueFile(queue_folder()).load() == ()
+
+
 REFUSED = [
     (("--quantize", "int3"), "expected one of fp32, fp16, int8, int4, found 'int3'"),
     (("--quantize", "as-stored"), "found 'as-stored'"),
@@ -112,10 +148,10 @@ def test_an_interrupted_pull_is_paused_and_goes_on(hub, person, capsys):
 
 
 def test_an_interrupt_leaves_the_job_to_the_program_that_works(hub, person, capsys):
-    hub.faults.append(Fault("", rate=20_000))
+    hub.faults.append(Fault("", rate=10_000))
     command = [sys.executable, "-m", "llm_lite", "models"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    add(commands.fetch("owner/tiny"))
+    add(commands.fetch("owner/tiny", "tiny.gguf"))
     works = subprocess.Popen([*command, "queue", "run"], **pipes)
     file = QueueFile(queue_folder())
     until(lambda: file.load()[0].row.stages[0].state == "running")
@@ -127,6 +163,7 @@ def test_an_interrupt_leaves_the_job_to_the_program_that_works(hub, person, caps
     hub.faults.clear()
     out, _ = works.communicate(timeout=PATIENCE)
     assert works.returncode == 0 and "download: done" in out
+    assert len(file.load()) == 1
 
 
 def until(holds):

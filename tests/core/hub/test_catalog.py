@@ -11,6 +11,12 @@ from llm_lite.core.hub import bundled, catalog
 from tests.paths import ROOT
 
 
+@pytest.mark.parametrize("name", ["owner/Qwen2.5-0.5B-GGUF", "owner/name:Q4_K_M"])
+def test_a_repository_without_its_sign_is_told_apart_from_a_path(name):
+    with pytest.raises(RequestError, match=f"no such file; .* say hf:{name}"):
+        catalog.resolve(name)
+
+
 def test_default_model_is_found_without_importing_its_package():
     path = catalog.resolve(None)
     assert path.suffix == ".gguf"

@@ -1,8 +1,13 @@
 """Answers that share steps on a Vulkan device: the same alone and together, weights held once."""
 
+from dataclasses import replace
+
 import pytest
 
-from llm_lite.core.messages import ServingChanged, StopServing
+from llm_lite.core.loading.page_room import free_bytes, most_pages
+from llm_lite.core.messages import ServingChanged, StartServing, StopServing
+from llm_lite.core.plan.step import PAGE
+from llm_lite.core.serving.batch import _row_bytes
 from tests.core.engine_client import Client
 from tests.core.serving.clients import Asked, serve
 from tests.make_gguf import write_tiny_llama
@@ -53,3 +58,22 @@ def test_answers_are_the_same_alone_and_together(vulkan, model):
 def executors(client):
     runner = client.engine._host.runner
     return [runner.executor, *runner.beside]
+
+
+def test_no_more_pages_than_a_device_binds(vulkan, model, monkeypatch):
+    """Of the widest cache, here of queries with 256 bytes a position, and of its own memory."""
+    vulkan.load(model, exact("vulkan"))
+    runner = vulkan.engine._host.runner
+    info = runner.choice.info
+    rows = _row_bytes(runner)
+    assert max(rows) == 256 and len(rows) == 2 * (2 + 1)
+    small = replace(info, max_storage_buffer_range=5 * PAGE * 256)
+    assert most_pages(small, rows) == 5 and most_pages(None, rows) is None
+    discrete = replace(info, kind="discrete", memory_bytes=8 << 20)
+    assert 6 << 20 < free_bytes(discrete, runner.executor) < 8 << 20
+    monkeypatch.setattr(type(runner.choice), "info", small)
+    assert serve(vulkan, parallel=3).status().pages == 5
+    vulkan.send(StopServing(), StartServing(cache_budget=PAGE * sum(rows)))
+    while not (changed := vulkan.until(ServingChanged)).problem:
+        pass
+    assert "smaller context" in changed.problem

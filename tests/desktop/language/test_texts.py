@@ -65,6 +65,9 @@ QUIET = {
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
     "actions/tools/calling.py": ("The user refused this call.", "said to the model"),
     "views/tools/panel.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
+    "views/serving/running.py": (
+        "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
+    ),
     "views/history/menu.py": ("Markdown", "the name of a format"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),

@@ -10,6 +10,7 @@ from llm_lite.core.messages.library import QueueState
 from llm_lite.desktop.actions.library.changing import (
     CancelJob,
     ChooseImport,
+    DismissEnded,
     DismissJob,
     FetchModel,
     ImportLocal,
@@ -39,6 +40,7 @@ from llm_lite.desktop.actions.library.showing import (
 )
 from llm_lite.desktop.actions.program import OpenLink, OpenModel, SetFontSize
 from llm_lite.desktop.app.library import host
+from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.library.library_state import HubSearch
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.examples.models import (
@@ -289,7 +291,7 @@ def test_a_file_of_a_repository_is_chosen_and_fetched(library):
     one.driver.click(f"library.file.{file.name}")
     assert one.done[-1] == ChooseHubFile(file.name)
     one.driver.click("library.download")
-    wanted = FetchModel(model.repo, file.name, file.size, model.revision)
+    wanted = FetchModel(model.repo, file.name, file.size)
     assert one.done[-1] == wanted and one.state.library.tab == "queue"
     one.driver.wait("the queue", lambda s: wanted in one.services.asked)
 
@@ -304,8 +306,14 @@ def test_a_file_is_fetched_and_quantized(library):
     one.driver.click("library.fetch_quantize.delete")
     one.driver.click("library.fetch_quantize.go")
     file = model.files[0]
-    whole = (model.repo, file.name, file.size, model.revision)
+    whole = (model.repo, file.name, file.size)
     assert one.done[-1] == FetchModel(*whole, "int4", True)
+
+
+def test_what_a_page_says_of_a_model_is_shown_whole():
+    """Its first paragraph is longer than a name may be."""
+    words = "A model of few parameters that writes. " * 10
+    assert fit_to_show(replace(FOUND[0], description=words)).description == words
 
 
 def test_the_page_of_a_repository_is_opened_in_the_browser(library):
@@ -365,6 +373,38 @@ def test_each_job_has_the_buttons_of_its_state(library):
     one.driver.click("library.job.bbbb.keep")
     assert one.done[-1] == KeepSource("bbbb")
     one.driver.wait("the queue", lambda s: KeepSource("bbbb") in one.services.asked)
+
+
+def test_what_is_still_to_be_done_stands_above_what_has_ended(library):
+    """A download that was just added, and the undo of a deletion, are in sight."""
+    one = library("queue")
+    ids = [job.id for job in QUEUE.jobs]
+    assert ids == ["aaaa", "bbbb", "cccc", "dddd", "eeee"]
+    tops = {name: one.ui.rects[f"library.job.{name}"][1] for name in ids}
+    assert sorted(ids, key=tops.__getitem__) == ["aaaa", "bbbb", "eeee", "dddd", "cccc"]
+    one.driver.click("library.jobs.dismiss")
+    assert one.done[-1] == DismissEnded()
+    one.program.do(TellJobs(QueueState(QUEUE.jobs[:3], True)))
+    one.driver.frames(3)
+    assert "library.jobs.dismiss" not in one.ui.rects  # one row has a button of its own
+
+
+def test_escape_closes_a_panel_and_not_the_page(library):
+    one = library()
+    one.driver.click(f"library.local.{QWEN}")
+    one.driver.click("library.remove.open")
+    one.driver.frames(2)
+    assert imgui_popup_open(one)
+    one.driver.press(imgui.Key.escape)
+    one.driver.frames(3)
+    assert one.state.library.shown and not imgui_popup_open(one)
+    one.driver.press(imgui.Key.escape)
+    one.driver.frames(2)
+    assert not one.state.library.shown
+
+
+def imgui_popup_open(one):
+    return one.ui.memory["library.popup"]
 
 
 def test_what_a_job_has_made_is_opened_from_its_row(library):

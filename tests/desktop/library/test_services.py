@@ -1,6 +1,7 @@
 """What the page asks of the real machine: a home of its own with models as programs lay them out,
 and the hub of the tests."""
 
+import json
 import time
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from llm_lite.desktop.app.library.fitting import choice_of
 from llm_lite.desktop.app.library.queueing import edit_of
 from llm_lite.desktop.app.library.services import CoreServices
 from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+from tests.core.hub.fit.test_choosing import QWEN3
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
 from tests.core.hub.local.layouts import gguf, hub_repository, put
 from tests.core.hub.remote.conftest import cache, hub  # noqa: F401
@@ -142,7 +144,7 @@ def test_what_the_queue_is_asked_becomes_a_change_of_its_jobs(services, home):  
     assert not job.calibrate and job.row.mode == "int4"
     (job,) = edit_of(SliceModel("mine"), known)(())
     assert job.row.slice == "E2B"
-    fetched = FetchModel("a/b", "c.gguf", 5, "main", "int8", delete_source=True)
+    fetched = FetchModel("a/b", "c.gguf", 5, "int8", delete_source=True)
     (job,) = edit_of(fetched, known)(())
     stages = [stage.stage for stage in job.row.stages]
     assert stages == ["download", "quantize", "delete source"] and job.calibrate
@@ -164,3 +166,17 @@ def test_the_executor_is_the_one_that_a_load_would_choose():
     assert choice_of(auto, soft).backend == choice_of(auto, None).backend == "cpu"
     assert choice_of(replace(auto, backend="vulkan"), soft).backend == "vulkan"
     assert choice_of(replace(auto, backend="cpu"), card).backend == "cpu"
+
+
+def test_what_nobody_has_fetched_is_estimated_by_its_own_config(services, hub):  # noqa: F811
+    weights = {"tokenizer.json": b"{}", "model.safetensors": b"x"}
+    raw = json.dumps(QWEN3).encode()
+    hub.add("tiny/told", {"config.json": raw, **weights}, config={"model_type": "qwen3"})
+    hub.add("tiny/odd", {"config.json": b"[]", **weights}, config={"model_type": "qwen3"})
+    for repo, rough in (("tiny/told", False), ("tiny/odd", True)):
+        model = services.read(repo)
+        one = FitQuestion("", repo, model.files[0].name, "int8", 4096)
+        answer = services.fits([one], model, OPTIONS)[one]
+        assert answer.fit is not None and answer.rough is rough
+        kept = next(part.host for part in answer.fit.parts if part.name == "cache")
+        assert (kept == 4096 * 28 * 2 * 8 * 128 * 2) is not rough

@@ -38,6 +38,9 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     Reconfigure,
+    ServedRequest,
+    ServingChanged,
+    ServingStatus,
     SpellTokens,
     TitleMade,
 )
@@ -72,6 +75,7 @@ COMMANDS = (
     DropVariant(1, "int4"),
     Reconfigure(OPTIONS),
 )
+SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
     LoadNeedsMemory("large.gguf", OPTIONS, False, FIT, (FIT,)),
@@ -83,6 +87,8 @@ NEVER_SAID = (  # by the fake engine on its own
     KeptChecked(7, "/tmp/7.kv", 40, 50, 4096, "damaged", "is truncated"),
     KeptResumed(1, 7, "/tmp/7.kv", (PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"),
     TitleMade(7, "The sky"),
+    ServingChanged(True, ServingStatus("a model", requests=(SERVED,))),
+    ServingChanged(False, problem="there is too little memory"),
 )
 
 

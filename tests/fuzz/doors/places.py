@@ -13,7 +13,7 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.hub.local.collecting import collect, leftovers
 from llm_lite.core.hub.local.disk_usage import sizes
 from llm_lite.core.hub.local.importing import import_model
-from llm_lite.core.hub.local.machine import Places, local_models, machine_places
+from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.hub.local.removal import carry_out, removal
 from tests.core.hub.local.layouts import (
     OLDER,

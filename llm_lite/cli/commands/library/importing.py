@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for model in models:
         if model.origin == "imported":
-            show(f"{model.name}: {size_text(model.size)} in {model.path}, used where they lie")
+            show(f"{model.name}: {size_text(model.size)} in {model.path}, used where it lies")
         else:
             show(f"{model.name}: is found anyway ({PLACES[model.origin]}), in {model.path}")
     return 0

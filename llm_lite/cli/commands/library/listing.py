@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_lite.cli.terminal.output import show, show_json
 from llm_lite.core.hub import catalog
-from llm_lite.core.hub.local.machine import local_models
+from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.messages.library import LocalModel
 
 PLACES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from llm_lite.cli.commands.library.carrying_out import carried_out
@@ -13,6 +14,7 @@ from llm_lite.core.convert.slicing import find_slice
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.remote.files import is_name
+from llm_lite.core.hub.remote.pulling import located
 from llm_lite.core.messages import MODES, Mode
 from llm_lite.core.models.gemma3n.cut import SLICES
 from llm_lite.core.plain_text import quote
@@ -22,15 +24,19 @@ def run(arguments: argparse.Namespace) -> int:
     repo, _, file = arguments.source.removeprefix("hf:").partition(":")
     if not is_name(repo):  # else the queue would keep a job that can never succeed
         raise RequestError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
-    addition = commands.fetch(
-        repo,
-        file,
+    asked = partial(
+        commands.fetch,
         revision=arguments.revision,
         mode=_mode(arguments.quantize),
         calibrate=not arguments.no_calibration,
         cut=_slice(arguments.slice),
         delete_source=arguments.delete_source,
     )
+    addition = asked(repo, file)  # says now what does not go together
+    # The job has the name of the file, as in the window; what is no model makes no job.
+    repo, choice = located(repo, file, arguments.revision)
+    if choice is not None:
+        addition = asked(repo, choice.name, size=choice.size)
     job = carried_out(addition)
     if arguments.json:
         show_json({"source": arguments.source, "path": job.output, **asdict(job.row)})

@@ -34,6 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.job:
             raise RequestError("run: carries everything out that waits, and takes no id of a job")
         jobs = run_all()
+    elif arguments.do == "clear":
+        if arguments.job:
+            raise RequestError("clear: takes no id of a job; remove takes the row of one away")
+        jobs = file.edit(commands.clear)
     elif arguments.do is not None:
         if not arguments.job:
             raise RequestError(f"{arguments.do}: expected the id of a job, as the list shows it")

@@ -26,7 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"removed": [model.name for model in plan.models], "freed": freed})
     else:
-        show(f"{size_text(freed)} freed")
+        only_forgotten = all(model.origin == "imported" for model in plan.models)
+        show("no file was deleted" if only_forgotten else f"{size_text(freed)} freed")
     return 0
 
 
@@ -41,4 +42,6 @@ def _agreed(plan: Removal) -> bool:
     if not can_ask():
         raise RequestError("models are deleted when --yes says so, or on a terminal that can ask")
     what = "this model" if len(plan.models) == 1 else f"these {len(plan.models)} models"
+    if all(model.origin == "imported" for model in plan.models):
+        return agreed(f"Forget {what}?")
     return agreed(f"Delete {what} and free {size_text(plan.frees)}?")

@@ -11,7 +11,7 @@ from llm_lite.cli.commands.slicing import Percent
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub import catalog
-from llm_lite.core.hub.local.machine import local_models
+from llm_lite.core.hub.local.listing import local_models
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote

@@ -9,8 +9,11 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.exec.vulkan.allocations import device_allocations
+from llm_lite.core.exec.vulkan.executor import TABLE_BYTES
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.gpu.memory import STAGING_BYTES
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
@@ -247,6 +250,21 @@ def test_a_prefix_is_held_once(make_vulkan, tiny):
                 for e in (executor, reference)
             )
             np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_what_is_estimated_is_allocated(device, make_vulkan, tiny):
+    model, tensors = tiny
+    program = build(model, kv="f16", integer=True)
+    discrete = replace(device.info, kind="discrete")  # whose workgroups share positions
+    executor = make_vulkan(program, tensors, tuning=Tuning.of(discrete))
+    unique = {t.name: t for plan in program.plans for t in plan.tensors}
+    weights = [t for t in unique.values() if t.kind is Kind.WEIGHT]
+    found = device_allocations(program, weights, discrete)
+    assert found.weights == executor._weights._arena.nbytes
+    assert found.states == sum({b[0].handle: b[0].size for b in executor._state.values()}.values())
+    parts, table = executor._parts[0][0].size, executor._table_arena.nbytes or TABLE_BYTES
+    assert found.scratch == executor._scratch.size + parts + table
+    assert found.host == STAGING_BYTES + executor._readback.size + executor._step.size
 
 
 def test_what_does_not_fit_is_refused(make_vulkan, tiny):

@@ -6,7 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from llm_lite.core.hub.local.machine import local_models
+from llm_lite.core.hub.local.listing import local_models
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
 VARIABLES = (

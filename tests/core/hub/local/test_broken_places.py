@@ -13,7 +13,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local import header_cache
 from llm_lite.core.hub.local.importing import import_model
-from llm_lite.core.hub.local.machine import Places, local_models
+from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.plain_text import one_line
 from tests.core.hub.local.layouts import (

@@ -4,7 +4,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub import bundled, catalog
-from llm_lite.core.hub.local import machine
+from llm_lite.core.hub.local import listing
 from tests.core.hub.local.layouts import gguf, hub_repository, listed, ollama_model, put
 
 
@@ -76,7 +76,7 @@ def test_the_bundled_model_is_found_without_looking_at_the_disk(several, monkeyp
     def refused():
         raise AssertionError("the disk was looked through")
 
-    monkeypatch.setattr(machine, "machine_places", refused)
+    monkeypatch.setattr(listing, "machine_places", refused)
     path = catalog.resolve(None)
     assert catalog.resolve("SmolLM2-135M-Instruct") == path
     assert catalog.resolve(str(path)) == path

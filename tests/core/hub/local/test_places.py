@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.hub import catalog
-from llm_lite.core.hub.local.machine import machine_places
+from llm_lite.core.hub.local.listing import machine_places
 from llm_lite.core.hub.local.places import huggingface, llama_cpp, lm_studio, ollama
 from tests.core.hub.local.layouts import (
     COMMIT,

@@ -5,12 +5,14 @@ import json
 import pytest
 
 from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.hub.local import resolving
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.removal import carry_out, removal
 from tests.core.formats.test_gguf_parts import write_parts
 from tests.core.hub.local.layouts import (
     COMMIT,
     OLDER,
+    digest,
     gguf,
     hub_repository,
     listed,
@@ -18,6 +20,8 @@ from tests.core.hub.local.layouts import (
     put,
 )
 from tests.make_gguf import build_gguf
+
+BRANCH = len(COMMIT)  # bytes of the file that says which commit a branch is
 
 
 def bytes_below(folder):
@@ -60,8 +64,8 @@ def test_the_only_model_of_a_repository_goes_with_its_documents(cache):
     hub_repository(cache, "acme/other", {"other.gguf": gguf()})
     before = bytes_below(cache)
     plan = removal(["m@huggingface"])
-    assert carry_out(plan) == plan.frees == len(gguf()) + 5
-    assert bytes_below(cache) == before - plan.frees - len(COMMIT)  # and the branch's name
+    assert carry_out(plan) == plan.frees == len(gguf()) + 5 + BRANCH
+    assert bytes_below(cache) == before - plan.frees
     assert [path.name for path in cache.glob("models--*")] == ["models--acme--other"]
 
 
@@ -81,7 +85,7 @@ def test_a_blob_that_another_entry_needs_is_kept_and_not_counted(cache):
     assert carry_out(plan) == plan.frees == 0
     assert listed()["b"].problem == ""
     plan = removal(["b"])
-    assert carry_out(plan) == plan.frees == len(gguf())
+    assert carry_out(plan) == plan.frees == len(gguf()) + BRANCH
     assert not folder.exists()
 
 
@@ -94,13 +98,49 @@ def test_a_model_goes_from_every_snapshot(cache):
     assert set(listed()) == {"n"}
 
 
+def _measured(cache, *names):
+    """What the plan says, what the deletion says, and what the disk has more of."""
+    before = bytes_below(cache)
+    plan = removal(names)
+    said = carry_out(plan)
+    return plan.frees, said, before - bytes_below(cache)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_shown_is_what_is_freed_where_snapshots_share_a_file(cache, links):
+    """The same blob in two commits, another in a third, one under a second name in the fourth."""
+    first, second = gguf(), gguf(general__name="two")
+    for commit, content in ((COMMIT, first), (OLDER, first), ("c" * 40, second)):
+        hub_repository(cache, "acme/m", {"m.gguf": content}, commit, links=links, branch="")
+    hub_repository(cache, "acme/m", {"other.gguf": first}, "d" * 40, links=links, branch="")
+    planned, said, measured = _measured(cache, "m")
+    assert planned == said == measured >= len(second)
+    assert set(listed()) == {"other"}
+
+
+def test_what_is_shown_counts_blobs_that_no_snapshot_refers_to(cache):
+    repository = hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    put(repository / "blobs" / ("e" * 64), b"of an older commit" * 100)
+    planned, said, measured = _measured(cache, "m")
+    assert planned == said == measured
+    assert not repository.exists()
+
+
+def test_a_file_that_has_a_name_elsewhere_too_frees_nothing(cache, tmp_path):
+    repository = hub_repository(cache, "acme/m", {"m.gguf": gguf(), "n.gguf": gguf(x=1)})
+    (tmp_path / "kept.gguf").hardlink_to(repository / "blobs" / digest(gguf()))
+    plan = removal(["m"])
+    assert carry_out(plan) == plan.frees == 0
+    assert (tmp_path / "kept.gguf").read_bytes() == gguf()
+
+
 def test_a_projector_goes_with_the_last_model_of_its_repository(cache):
     projector = build_gguf({"general.architecture": "clip"}, {})
     files = {"a.gguf": gguf(), "b.gguf": gguf(general__name="b"), "mmproj.gguf": projector}
     folder = hub_repository(cache, "acme/m", files)
     carry_out(removal(["a"]))
     assert set(listed(companions=True)) == {"b", "mmproj"}
-    assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector)
+    assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector) + BRANCH
     carry_out(removal(["b"]))
     assert not folder.exists()
 
@@ -119,7 +159,7 @@ def test_two_at_once_are_counted_once(cache, ours):
     put(ours / "c.gguf", gguf())
     plan = removal(["a", "b", "c", "a"])
     assert len(plan.models) == 3
-    assert carry_out(plan) == plan.frees == 2 * len(gguf())
+    assert carry_out(plan) == plan.frees == 2 * len(gguf()) + BRANCH
     assert listed() == {}
 
 
@@ -224,6 +264,36 @@ def test_variants_the_source_or_both(ours, cache):
     assert set(listed()) == {"m", "other-int4"}
     with pytest.raises(RequestError, match="nothing was made of m"):
         removal(["m"], variants=True, sources=False)
+
+
+def test_a_variant_of_another_source_of_the_same_name_is_not_this_ones(ours, cache):
+    """By size, and by the repository where it is told; deleting with variants leaves them."""
+    hub_repository(cache, "acme/m", {"m.gguf": gguf()})
+    size = len(gguf())
+    variant(ours, "local-int8", {"made_of": "m", "name": "m.gguf", "bytes": size + 32})
+    variant(ours, "older-int8", {"made_of": "hf:acme/m:m.gguf", "name": "m.gguf", "bytes": 7})
+    variant(ours, "theirs-int8", {"made_of": "hf:evil/m:m.gguf", "name": "m.gguf", "bytes": size})
+    variant(ours, "its-int8", {"made_of": "m", "name": "moved.gguf", "bytes": size})
+    assert {n: model.made_of for n, model in listed().items()} == {
+        "m": "",
+        "local-int8": "another m",
+        "older-int8": "hf:acme/m:m.gguf",
+        "theirs-int8": "hf:evil/m:m.gguf",
+        "its-int8": "m",
+    }
+    assert [m.name for m in removal(["m"], variants=True).models] == ["m", "its-int8"]
+
+
+def test_a_variant_of_a_checkpoint_names_one_of_its_files(ours, cache):
+    """As the window fetches it; the folder is called by its commit, and has other files too."""
+    files = {"model.safetensors": b"w" * 100, "config.json": b"{}", "tokenizer.json": b"{}"}
+    hub_repository(cache, "acme/c", files)
+    told = {"made_of": "hf:acme/c:model.safetensors", "name": "0123456789ab", "bytes": 100}
+    variant(ours, "c-0123456789abcdef-int8", told)
+    found = listed()
+    assert found["c-int8"].made_of == "c"
+    found_again = resolving.candidates("hf:acme/c:model.safetensors", list(found.values()))
+    assert [model.name for model in found_again] == ["c"]
 
 
 def test_a_variant_with_something_of_a_persons_in_it_is_kept_whole(ours):

@@ -41,10 +41,29 @@ def test_another_revision_is_another_job():
     assert len(commands.fetch("owner/name", "m.gguf", revision="v1")(jobs)) == 1
 
 
-def test_the_same_is_done_again_after_its_end():
+def test_the_same_is_done_again_after_its_end_and_takes_the_row_of_the_old():
     jobs = after(fetched(), steps.begun("j"), steps.finished("j", {"path": "/x"}))
     assert states(jobs) == ["done"]
-    assert len(commands.fetch("owner/name", "m.gguf")(jobs)) == 2
+    jobs = commands.fetch("owner/name", "m.gguf", job_id="k")(jobs)
+    jobs = commands.fetch("owner/name", "other.gguf", job_id="l")(jobs)
+    assert states(jobs) == ["done", "waiting", "waiting"]
+    for job_id in ("k", "l"):
+        jobs = steps.finished(job_id, {"path": "/x"})(steps.begun(job_id)(jobs))
+    assert [job.id for job in jobs] == ["k", "l"] and states(jobs) == ["done", "done"]
+
+
+def test_what_has_ended_is_cleared_and_what_goes_on_stays():
+    jobs = after(fetched(), steps.begun("j"), steps.finished("j", {"path": "/x"}))
+    for name in ("fails", "waits", "paused"):
+        jobs = commands.fetch("owner/name", name, job_id=name)(jobs)
+    jobs = steps.failed("fails", "no")(steps.begun("fails")(jobs))
+    jobs = commands.pause("paused")(jobs)
+    assert [job.id for job in commands.clear(jobs)] == ["waits", "paused"]
+
+
+def test_main_is_what_is_asked_for_where_no_revision_is_said():
+    jobs = after(fetched(), commands.fetch("owner/name", "m.gguf", revision="main"))
+    assert [job.id for job in jobs] == ["j"] and jobs[0].asked_revision == ""
 
 
 def test_a_retry_goes_back_to_the_download_where_its_file_is_gone(tmp_path):
@@ -62,7 +81,7 @@ def test_a_retry_goes_back_to_the_download_where_its_file_is_gone(tmp_path):
     there.unlink()
     again = commands.retry("j")(jobs)
     assert states(again) == ["waiting", "waiting"]
-    assert (again[0].path, again[0].row.message) == ("", "")
+    assert (again[0].path, again[0].row.message, again[0].revision) == ("", "", "")
 
 
 REFUSED = [

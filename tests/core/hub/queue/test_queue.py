@@ -166,6 +166,19 @@ def test_pause_ends_the_process_and_resume_begins_another(watch):
     one.until(lambda state: state.jobs == ())
 
 
+def test_a_paused_job_says_how_far_it_was(watch):
+    """Not nothing, as if what was fetched were lost; the next program knows it too."""
+    one = watch()
+    one.do(commands.fetch("slow/name", "m.gguf", job_id="j"))
+    one.until(lambda s: s.jobs and s.jobs[0].stages[0].done == 1)
+    one.do(commands.pause("j"))
+    one.until(lambda s: s.jobs[0].stages[0].state == "paused" and s.jobs[0].stages[0].done == 1)
+    one.close()
+    later = watch()
+    state = later.until(lambda s: s.jobs)
+    assert (state.jobs[0].stages[0].done, state.jobs[0].stages[0].total) == (1, 4)
+
+
 def test_a_removed_row_takes_its_process_along(watch):
     one = watch()
     one.do(commands.fetch("slow/a", job_id="j"))

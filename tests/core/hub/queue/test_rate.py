@@ -2,6 +2,8 @@
 
 import pytest
 
+from llm_lite.core.hub.queue import commands, running
+from llm_lite.core.hub.queue import rate as rate_module
 from llm_lite.core.hub.queue.rate import Rate
 
 
@@ -10,6 +12,20 @@ def told(points):
     for now, done in points:
         rate.add(done, now)
     return rate
+
+
+def test_what_lay_here_before_is_no_rate_of_a_download(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(rate_module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(running, "StageProcess", lambda *_: None)
+    job = commands.fetch("a/b", "m.gguf").job
+    stage = running.RunningStage(job, {}, lambda _: None, "")
+    for done in (0, 40_000):  # a partial file, read to be compared; its end is not told of
+        stage.hear({"done": done, "total": 100_000, "no_rate": True})
+        assert stage.progress()["rate"] == 0 and stage.progress()["left"] is None
+    for done in (81_000, 82_000, 83_000):
+        stage.hear({"done": done, "total": 100_000, "no_rate": False})
+    assert stage.progress()["rate"] < 2000
 
 
 def test_a_rate_is_that_of_the_last_seconds():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_lite.cli.main import main
-from llm_lite.core.hub.local.finding import on_a_hub
+from llm_lite.core.hub.local.resolving import on_a_hub
 from llm_lite.core.hub.remote.checking import from_hub, verify
 from llm_lite.core.hub.remote.pulling import pull
 from tests.core.hub.remote.pulls import REPO
@@ -85,7 +85,7 @@ def test_the_command(hub, model, capsys):
     assert "is not the hub's file" in capsys.readouterr().out
     hub.faults.append(Fault("/api/", status=404, headers={"X-Error-Code": "RepoNotFound"}))
     assert main(["models", "verify", model.name, "--online"]) == 1
-    assert "there is no such repository" in capsys.readouterr().err
+    assert "there is no repository" in capsys.readouterr().err
 
 
 def test_the_command_for_what_came_from_no_hub(tiny_llama, capsys):

@@ -42,7 +42,7 @@ def test_a_damaged_row(tmp_path, change, words):
 
 def test_a_row_is_compared_with_the_hub(hub):
     row = curated_models()[0]
-    assert "there is no such repository" in differences(row)[0]
+    assert "there is no repository" in differences(row)[0]
     hub.add(row.repo, {row.file: b"x"}, gguf={"architecture": "llama"})
     assert differences(row) == [
         f"{row.file} has 1 bytes, not {row.size}",

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import huggingface_hub
 import pytest
 
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
+from llm_lite.core.hub.local.listing import Places, local_models
+from llm_lite.core.hub.local.removal import carry_out, removal
 from llm_lite.core.hub.remote.pulling import pull
 from tests.core.hub.remote.pulls import NAME, REPO, blobs, content, pointers
 from tests.hub.faults import Fault, too_many
@@ -60,6 +63,43 @@ def test_a_checkpoint_comes_with_all_that_belongs_to_it(hub, cache):
     total = sum(len(CHECKPOINT[name]) for name in wanted)
     assert (told[-1].all_done, told[-1].all_total) == (total, total)
     assert {one.file for one in told} == set(wanted)
+
+
+@pytest.fixture
+def no_links(monkeypatch):
+    """As on Windows without the right to make them."""
+
+    def refused(self, target, target_is_directory=False):
+        raise OSError(1314, "A required privilege is not held by the client")
+
+    monkeypatch.setattr(Path, "symlink_to", refused)
+
+
+def test_where_no_links_can_be_made_files_of_one_content_are_all_there(hub, cache, no_links):
+    """tokenizer.json and the index are alike in one pull, two GGUF files in two."""
+    hub.add(REPO, CHECKPOINT)
+    folder = pull(REPO)
+    wanted = sorted(set(CHECKPOINT) - {"README.md", "original/model.safetensors"})
+    assert pointers(cache) == wanted and blobs(cache) == {}
+    assert all((folder / name).read_bytes() == CHECKPOINT[name] for name in wanted)
+    assert not any(path.is_symlink() for path in folder.iterdir())
+    info = huggingface_hub.scan_cache_dir(cache)
+    assert not info.warnings
+
+
+def test_two_names_of_one_content_are_both_found_without_links(hub, cache, no_links, tiny_llama):
+    data = tiny_llama.read_bytes()
+    hub.add("acme/twins", {"one-Q4_0.gguf": data, "two-Q4_0.gguf": data})
+    for name in ("one-Q4_0.gguf", "two-Q4_0.gguf"):
+        assert pull("acme/twins", name).name == name
+    found = local_models(Places((("huggingface", cache),), bundled=False))
+    assert [(m.name, m.size, m.problem) for m in found] == [
+        ("one-q4_0", len(data), ""),
+        ("two-q4_0", len(data), ""),
+    ]
+    plan = removal(["one-q4_0"], places=Places((("huggingface", cache),), bundled=False))
+    assert carry_out(plan) == plan.frees == len(data)
+    assert pull("acme/twins", "two-Q4_0.gguf").read_bytes() == data
 
 
 def test_files_are_of_the_commit_that_was_there_at_the_start(hub, cache):

@@ -42,7 +42,7 @@ def test_a_list_without_an_end(hub):
 def test_a_repository_that_is_not_there(hub):
     hub.add("tiny/walker", {NAME: DATA})
     said = sentence("tiny/talkers")
-    assert said.startswith(f"tiny/talkers is not at {hub.url}: there is no such repository")
+    assert said.startswith(f"there is no repository tiny/talkers at {hub.url}, or ")
     assert said.endswith("near it are: tiny/talker, tiny/walker")
     assert "HF_TOKEN" in said
     assert "near" not in sentence("nobody/knows-this")
@@ -339,3 +339,24 @@ def test_a_file_of_the_cache_that_may_not_be_opened(hub, cache):
     digest = hashlib.sha256(DATA).hexdigest()
     (cache / "models--tiny--talker" / "blobs" / f"{digest}.incomplete").mkdir(parents=True)
     assert "cannot be written: Is a directory" in sentence()
+
+
+def test_of_what_is_refused_no_empty_file_is_left(hub, cache):
+    hub.add(REPO, {NAME: content(1000)})
+    hub.faults.append(gated(REPO))
+    with pytest.raises(HubError, match="is gated"):
+        pull(REPO)
+    assert blobs(cache) == {}
+
+
+def test_what_no_file_of_it_can_mend_is_said_first(hub):
+    config = b'{"model_type": "bert"}'
+    files = {"config.json": config, "model.safetensors": content(9)}
+    hub.add("acme/strange", files, config={"model_type": "bert"})
+    with pytest.raises(HubError, match="does not know the architecture 'bert'"):
+        pull("acme/strange")
+
+
+def test_a_name_without_an_owner_is_told_what_one_is(hub):
+    with pytest.raises(HubError, match="a repository is called OWNER/NAME"):
+        pull("foo")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.local.found import ON_A_HUB, Found
-from llm_lite.core.hub.local.machine import Places, local_models
+from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
 
@@ -71,6 +71,9 @@ def _has(name: str, model: LocalModel | Found, part: str) -> bool:
 
 
 def _is_file(model: LocalModel, file: str) -> bool:
+    """Whether `file` is it or a part of its name; of a checkpoint, any of its files."""
+    if model.form == "huggingface" and any(file == one.name.lower() for one in model.files):
+        return True
     inside = model.path.as_posix().lower()
     return file in model.path.name.lower() or ("/" in file and inside.endswith(f"/{file}"))
 

@@ -1,0 +1,74 @@
+"""Servers elsewhere, and the models that they answer with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# Who answers: each tells other things of itself, and takes other options.
+DialectName = Literal["llm-lite", "vllm", "llama-server", "lm-studio", "openai"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiKey:
+    """A secret: what is printed of it says nothing."""
+
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return "ApiKey(…)" if self.text else "ApiKey()"
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+NO_KEY = ApiKey()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """A model of a server. 0 and "" stand for what it does not tell."""
+
+    name: str
+    context: int = 0  # tokens
+    trained_context: int = 0
+    parameters: int = 0
+    file_bytes: int = 0
+    vocabulary: int = 0
+    width: int = 0
+    layers: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    architecture: str = ""
+    weights: str = ""  # "Q4_K_M"
+    loaded: bool = True  # else the server loads it when it is asked
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    """Who answers at an address, and with which models."""
+
+    address: str  # what stands before /v1
+    host: str  # the address in sentences
+    dialect: DialectName
+    title: str  # "vLLM"
+    version: str = ""
+    models: tuple[RemoteModel, ...] = ()
+    lacks: tuple[str, ...] = ()  # fields of SamplingOptions that it does not know
+    continues: bool = False  # an answer goes on where it ended
+    switches_thinking: bool = False
+    counts_tokens: bool = False
+    glass: bool = False  # attention, lens and cache of its answers can be read
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCache:
+    """What the cache of another llm-lite holds of an answer, and how full it is."""
+
+    tokens: int
+    first_query: int  # queries are kept from this position on
+    page_tokens: int  # positions of a page
+    pages: int
+    pages_used: int  # by answers that are written
+    pages_kept: int  # by ended ones, until others need them

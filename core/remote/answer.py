@@ -1,0 +1,214 @@
+"""One answer of a server, as the events that the local engine says of its own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.messages import (
+    Event,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    PrefillProgress,
+    PromptToken,
+    StopReason,
+    Thinking,
+    TokenDecoded,
+)
+from llm_lite.core.remote.asking import Asked, ask
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.dialects import Dialect
+from llm_lite.core.remote.failures import RemoteError, RemoteStatusError
+from llm_lite.core.remote.hearing import LONGEST_PIECE, Hearing, Piece, progress
+from llm_lite.core.remote.sse import EventReader
+from llm_lite.core.text.thinking import MARKS
+
+MOST_REFUSED = 4  # fields that a server does not know, in one answer
+_REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
+_CLOSING = MARKS["think"].written[1]
+
+
+@dataclass(slots=True)
+class RemoteAnswer:
+    """`unknown` are fields of requests that this server has refused before; more are added.
+    `prompt` are the prompt's tokens, where they are known."""
+
+    command: Generate
+    client: Client
+    dialect: Dialect
+    model: str
+    emit: Callable[[Event], None]
+    exchange: Exchange
+    unknown: set[str]
+    prompt: tuple[PromptToken, ...] = ()
+    response: str = ""  # the server's name of the answer, once it is known
+    _hearing: Hearing | None = None
+    _started: bool = False
+    _asked_at: float = 0.0
+    _first: float = 0.0
+    _last: float = 0.0
+    _count: int = 0
+    _thinks: bool = False  # the last piece was a thought
+    _notes: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """All events to the last, GenerationFinished; raises nothing that is expected."""
+        self._asked_at = time.monotonic()
+        reason: StopReason = "error"
+        problem = ""
+        try:
+            self._hear_all(ask(self.command, self.model, self.dialect))
+            reason, problem = self._ending()
+        except CancelledError:
+            reason = "stopped"
+        except LlmLiteError as error:
+            problem = str(error)
+        self._finish(reason, problem)
+
+    def _hear_all(self, asked: Asked) -> None:
+        for _ in range(MOST_REFUSED):
+            body = {k: v for k, v in asked.body.items() if k not in self.unknown}
+            try:
+                self._stream(asked, body)
+                return
+            except RemoteStatusError as error:
+                refused = refused_fields(error, asked, self.unknown)
+                if self._started or not refused:
+                    raise
+                self.unknown |= refused
+        raise RemoteError(f"{self.client.address.host} refuses what is asked in too many ways")
+
+    def _stream(self, asked: Asked, body: dict[str, object]) -> None:
+        host = self.client.address.host
+        reader, hearing = EventReader(host), Hearing(host)
+        self._hearing = hearing
+        with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
+            for data in events:
+                if data.strip() == "[DONE]":
+                    break
+                read = progress(data)
+                if read is not None:
+                    self._start(False, read[1])
+                    self.emit(PrefillProgress(self.command.request, *read))
+                for piece in hearing.hear(data):
+                    self._say(piece, asked)
+                self.response = hearing.response
+        if self.exchange.cancelled:  # a connection that is ended here looks as one that ended
+            raise CancelledError("stopped")
+        for call in hearing.calls():
+            self._close_thought()
+            for part in _parts(call):
+                self._say(Piece("said", part, 0, math.nan), asked)
+        if reader.damaged:
+            self._notes.append(
+                f"{host} sent bytes that are no UTF-8: the sign \ufffd stands in their places"
+            )
+        if not hearing.finish:
+            raise RemoteError(f"the answer of {host} was cut off before its end")
+
+    def _say(self, piece: Piece, asked: Asked) -> None:
+        if not self._started:
+            self._start(piece.kind == "thought", 0)
+        if not self._count and asked.begun:
+            for part in _parts(asked.begun):
+                self._tell(Piece("said", part, 0, math.nan))
+        if piece.kind == "said" and self._thinks:
+            self._close_thought()
+        # Thoughts behind words are told as words: the window folds the first ones only.
+        self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
+        now = time.monotonic()
+        self._first = self._first or now
+        step_ms = (now - self._last) * 1e3 if self._last else 0.0
+        self._last, self._count = now, self._count + 1
+        self._tell(piece, step_ms)
+
+    def _close_thought(self) -> None:
+        """The mark that a server has taken out, which the window tells thoughts by."""
+        if self._thinks:
+            self._thinks = False
+            self._tell(Piece("said", _CLOSING, 0, math.nan))
+
+    def _tell(self, piece: Piece, step_ms: float = 0.0) -> None:
+        ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
+        self.emit(
+            TokenDecoded(
+                self.command.request,
+                piece.token,
+                piece.text,
+                piece.probability,
+                self._context_used(),
+                piece.alternatives,
+                step_ms,
+                ttft_ms=ttft,
+            )
+        )
+
+    def _start(self, thinks: bool, total: int) -> None:
+        if self._started:
+            return
+        self._started = True
+        use = self._hearing.usage if self._hearing else None
+        prompt = (use.prompt if use else 0) or total or len(self.prompt)
+        cached = min(use.cached if use else 0, prompt)
+        goes_on = self.command.continue_last or self.command.begin is not None
+        thinking = None if goes_on or self.command.raw else Thinking("think", inside=thinks)
+        self.emit(GenerationStarted(self.command.request, prompt, cached, self.prompt, thinking))
+
+    def _context_used(self) -> int:
+        prompt = self._hearing.usage.prompt if self._hearing else 0
+        return (prompt or len(self.prompt)) + self._count
+
+    def _ending(self) -> tuple[StopReason, str]:
+        hearing = self._hearing
+        assert hearing is not None
+        note = "; ".join(self._notes)
+        if hearing.finish == "stop" and hearing.stop_text:
+            return "stop string", note
+        if hearing.finish in _REASONS:
+            return _REASONS[hearing.finish], note
+        return "end", f"{hearing.host} ended the answer: {hearing.finish}"
+
+    def _finish(self, reason: StopReason, problem: str) -> None:
+        self._close_thought()
+        if not self._started and reason != "error":
+            self._start(False, 0)
+        stats = self._stats()
+        self.emit(GenerationFinished(self.command.request, reason, stats, problem))
+
+    def _stats(self) -> GenerationStats:
+        if self._hearing is None:
+            return GenerationStats()
+        use = self._hearing.usage
+        new = use.new or self._count
+        seconds = use.new_ms / 1e3 or self._last - self._first
+        steps = new if use.new_ms else new - 1
+        prefilled = use.prefilled or max(0, use.prompt - use.cached)
+        return GenerationStats(
+            prompt_tokens=use.prompt or len(self.prompt),
+            reused_tokens=use.cached,
+            new_tokens=new,
+            prefill_tok_s=prefilled / use.prompt_ms * 1e3 if use.prompt_ms else 0.0,
+            decode_tok_s=steps / seconds if seconds > 0 and steps > 0 else 0.0,
+            ttft_ms=(self._first - self._asked_at) * 1e3 if self._first else 0.0,
+            context_used=(use.prompt or len(self.prompt)) + new,
+        )
+
+
+def refused_fields(error: RemoteStatusError, asked: Asked, known: set[str]) -> set[str]:
+    """Optional fields that a refusal names: the answer can do without them."""
+    if error.status not in (400, 422, 500):
+        return set()
+    found = {name for name in asked.optional if name in error.said and name not in known}
+    if "logprobs" in error.said or "logits_all" in error.said:
+        found |= {"logprobs", "top_logprobs"} - known
+    return found & set(asked.body)
+
+
+def _parts(whole: str) -> Iterator[str]:
+    return (whole[at : at + LONGEST_PIECE] for at in range(0, len(whole), LONGEST_PIECE))

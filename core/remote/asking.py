@@ -1,0 +1,152 @@
+"""A `Generate` as a request of OpenAI's protocol, in a server's dialect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
+from llm_lite.core.remote.dialects import Dialect
+
+MOST_ALTERNATIVES = 5
+_DEFAULTS = SamplingOptions()
+_OFF = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "typical_p": 1.0, "xtc_probability": 0.0,
+        "dry_multiplier": 0.0, "mirostat_tau": 0.0, "repetition_penalty": 1.0}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    path: str
+    body: dict[str, Any]
+    optional: tuple[str, ...]  # fields that the answer can do without
+    begun: str = ""  # what the answer begins with: the server continues it
+
+
+def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> Asked:
+    """RequestError says what the protocol cannot carry."""
+    body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
+    optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
+    if command.raw:
+        body["prompt"] = "".join(message.content for message in command.messages)
+        body["logprobs"] = MOST_ALTERNATIVES
+        return Asked("/v1/completions", body, (*optional, "logprobs"))
+    begun = _beginning(command, dialect)
+    told = command.messages[:-1] if command.continue_last else command.messages
+    body["messages"] = written(told, dialect)
+    body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
+    optional += ["logprobs", "top_logprobs"]
+    if command.tools:
+        body["tools"] = [tool_row(spec) for spec in command.tools]
+    if dialect.switches_thinking and (
+        not command.thinking or (begun and dialect.continuing == "prefill")
+    ):
+        body["chat_template_kwargs"] = {"enable_thinking": False}
+        optional.append("chat_template_kwargs")
+    if begun:
+        body["messages"].append({"role": "assistant", "content": begun})
+        if dialect.continuing == "field":
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+    shown = "" if command.continue_last else begun
+    return Asked("/v1/chat/completions", body, tuple(optional), shown)
+
+
+def _beginning(command: Generate, dialect: Dialect) -> str:
+    """What the answer begins with; "" where it begins afresh."""
+    begin = command.messages[-1] if command.continue_last else command.begin
+    if command.forced and begin is None:
+        raise RequestError("a server takes no tokens to begin with: only text can be continued")
+    if begin is None or not (begin.content or begin.thought):
+        return ""
+    if not dialect.continuing:
+        name = dialect.title or "this server"
+        raise RequestError(f"{name} has no way to continue an answer: it can only answer anew")
+    if not begin.content:
+        raise RequestError("a thought cannot be continued on a server: it can only answer anew")
+    return begin.content
+
+
+def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any]) -> list[str]:
+    """Write what the server knows into `body`; the fields that are none of OpenAI's."""
+    optional = []
+    for field in fields(SamplingOptions):
+        name, value = dialect.sampling.get(field.name), getattr(sampling, field.name)
+        if name is None or _is_off(field.name, value):
+            continue
+        match field.name:
+            case "json_schema":
+                value = _schema(value)
+            case "logit_bias":
+                value = {str(token): bias for token, bias in value}
+            case "stop" | "dry_breakers":
+                value = list(value)
+            case "mirostat_tau" if dialect.name == "llama-server":
+                body["mirostat"] = 2
+        body[name] = value
+        if field.name not in ("temperature", "top_p", "max_new_tokens"):
+            optional.append(name)
+    return optional
+
+
+def _is_off(name: str, value: Any) -> bool:
+    if value in ("", (), None):
+        return True
+    if name.startswith(("dry_", "xtc_", "mirostat_")):
+        return value == getattr(_DEFAULTS, name)
+    if name == "max_thinking_tokens":
+        return not value
+    return name in _OFF and value == _OFF[name]
+
+
+def _schema(text: str) -> dict[str, Any]:
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RequestError("the JSON schema of the sampling panel is not valid JSON") from None
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
+def tool_row(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": json.loads(spec.parameters),
+        },
+    }
+
+
+def written(messages: Sequence[ChatMessage], dialect: Dialect) -> list[dict[str, Any]]:
+    """Messages as the protocol has them: results of functions name the calls that they answer."""
+    found: list[dict[str, Any]] = []
+    waiting: list[str] = []  # ids of calls without a result yet
+    for message in messages:
+        if message.role == "tool":
+            answered = waiting.pop(0) if waiting else f"call_{len(found)}"
+            found.append({"role": "tool", "tool_call_id": answered, "content": message.content})
+            continue
+        row: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.role == "assistant":
+            if message.thought and dialect.sends_thoughts:
+                row["reasoning_content"] = message.thought
+            if message.calls:
+                waiting = [f"call_{len(found)}_{place}" for place in range(len(message.calls))]
+                row["tool_calls"] = [
+                    _call(call, number) for call, number in zip(message.calls, waiting, strict=True)
+                ]
+        found.append(row)
+    return found
+
+
+def _call(call: ToolCall, number: str) -> dict[str, Any]:
+    """Servers read the arguments as JSON: what the model wrote wrongly is told as a text."""
+    try:
+        whole = isinstance(json.loads(call.arguments), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    arguments = call.arguments if whole else json.dumps({"invalid": call.arguments})
+    name = call.name or "unknown"
+    return {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -1,0 +1,159 @@
+"""Who answers at an address: its dialect by what only it tells, and the models that it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.messages.remote import DialectName, RemoteModel, RemoteServer
+from llm_lite.core.plain_text import one_line, quote, shortened
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.dialects import DIALECTS
+from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.reading import a_list, an_object, text, whole
+
+MOST_MODELS = 500
+_DETAIL_SECONDS = 5.0  # for what is good to know, and no more
+
+
+def connect(client: Client, exchange: Exchange) -> RemoteServer:
+    """RemoteError says why nobody answers there, or what is no server of this protocol."""
+    host = client.address.host
+    found = client.get_json("/v1/models", exchange)
+    rows = [an_object(row) for row in a_list(an_object(found).get("data"))[:MOST_MODELS]]
+    rows = [row for row in rows if text(row.get("id"))]
+    if not isinstance(found, dict) or not isinstance(found.get("data"), list):
+        raise RemoteError(f"{host} answers /v1/models with another JSON than a list of models")
+    if not rows:
+        raise RemoteError(f"{host} has no model: load one there first")
+    name = _dialect(rows)
+    if name == "openai" and _is_lm_studio(rows):
+        name = "lm-studio"
+    dialect = DIALECTS[name]
+    models, version = _described(name, rows, client, exchange)
+    return RemoteServer(
+        client.address.base,
+        host,
+        name,
+        dialect.title or f"{_owner(rows) or 'OpenAI-compatible'}",
+        version,
+        models,
+        lacks=dialect.lacks,
+        continues=bool(dialect.continuing),
+        switches_thinking=dialect.switches_thinking,
+        counts_tokens=bool(dialect.counting),
+        glass=name == "llm-lite",
+    )
+
+
+def chosen(server: RemoteServer, name: str | None = None) -> RemoteModel:
+    """The model of a name, or one that is loaded. RequestError lists what there is."""
+    if name is None:
+        return next((model for model in server.models if model.loaded), server.models[0])
+    found = next((model for model in server.models if model.name == name), None)
+    if found is None:
+        names = shortened(", ".join(model.name for model in server.models), 600)
+        raise RequestError(f"{server.host} has no model {quote(name)}; it has {names}")
+    return found
+
+
+def _owner(rows: list[dict[str, Any]]) -> str:
+    return one_line(text(rows[0].get("owned_by"), 40))
+
+
+def _dialect(rows: list[dict[str, Any]]) -> DialectName:
+    match text(rows[0].get("owned_by")):
+        case "llm-lite":
+            return "llm-lite"
+        case "vllm":
+            return "vllm"
+        case "llamacpp":
+            return "llama-server"
+        case "organization_owner":
+            return "lm-studio"
+    return "openai"
+
+
+def _is_lm_studio(rows: list[dict[str, Any]]) -> bool:
+    return text(rows[0].get("owned_by")).lower().startswith("lm")
+
+
+def _described(
+    name: DialectName, rows: list[dict[str, Any]], client: Client, exchange: Exchange
+) -> tuple[tuple[RemoteModel, ...], str]:
+    """With what one more question tells; a server that does not answer it says less of itself."""
+    if name == "vllm":
+        version = text(_detail(client, exchange, "/version").get("version"), 60)
+        return tuple(_plain(row) for row in rows), one_line(version)
+    if name == "llama-server":
+        told = _detail(client, exchange, "/props")
+        return tuple(_llama(row, told) for row in rows), one_line(text(told.get("build_info"), 60))
+    if name == "lm-studio":
+        more = {
+            text(row.get("id")): row
+            for row in map(
+                an_object, a_list(_detail(client, exchange, "/api/v0/models").get("data"))
+            )
+        }
+        return tuple(_lm_studio(row, more.get(text(row["id"]), {})) for row in rows), ""
+    return tuple(_plain(row) for row in rows), one_line(text(rows[0].get("version"), 60))
+
+
+def _detail(client: Client, exchange: Exchange, path: str) -> dict[str, Any]:
+    try:
+        return an_object(client.get_json(path, exchange, _DETAIL_SECONDS))
+    except CancelledError:
+        raise
+    except RemoteError:
+        return {}
+
+
+def _plain(row: dict[str, Any]) -> RemoteModel:
+    """What vLLM tells; llm-lite has its own fields beside."""
+    meta = an_object(row.get("meta")) or row
+    context = whole(row.get("max_model_len")) or whole(row.get("context_length"))
+    return RemoteModel(
+        one_line(text(row["id"])),
+        context,
+        trained_context=whole(meta.get("trained_context")) or context,
+        parameters=whole(meta.get("parameters")),
+        file_bytes=whole(meta.get("file_bytes")),
+        vocabulary=whole(meta.get("vocabulary")),
+        width=whole(meta.get("width")),
+        layers=min(whole(meta.get("layers")), 1024),
+        heads=min(whole(meta.get("heads")), 1024),
+        kv_heads=min(whole(meta.get("kv_heads")), 1024),
+        head_dim=min(whole(meta.get("head_dim")), 1 << 16),
+        architecture=one_line(text(meta.get("architecture"), 60)),
+        weights=one_line(text(meta.get("mode"), 40)),
+    )
+
+
+def _llama(row: dict[str, Any], props: dict[str, Any]) -> RemoteModel:
+    meta = an_object(row.get("meta"))
+    settings = an_object(props.get("default_generation_settings"))
+    return RemoteModel(
+        _file_name(text(row["id"])),
+        whole(settings.get("n_ctx")) or whole(meta.get("n_ctx")),
+        trained_context=whole(meta.get("n_ctx_train")),
+        parameters=whole(meta.get("n_params")),
+        file_bytes=whole(meta.get("size")),
+        vocabulary=whole(meta.get("n_vocab")),
+        width=whole(meta.get("n_embd")),
+    )
+
+
+def _file_name(name: str) -> str:
+    """It is called as it was started: by the path of its file, where it has no alias."""
+    return one_line(name)
+
+
+def _lm_studio(row: dict[str, Any], more: dict[str, Any]) -> RemoteModel:
+    return RemoteModel(
+        one_line(text(row["id"])),
+        whole(more.get("loaded_context_length")) or whole(more.get("max_context_length")),
+        trained_context=whole(more.get("max_context_length")),
+        architecture=one_line(text(more.get("arch"), 60)),
+        weights=one_line(text(more.get("quantization"), 40)),
+        loaded=text(more.get("state")) != "not-loaded",
+    )

@@ -1,0 +1,131 @@
+"""Tokens of texts, counted by servers that can; and those of a prompt, to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.messages import CountTokens, Generate, PromptToken, TokensCounted
+from llm_lite.core.remote.asking import tool_row, written
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.dialects import Dialect
+from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.reading import a_list, an_object, text, whole
+
+MOST_TEXT = 4 << 20  # characters of one text that are sent to be counted
+MOST_PROMPT = 1 << 16  # tokens of a prompt that are shown one by one
+SECONDS = 10.0
+
+
+def count_tokens(
+    command: CountTokens, client: Client, dialect: Dialect, model: str, exchange: Exchange
+) -> TokensCounted:
+    """RemoteError where the server cannot count."""
+    if not dialect.counting:
+        raise RemoteError(f"{client.address.host} does not tell how many tokens a text has")
+    counts, kept = [], []
+    for place, words in enumerate(command.texts):
+        count = len(_tokens(words[:MOST_TEXT], client, dialect, model, exchange))
+        most = command.most[place] if place < len(command.most) else count
+        fits = len(words)
+        while count > most > 0 and fits:  # by its share of tokens, until it fits
+            fits = int(fits * most / count * 0.98)
+            count = len(_tokens(words[:fits], client, dialect, model, exchange))
+        if most <= 0 and count:
+            fits = count = 0
+        counts.append(count)
+        kept.append(fits)
+    return TokensCounted(command.request, tuple(counts), tuple(kept))
+
+
+def _tokens(
+    words: str, client: Client, dialect: Dialect, model: str, exchange: Exchange
+) -> list[Any]:
+    if dialect.counting == "llama-server":
+        body: dict[str, Any] = {"content": words, "add_special": False}
+    else:
+        body = {"model": model, "prompt": words, "add_special_tokens": False}
+    told = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
+    if not isinstance(told.get("tokens"), list):
+        raise RemoteError(f"{client.address.host} answers /tokenize without tokens")
+    return a_list(told["tokens"])
+
+
+def prompt_of(
+    command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
+) -> tuple[PromptToken, ...]:
+    """The prompt's tokens with the messages that say them; () where the server does not tell."""
+    if dialect.name not in ("llama-server", "llm-lite") or command.raw:
+        return ()
+    if dialect.name == "llm-lite" and (not command.thinking or command.continue_last):
+        return ()  # its template is asked with its switch on, and without an answer's beginning
+    try:
+        if dialect.name == "llm-lite":
+            return _our_prompt(command, client, dialect, model, exchange)
+        return _llama_prompt(command, client, dialect, exchange)
+    except CancelledError:
+        raise
+    except RemoteError:
+        return ()
+
+
+def _llama_prompt(
+    command: Generate, client: Client, dialect: Dialect, exchange: Exchange
+) -> tuple[PromptToken, ...]:
+    asked = {"messages": written(command.messages, dialect)}
+    made = an_object(client.post_json("/apply-template", asked, exchange, SECONDS))
+    prompt = text(made.get("prompt"), MOST_TEXT)
+    if not prompt:
+        return ()
+    body = {"content": prompt, "add_special": True, "parse_special": True, "with_pieces": True}
+    told = an_object(client.post_json("/tokenize", body, exchange, SECONDS))
+    rows = [an_object(row) for row in a_list(told.get("tokens"))]
+    if not rows or len(rows) > MOST_PROMPT:
+        return ()
+    ids = [row["id"] if isinstance(row.get("id"), int) else 0 for row in rows]
+    pieces = [_piece(row.get("piece")) for row in rows]
+    return placed(ids, pieces, [message.content for message in command.messages])
+
+
+def _our_prompt(
+    command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
+) -> tuple[PromptToken, ...]:
+    body: dict[str, Any] = {"model": model, "messages": written(command.messages, dialect)}
+    if command.tools:
+        body["tools"] = [tool_row(spec) for spec in command.tools]
+    told = an_object(client.post_json("/tokenize", body | {"with_pieces": True}, exchange, SECONDS))
+    ids, pieces = a_list(told.get("tokens")), a_list(told.get("pieces"))
+    if len(ids) != len(pieces) or len(ids) > MOST_PROMPT:
+        return ()
+    contents = [message.content for message in command.messages]
+    return placed([whole(one) for one in ids], [_piece(one) for one in pieces], contents)
+
+
+def _piece(told: Any) -> str:
+    """A text, or the bytes of a part of a character."""
+    return text(told) if isinstance(told, str) else "\ufffd"
+
+
+def placed(
+    ids: Sequence[int], pieces: Sequence[str], contents: Sequence[str]
+) -> tuple[PromptToken, ...]:
+    """Which message says each token: messages stand in the prompt one after the other; what
+    stands between them is the template's."""
+    whole = "".join(pieces)
+    spans, at = [], 0
+    for number, content in enumerate(contents):
+        bare = content.strip()
+        start = whole.find(bare, at) if bare else -1
+        if start >= 0:
+            at = start + len(bare)
+            spans.append((start, at, number))
+    found, begin, place = [], 0, 0
+    for number, piece in zip(ids, pieces, strict=True):
+        while place < len(spans) and begin >= spans[place][1]:
+            place += 1
+        inside = place < len(spans) and begin + len(piece) > spans[place][0]
+        owner = spans[place][2] if inside and piece else -1
+        found.append(PromptToken(max(number, 0), piece, owner))
+        begin += len(piece)
+    return tuple(found)

@@ -1,0 +1,321 @@
+"""A server's model with the face of the local engine: commands in, the same events out."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from llm_lite.core import system_errors
+from llm_lite.core.errors import CancelledError, LlmLiteError
+from llm_lite.core.messages import (
+    AttentionRows,
+    CacheRewritten,
+    CancelLoad,
+    Command,
+    ConversationRead,
+    CountTokens,
+    Event,
+    ExecutorInfo,
+    ExportMaps,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    Inspect,
+    LensResult,
+    LoadFailed,
+    LoadModel,
+    Logged,
+    MakeTitle,
+    MapsExported,
+    ModelInfo,
+    ModelLoaded,
+    Read,
+    ReadAttentionRows,
+    Reconfigure,
+    Shutdown,
+    SpellTokens,
+    Stop,
+    Task,
+    TaskFinished,
+    TitleMade,
+    TokensCounted,
+    TokensSpelled,
+)
+from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.remote.address import Address
+from llm_lite.core.remote.answer import RemoteAnswer
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import chosen
+from llm_lite.core.remote.counting import count_tokens, prompt_of
+from llm_lite.core.remote.dialects import DIALECTS
+from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.glass import Glass, HeldResponse
+
+_LOOK_SECONDS = 10.0
+
+
+class RemoteEngine:
+    """Of one model of one server. `wake` is called from its thread when there are events."""
+
+    def __init__(
+        self,
+        client: Client,
+        server: RemoteServer,
+        model: RemoteModel,
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self.client, self.server, self.model = client, server, model
+        self._dialect = DIALECTS[server.dialect]
+        self._wake = wake or (lambda: None)
+        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._sent = 0  # commands are numbered
+        self._stop_through = 0  # the last command that a Stop is meant for
+        self._current: Exchange | None = None
+        self._answering = 0  # Generate commands not finished yet
+        self._closing = False
+        self._unknown: set[str] = set()  # fields that the server refuses
+        self.glass = Glass(client)
+        self.held: HeldResponse | None = None  # the last answer, where it can be looked into
+        self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def info(self) -> ModelInfo:
+        return model_info(self.server, self.model)
+
+    @property
+    def executor(self) -> ExecutorInfo:
+        return executor_info(self.server, self.model)
+
+    def send(self, command: Command) -> None:
+        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        with self._lock:
+            self._sent += 1
+            number = self._sent
+        if isinstance(command, Stop | Shutdown):
+            with self._lock:
+                self._stop_through = number
+                self._closing = self._closing or isinstance(command, Shutdown)
+                current = self._current
+            if current is not None:
+                current.cancel()
+            if isinstance(command, Stop):
+                return
+        if isinstance(command, CancelLoad):
+            return
+        if isinstance(command, Generate):
+            with self._lock:
+                refused = self._answering > 0
+                self._answering += not refused
+            if refused:
+                problem = "an answer is still being written: stop it first, or wait for its end"
+                self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+                return
+        self._commands.put((number, command))
+
+    def poll(self) -> list[Event]:
+        """The events since the last call, in order; never waits."""
+        events = []
+        while True:
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                return events
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        try:
+            first = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        return [first, *self.poll()]
+
+    def loaded(self) -> ModelLoaded:
+        """Its model, as if it had just been loaded."""
+        return ModelLoaded(self.info, self.executor, 0.0)
+
+    def attention(self) -> None:
+        """Nothing of it lies here."""
+
+    def close(self, timeout: float = 2.0) -> bool:
+        self.send(Shutdown())
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # The thread from here on.
+
+    def _work(self) -> None:
+        while not self._closing:
+            number, command = self._commands.get()
+            if isinstance(command, Shutdown):
+                return
+            exchange = Exchange()
+            with self._lock:
+                self._current = exchange
+                stopped = self._stop_through >= number
+            if stopped:
+                exchange.cancel()
+            problem = ""
+            try:
+                self._do(command, exchange)
+            except CancelledError:
+                problem = "stopped"
+            except LlmLiteError as error:
+                problem = str(error)
+            except BaseException as error:
+                problem = system_errors.sentence(error) or f"an internal error: {error!r}"
+                self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            with self._lock:
+                self._current = None
+            if problem:
+                self._fail(command, problem)
+            if isinstance(command, Generate):
+                with self._lock:
+                    self._answering = 0
+
+    def _do(self, command: Command, exchange: Exchange) -> None:
+        if isinstance(command, Generate):
+            self._generate(command, exchange)
+        elif isinstance(command, Read):
+            self._emit(ConversationRead(command.request))
+        elif isinstance(command, SpellTokens):
+            self._emit(TokensSpelled(command.key, command.tokens, ()))
+        elif isinstance(command, CountTokens):
+            self._emit(count_tokens(command, self.client, self._dialect, self.model.name, exchange))
+        elif isinstance(command, LoadModel):
+            self.model = chosen(self.server, command.source)
+            self._emit(self.loaded())
+        elif isinstance(command, MakeTitle):
+            self._emit(TitleMade(command.conversation, None))
+        elif isinstance(command, Inspect):
+            held = self._looked_into("what its layers would say")
+            rows = self.glass.lens(held, min(command.position, len(held.tokens) - 1), exchange)
+            self._emit(LensResult(command.request, command.position, rows))
+        elif isinstance(command, ReadAttentionRows):
+            held = self._looked_into("where its heads look")
+            self._emit(self.glass.rows(held, command, exchange))
+        else:
+            self._fail(
+                command, f"{self._name} computes elsewhere: that can be done to a model here"
+            )
+
+    def _generate(self, command: Generate, exchange: Exchange) -> None:
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # the window may ask again now
+                self._look_into(command, answer)
+                with self._lock:
+                    self._answering = 0
+            self._emit(event)
+
+        prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)
+        answer = RemoteAnswer(
+            command,
+            self.client,
+            self._dialect,
+            self.model.name,
+            emit,
+            exchange,
+            self._unknown,
+            prompt,
+        )
+        before = set(self._unknown)
+        answer.run()
+        for name in sorted(self._unknown - before):
+            self._log("info", f"{self.server.host} does not take {name}: it is left out")
+
+    def _looked_into(self, what: str) -> HeldResponse:
+        if not self.server.glass:
+            raise RemoteError(f"{self._name} does not tell {what}")
+        if self.held is None:
+            raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
+        return self.held
+
+    def _look_into(self, command: Generate, answer: RemoteAnswer) -> None:
+        """Tell what tokens the answer and its prompt really are, where the server says it."""
+        self.held = None
+        if not self.server.glass or not answer.response:
+            return
+        try:
+            held = self.glass.held(answer.response, Exchange(), _LOOK_SECONDS)
+        except LlmLiteError as error:
+            self._log("info", f"the answer cannot be looked into: {error}")
+            return
+        index = len(command.messages) - command.continue_last
+        tokens = held.as_prompt(command.messages[:index], index)
+        self._emit(CacheRewritten(command.request, tokens, ()))
+        self.held = held
+
+    @property
+    def _name(self) -> str:
+        return f"{self.server.title} at {self.server.host}"
+
+    def _fail(self, command: Command, problem: str) -> None:
+        if isinstance(command, Generate):
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+        elif isinstance(command, Inspect):
+            self._emit(LensResult(command.request, command.position, (), problem))
+        elif isinstance(command, ReadAttentionRows):
+            self._emit(
+                AttentionRows(command.request, command.position, command.direction, (), problem)
+            )
+        elif isinstance(command, ExportMaps):
+            self._emit(MapsExported(command.request, command.path, problem))
+        elif isinstance(command, CountTokens):
+            self._emit(TokensCounted(command.request, message=problem))
+        elif isinstance(command, LoadModel | Reconfigure):
+            source = command.source if isinstance(command, LoadModel) else ""
+            self._emit(LoadFailed(source or "", problem))
+        elif isinstance(command, Task):
+            self._emit(TaskFinished(command.request, problem))
+        else:
+            self._log("warning", problem)
+
+    def _log(self, level: str, text: str) -> None:
+        self._emit(Logged(level, text, time.time()))  # type: ignore[arg-type]
+
+    def _emit(self, event: Event) -> None:
+        self._events.put(event)
+        self._wake()
+
+
+def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
+    """0 stands for what the server does not tell."""
+    return ModelInfo(
+        name=model.name,
+        path=Address(server.address).model_path(model.name),
+        architecture=model.architecture,
+        parameters=model.parameters,
+        file_bytes=model.file_bytes,
+        weight_bytes=0,
+        kv_bytes=0,
+        context=model.context,
+        trained_context=model.trained_context,
+        vocabulary=model.vocabulary,
+        layers=model.layers,
+        heads=model.heads,
+        kv_heads=model.kv_heads,
+        head_dim=model.head_dim,
+        width=model.width,
+        feed_forward=0,
+        has_chat_template=True,
+        switches_thinking=server.switches_thinking,
+        tool_style="tags",
+    )
+
+
+def executor_info(server: RemoteServer, model: RemoteModel) -> ExecutorInfo:
+    return ExecutorInfo(
+        backend="remote",
+        device=f"{server.title} at {server.host}",
+        reason="",
+        mode="as-stored",
+        activations="a32",
+        keys="fp16",
+        values="fp16",
+        threads=0,
+    )

@@ -1,0 +1,169 @@
+"""What another llm-lite tells of the inside of an answer: its tokens, where heads look, what layers
+would say, how full its cache is. Arrays come as NPZ; they are checked before they are used."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.messages import (
+    Alternative,
+    AttentionRows,
+    ChatMessage,
+    LensRow,
+    PromptToken,
+    ReadAttentionRows,
+)
+from llm_lite.core.messages.remote import HeldCache
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.counting import placed
+from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
+
+F32 = NDArray[np.float32]
+MOST_VALUES = 8 << 20  # of one array
+MOST_TOKENS = 1 << 17
+SECONDS = 60.0
+_MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
+
+
+@dataclass(frozen=True, slots=True)
+class HeldResponse:
+    """An answer that its server can still look into."""
+
+    response: str
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]
+    prompt_tokens: int
+    first_query: int  # queries are kept from this position on
+    layers: int
+    heads: int
+    cache: HeldCache
+
+    def as_prompt(self, messages: tuple[ChatMessage, ...], answer: int) -> tuple[PromptToken, ...]:
+        """Its tokens with the messages that say them; `answer` is the index of the answer."""
+        count = self.prompt_tokens
+        contents = [message.content for message in messages]
+        prompt = placed(self.tokens[:count], self.texts[:count], contents)
+        rest = zip(self.tokens[count:], self.texts[count:], strict=True)
+        return (*prompt, *(PromptToken(token, words, answer) for token, words in rest))
+
+
+class Glass:
+    """Of one server. RemoteError where an answer is no longer kept."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def held(self, response: str, exchange: Exchange, seconds: float = SECONDS) -> HeldResponse:
+        path = f"/glass/cache?{urlencode({'response': response})}"
+        told = an_object(self._client.get_json(path, exchange, seconds))
+        tokens = [whole(token) for token in a_list(told.get("tokens"))[:MOST_TOKENS]]
+        texts = [text(words, 200) for words in a_list(told.get("texts"))[:MOST_TOKENS]]
+        layers, heads = whole(told.get("layers")), whole(told.get("heads"))
+        if (
+            not tokens
+            or len(texts) != len(tokens)
+            or not (0 < layers <= 1024 and 0 < heads <= 1024)
+        ):
+            raise RemoteError(f"{self._host} tells nothing usable of the cache of {response[:40]}")
+        prompt = min(whole(told.get("prompt_tokens")), len(tokens))
+        first = min(whole(told.get("first_query")), len(tokens))
+        cache = HeldCache(
+            len(tokens),
+            first,
+            whole(told.get("page_tokens")),
+            whole(told.get("pages")),
+            whole(told.get("pages_used")),
+            whole(told.get("pages_kept")),
+        )
+        return HeldResponse(
+            response, tuple(tokens), tuple(texts), prompt, first, layers, heads, cache
+        )
+
+    def attention(
+        self, held: HeldResponse, layer: int, heads: range | tuple[int, ...], first: int, last: int,
+        exchange: Exchange,
+    ) -> F32:  # fmt: skip
+        """Probabilities float32 [heads, last - first, length]."""
+        length = len(held.tokens)
+        asked = {
+            "response": held.response, "layer": layer, "heads": ",".join(map(str, heads)),
+            "first": first, "last": last, "format": "npz",
+        }  # fmt: skip
+        path, most = f"/glass/attention?{urlencode(asked)}", 4 * MOST_VALUES + (64 << 10)
+        raw = self._client.fetch("GET", path, None, exchange, SECONDS, most)
+        found = self._array(raw, "attention", (len(heads), last - first, length))
+        maps = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+        return np.clip(maps, 0.0, 1.0)
+
+    def lens(self, held: HeldResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
+        asked = {"response": held.response, "position": position, "count": 5}
+        told = an_object(
+            self._client.get_json(f"/glass/lens?{urlencode(asked)}", exchange, SECONDS)
+        )
+        rows = []
+        for row in map(an_object, a_list(told.get("layers"))[:1024]):
+            parts = (a_list(row.get(name))[:50] for name in ("tokens", "texts", "probabilities"))
+            best = [
+                Alternative(whole(token), text(words, 200), chance)
+                for token, words, share in zip(*parts, strict=False)
+                if (chance := number(share)) == chance
+            ]
+            if best:
+                rows.append(LensRow(whole(row.get("layer")), tuple(best)))
+        if not rows:
+            raise RemoteError(f"{self._host} tells nothing of its layers")
+        return tuple(rows)
+
+    def rows(
+        self, held: HeldResponse, asked: ReadAttentionRows, exchange: Exchange
+    ) -> AttentionRows:
+        """RemoteError where the server cannot tell it."""
+        length, at = len(held.tokens), asked.position
+        if asked.mode == "rollout":
+            raise RemoteError(
+                "a rollout is made of the maps of all heads, which a server tells layer by layer: "
+                "choose a head or a layer"
+            )
+        if not held.first_query <= at < length:
+            raise RemoteError("the query of this token is no longer kept there")
+        heads = asked.heads
+        if asked.mode == "layer-mean":
+            heads = tuple((asked.layer, head) for head in range(held.heads))
+        last = length if asked.direction == "to" else at + 1
+        sums = np.zeros(length, np.float32)
+        for layer in sorted({layer for layer, _ in heads}):
+            ours = tuple(head for one, head in heads if one == layer)
+            found = self.attention(held, layer, ours, at, last, exchange).sum(axis=0)
+            if asked.direction == "to":
+                sums[at:] += found[:, at]
+            else:
+                sums += found[0]
+        weights = sums / max(len(heads), 1)
+        return AttentionRows(asked.request, at, asked.direction, tuple(map(float, weights)))
+
+    @property
+    def _host(self) -> str:
+        return self._client.address.host
+
+    def _array(self, raw: bytes, name: str, shape: tuple[int, ...]) -> F32:
+        """Float32 of an NPZ in which nothing is packed: it is no larger than it looks."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                info = archive.getinfo(f"{name}.npy")
+                if info.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError("it is packed")
+                found = archive.read(info)
+            expected = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+            start = _LEAD + int.from_bytes(found[8:_LEAD], "little")
+            if found[:8] != _MAGIC or found[_LEAD:start].strip() != expected:
+                raise ValueError(f"expected float32 {shape}, found {found[_LEAD:][:80]!r}")
+            return np.frombuffer(found, np.float32, int(np.prod(shape)), start).reshape(shape)
+        except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
+            raise RemoteError(f"{self._host} sends no array of {name}: {error}") from None

@@ -1,0 +1,236 @@
+"""The events of an answer, as servers stream them, to pieces: thoughts and words token by token,
+calls of functions, how it ended and what it took. Everything is looked at before it is used."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llm_lite.core.messages import Alternative
+from llm_lite.core.plain_text import quote
+from llm_lite.core.remote.failures import RemoteError, error_message
+from llm_lite.core.remote.reading import a_list, an_object, number, share, text, whole
+
+MOST_TEXT = 1 << 20  # characters in one event
+MOST_CALLS = 32
+MOST_ARGUMENTS = 1 << 20  # characters of a call
+LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
+_UNKNOWN = 1 << 31  # token numbers from here on are made of the text: servers seldom tell theirs
+_DEEP = 64  # lists and objects within each other
+
+NOTHING = -9999.0  # OpenAI's logprob of what has none
+
+Kind = Literal["thought", "said"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    kind: Kind
+    text: str
+    token: int
+    probability: float  # nan: not told
+    alternatives: tuple[Alternative, ...] = ()
+
+
+@dataclass(slots=True)
+class Usage:
+    """0: not told."""
+
+    prompt: int = 0
+    cached: int = 0
+    new: int = 0
+    prompt_ms: float = 0.0
+    new_ms: float = 0.0
+    prefilled: int = 0
+
+
+@dataclass(slots=True)
+class _Call:
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class Hearing:
+    """Of one answer. `hear` takes the data of an event and gives the pieces in it."""
+
+    host: str
+    usage: Usage = field(default_factory=Usage)
+    finish: str = ""  # the protocol's reason
+    stop_text: str = ""  # the string that ended it, where that is told
+    response: str = ""  # the server's name of the answer
+    damaged: bool = False  # some text was no UTF-8
+    _calls: dict[int, _Call] = field(default_factory=dict)
+    _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+
+    def hear(self, data: str) -> Iterator[Piece]:
+        """RemoteError for an error that the server tells in the middle, and for what is no JSON."""
+        event = self._parsed(data)
+        if event.get("error"):
+            said = error_message(event["error"]) or "an error that it does not name"
+            raise RemoteError(f"{self.host} broke off: {said}")
+        self.response = self.response or text(event.get("id"))
+        self._count(event)
+        choices = a_list(event.get("choices"))
+        choice = an_object(choices[0]) if choices else {}
+        if whole(choice.get("index")):
+            return
+        found = text(choice.get("finish_reason"), 40)
+        ended = bool(found)
+        if ended:
+            self.finish = found
+            self.stop_text = text(choice.get("stop_reason"))
+        yield from self._pieces(choice, ended)
+
+    def _pieces(self, choice: dict[str, Any], ended: bool) -> Iterator[Piece]:
+        if "delta" not in choice and "message" not in choice:  # of /v1/completions
+            logs = _completion_rows(an_object(choice.get("logprobs")))
+            yield from self._spelled("said", text(choice.get("text"), MOST_TEXT), logs, ended)
+            return
+        delta = an_object(choice.get("delta")) or an_object(choice.get("message"))
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        thought, said = text(thought, MOST_TEXT), text(delta.get("content"), MOST_TEXT)
+        logs = [an_object(row) for row in a_list(an_object(choice.get("logprobs")).get("content"))]
+        if thought:
+            yield from self._spelled("thought", thought, [] if said else logs, ended)
+            logs = logs if said and not thought else []
+        yield from self._spelled("said", said, logs, ended)
+        for row in a_list(delta.get("tool_calls"))[:MOST_CALLS]:
+            self._hear_call(an_object(row))
+
+    def _spelled(
+        self, kind: Kind, words: str, logs: list[dict[str, Any]], ended: bool
+    ) -> Iterator[Piece]:
+        """The words divided among the tokens that are told with them. Tokens that are parts of
+        characters have no text until the last of them."""
+        if not logs:
+            for at in range(0, len(words), LONGEST_PIECE):
+                part = words[at : at + LONGEST_PIECE]
+                yield Piece(kind, part, _number({}, part), math.nan)
+            return
+        if not words and ended:  # the end token, which says nothing
+            return
+        rest = words
+        for place, row in enumerate(logs):
+            part = self._decoder.decode(_bytes_of(row))
+            if place == len(logs) - 1:
+                part = rest
+            elif not rest.startswith(part):
+                part = ""
+            rest = rest[len(part) :]
+            if len(part) > LONGEST_PIECE:
+                yield from self._spelled(kind, part, [], ended)
+                continue
+            spelled = text(row.get("token")) or part
+            chance = share(row.get("logprob"))
+            if number(row.get("logprob")) <= NOTHING:
+                chance = math.nan
+            yield Piece(kind, part, _number(row, spelled), chance, _alternatives(row))
+
+    def _hear_call(self, row: dict[str, Any]) -> None:
+        place = whole(row.get("index"))
+        if place not in self._calls and len(self._calls) >= MOST_CALLS:
+            return
+        call = self._calls.setdefault(place, _Call())
+        function = an_object(row.get("function"))
+        call.name = call.name or text(function.get("name"), 200)
+        more = function.get("arguments")
+        more = json.dumps(more) if isinstance(more, dict) else text(more, MOST_ARGUMENTS)
+        call.arguments = (call.arguments + more)[:MOST_ARGUMENTS]
+
+    def calls(self) -> list[str]:
+        """What was called, marked as the window reads calls of models here ("tags")."""
+        found = []
+        for _, call in sorted(self._calls.items()):
+            try:
+                arguments = json.loads(call.arguments or "{}")
+            except (ValueError, RecursionError):
+                arguments = call.arguments  # a text where an object is expected: told as it is
+            body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+            body = body.replace("</", "<\\/")
+            found.append(f"<tool_call>\n{body}\n</tool_call>")
+        return found
+
+    def _parsed(self, data: str) -> dict[str, Any]:
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            raise RemoteError(
+                f"{self.host} sends what is not JSON in the middle of an answer: {quote(data)}"
+            ) from None
+        if not isinstance(event, dict):
+            raise RemoteError(f"{self.host} sends {quote(data)}, expected an event of an answer")
+        return event
+
+    def _count(self, event: dict[str, Any]) -> None:
+        told, use = an_object(event.get("usage")), self.usage
+        use.prompt = whole(told.get("prompt_tokens")) or use.prompt
+        use.new = whole(told.get("completion_tokens")) or use.new
+        details = an_object(told.get("prompt_tokens_details"))
+        use.cached = whole(details.get("cached_tokens")) or use.cached
+        times = an_object(event.get("timings"))
+        if times:
+            use.cached = whole(times.get("cache_n")) or use.cached
+            use.prompt = use.prompt or whole(times.get("prompt_n")) + use.cached
+            use.new = whole(times.get("predicted_n")) or use.new
+            use.prefilled = whole(times.get("prompt_n")) or use.prefilled
+            use.prompt_ms = float(whole(times.get("prompt_ms"))) or use.prompt_ms
+            use.new_ms = float(whole(times.get("predicted_ms"))) or use.new_ms
+
+
+def progress(data: str) -> tuple[int, int] | None:
+    """Tokens of the prompt that a llama-server has read, and how many there are."""
+    if '"prompt_progress"' not in data[:2000]:
+        return None
+    try:
+        told = an_object(an_object(json.loads(data)).get("prompt_progress"))
+    except (ValueError, RecursionError):
+        return None
+    total = whole(told.get("total"))
+    return (min(whole(told.get("processed")), total), total) if total else None
+
+
+def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The logprobs of /v1/completions, in the form of those of the chat."""
+    rows: list[dict[str, Any]] = []
+    tops = a_list(logs.get("top_logprobs"))
+    pairs = zip(a_list(logs.get("tokens")), a_list(logs.get("token_logprobs")), strict=False)
+    for place, (token, log) in enumerate(pairs):
+        top = an_object(tops[place]) if place < len(tops) else {}
+        others = [{"token": word, "logprob": value} for word, value in list(top.items())[:20]]
+        rows.append({"token": token, "logprob": log, "top_logprobs": others})
+    return rows
+
+
+def _bytes_of(row: dict[str, Any]) -> bytes:
+    """What a token stands for; it may be a part of a character."""
+    told = row.get("bytes")
+    if isinstance(told, list) and len(told) <= 1024:
+        try:
+            return bytes(told)
+        except (ValueError, TypeError):
+            pass
+    return text(row.get("token")).encode("utf-8", "replace")
+
+
+def _number(row: dict[str, Any], spelled: str) -> int:
+    """Of a token; where it is not told, one that is the same for the same text."""
+    told = row.get("id")
+    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < _UNKNOWN:
+        return told
+    return _UNKNOWN | (zlib.crc32(spelled.encode("utf-8", "replace")) & (_UNKNOWN - 1))
+
+
+def _alternatives(row: dict[str, Any]) -> tuple[Alternative, ...]:
+    found = []
+    for other in map(an_object, a_list(row.get("top_logprobs"))[:20]):
+        word, chance = text(other.get("token")), share(other.get("logprob"))
+        if chance == chance:
+            shown = _bytes_of(other).decode("utf-8", "replace")
+            found.append(Alternative(_number(other, word), shown, chance))
+    return tuple(sorted(found, key=lambda one: -one.probability)[:5])

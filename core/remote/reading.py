@@ -1,0 +1,43 @@
+"""Values out of JSON that a server sent: of the kind that is expected, or nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+LONGEST_NAME = 300  # characters
+
+
+def an_object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def a_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any, limit: int = LONGEST_NAME) -> str:
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def whole(value: Any) -> int:
+    """A count; 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if math.isfinite(value) and 0 <= value < 1 << 53 else 0
+
+
+def number(value: Any) -> float:
+    """nan for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def share(log: Any) -> float:
+    """A probability of its logarithm; nan for what is none."""
+    found = number(log)
+    return math.exp(min(found, 0.0)) if found == found else math.nan

@@ -1,0 +1,41 @@
+"""What the program has of the server while it is off: nothing is imported until it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.serving.switching import ServingHostAction, SwitchServing
+from llm_lite.desktop.state.state import AppState
+
+if TYPE_CHECKING:
+    from llm_lite.desktop.app.serving.host import ServingHost
+
+CLOSE_SECONDS = 0.3  # for the server to end its answers; only where it is on
+
+
+class ServingDoor:
+    """`wake` ends the sleep of the window; `service_of` gives the engine's service."""
+
+    def __init__(self, service_of: Callable[[], Any]) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self._service_of = service_of
+        self._host: ServingHost | None = None
+
+    def do(self, action: ServingHostAction, state: AppState) -> list[Action]:
+        if self._host is None:
+            if action != SwitchServing(True):
+                return []
+            from llm_lite.desktop.app.serving.host import ServingHost
+            from llm_lite.desktop.app.serving.key_file import key_file
+
+            self._host = ServingHost(self._service_of, lambda: self.wake(), key_file())
+        return self._host.do(action, state)
+
+    def poll(self, state: AppState) -> list[Action]:
+        return self._host.poll(state) if self._host is not None else []
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        if self._host is not None:
+            self._host.close(timeout)

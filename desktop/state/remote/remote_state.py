@@ -1,0 +1,52 @@
+"""What the window knows of engines elsewhere: the one that answers the chat, the one that is asked
+who it is, and addresses that were used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
+
+MOST_RECENT = 8  # addresses
+LONGEST_ADDRESS = 500  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What answers the chat."""
+
+    server: RemoteServer
+    model: RemoteModel
+
+    @property
+    def where(self) -> str:
+        """ "vLLM at gpu-box:8000"."""
+        return f"{self.server.title} · {self.server.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecentAddress:
+    """An address that was used; its key only where a person has it kept."""
+
+    address: str
+    model: str = ""
+    key: ApiKey = NO_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteState:
+    connection: Connection | None = None
+    asked: str = ""  # the address that is asked who is there; "": none
+    found: RemoteServer | None = None  # who is there: one of its models is to be chosen
+    problem: str = ""  # a sentence, of the address that was asked last
+    recent: tuple[RecentAddress, ...] = ()  # the last one first
+    cache: HeldCache | None = None  # of the last answer, where the server tells it
+
+    def used(self, address: str, model: str, key: ApiKey) -> RemoteState:
+        """With an address that works."""
+        others = tuple(one for one in self.recent if one.address != address)
+        recent = (RecentAddress(address, model, key), *others)[:MOST_RECENT]
+        return replace(self, recent=recent)
+
+    def known(self, address: str) -> RecentAddress | None:
+        return next((one for one in self.recent if one.address == address), None)

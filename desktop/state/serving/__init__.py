@@ -1,0 +1,1 @@
+"""The server that the window switches on: what a person chose, and what it says of its clients."""

@@ -1,0 +1,99 @@
+"""The server that the window switches on: what a person chose, and what it says of its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from llm_lite.core.messages import ServedRequest, ServingStatus
+
+Reach = Literal["machine", "network"]
+Phase = Literal["off", "starting", "on", "stopping"]
+PORTS = (1, 65535)
+MOST_PARALLEL = 16
+PACE_WINDOW = 3.0  # seconds of a request's tokens behind its speed
+PACE_SPAN = 0.4  # seconds that they must span before it means something
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChoice:
+    """What is remembered. `at_start`: switch it on whenever the window opens."""
+
+    reach: Reach = "machine"
+    port: int = 8080
+    parallel: int = 4
+    asks_key: bool = False
+    at_start: bool = False
+
+    @property
+    def needs_key(self) -> bool:
+        """Whoever is not on this machine needs one in any case."""
+        return self.asks_key or self.reach == "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many tokens a request had, at times within PACE_WINDOW."""
+
+    number: int
+    samples: tuple[tuple[float, int], ...] = ()  # seconds of the window's clock, tokens
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second; 0 until the samples span long enough."""
+        (began, first), (ended, last) = self.samples[0], self.samples[-1]
+        span = ended - began
+        return (last - first) / span if span >= PACE_SPAN else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServingState:
+    choice: ServingChoice = field(default_factory=ServingChoice)
+    phase: Phase = "off"
+    asked: bool = False  # the engine was told to answer clients, and has not said that it ended
+    answers: bool = False  # it does so now
+    address: str = ""  # of this machine, as a browser takes it
+    others: tuple[str, ...] = ()  # by which other machines reach it
+    key_end: str = ""  # the last characters of the key; "": none is asked for
+    fresh_key: str = field(default="", repr=False)  # a new one, until it was seen
+    problem: str = ""  # why it is off, or does not answer
+    status: ServingStatus = field(default_factory=ServingStatus)
+    paces: tuple[Pace, ...] = ()
+    cancelling: frozenset[int] = frozenset()  # numbers of requests
+
+    @property
+    def running(self) -> tuple[ServedRequest, ...]:
+        return tuple(request for request in self.status.requests if not request.waiting)
+
+    @property
+    def waiting(self) -> tuple[ServedRequest, ...]:
+        return tuple(request for request in self.status.requests if request.waiting)
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second of all requests together."""
+        return sum(pace.rate for pace in self.paces)
+
+    def rate_of(self, number: int) -> float:
+        return next((pace.rate for pace in self.paces if pace.number == number), 0.0)
+
+    def heard(self, status: ServingStatus, now: float) -> ServingState:
+        """With what the service says at `now`."""
+        numbers = {request.number for request in status.requests}
+        known = {pace.number: pace for pace in self.paces}
+        running = (request for request in status.requests if not request.waiting)
+        paces = tuple(_paced(known.get(r.number), r, now) for r in running)
+        return replace(self, status=status, paces=paces, cancelling=self.cancelling & numbers)
+
+
+def _paced(known: Pace | None, request: ServedRequest, now: float) -> Pace:
+    """Seconds while the prompt is read do not count: they begin with the first token."""
+    before = known.samples if known is not None else ()
+    recent = [(at, count) for at, count in before if now - at <= PACE_WINDOW and count]
+    return Pace(request.number, (*recent, (now, request.new_tokens)))
+
+
+def in_order(requests: Iterable[ServedRequest]) -> list[ServedRequest]:
+    """Those that are answered before those that wait; the oldest first."""
+    return sorted(requests, key=lambda request: (request.waiting, request.number))

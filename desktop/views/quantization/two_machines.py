@@ -1,0 +1,54 @@
+"""A comparison whose run B computes elsewhere: what each run is, and what is not known of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison
+from llm_lite.desktop.state.remote.remote_state import Connection
+from llm_lite.desktop.views.quantization.divergence import summary
+from llm_lite.desktop.views.tokens.colors import likely
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
+
+TWO_MACHINES = mark(
+    "The model of this machine and the one elsewhere answer the same prompt, at once. Their texts "
+    "are tinted by how unlikely each found its own tokens, and the first token that differs stands "
+    "out."
+)
+UNSCORED = mark(
+    "How likely B finds what A said is not told: that takes the whole distribution of every token, "
+    "and both models to cut text into the same tokens. OpenAI's protocol has neither."
+)
+
+
+def draw_two_machines(
+    ui: Ui, connection: Connection, column: float, draw_badge: Callable[[Ui, int], None]
+) -> None:
+    """Both are what they are: there is nothing to choose."""
+    here = tr("The model of this machine, as it is loaded")
+    top = imgui.get_cursor_pos()
+    for run, words in enumerate((here, f"{connection.model.name}  ·  {connection.where}")):
+        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
+        draw_badge(ui, run)
+        imgui.same_line(0, ui.u(1.5))
+        imgui.align_text_to_frame_padding()
+        with ui.font(style="small"):
+            imgui.text_unformatted(fit(words, column - ui.u(9)))
+        tip(ui, words)
+
+
+def draw_unscored(ui: Ui, comparison: RunComparison) -> None:
+    text(ui, summary(comparison), style="small", bold=True)
+    ui.mark("runs.unscored")
+    wrapped(ui, tr(UNSCORED))
+
+
+def tint(ui: Ui, answer: RunAnswer, token: int) -> int:
+    """By how unlikely the run found its own token."""
+    chance = answer.tokens[token].probability if 0 <= token < len(answer.tokens) else math.nan
+    return likely(ui, chance)

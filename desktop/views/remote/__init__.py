@@ -1,0 +1,1 @@
+"""Engines elsewhere: how to connect, and what they do not tell."""

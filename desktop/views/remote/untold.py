@@ -1,0 +1,56 @@
+"""What an engine elsewhere does not tell is said in the place where it would be shown."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.remote.remote_state import Connection
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.remote.cache_there import draw_cache_there
+from llm_lite.desktop.widgets.icons import ICON_LINK
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import text, wrapped
+
+CACHE = mark(
+    "The keys and values of this conversation lie on that machine. The server does not tell what "
+    "its cache holds."
+)
+STEER = mark("Heads are weighed where the model computes. OpenAI's protocol has no gains of heads.")
+MODES = mark(
+    "How weights are kept was chosen where the server was started. Here it can neither be changed "
+    "nor measured."
+)
+STEP = mark("Where the time of a step goes is measured in the engine of this program only.")
+MEMORY = mark("The memory of this conversation lies on that machine, as its server was started.")
+EXECUTOR = mark("Device, weights and activations were chosen where the server was started.")
+HERE = mark("A model of this machine shows it: disconnect, or open one.")
+
+
+def draw_there(state: AppState, ui: Ui) -> None:
+    """The cache, as far as its server tells of it."""
+    connection = state.remote.connection
+    assert connection is not None
+    if connection.server.glass:
+        draw_where(ui, connection)
+        draw_cache_there(state, ui)
+    else:
+        draw_untold(state, ui, CACHE)
+
+
+def draw_where(ui: Ui, connection: Connection) -> None:
+    with ui.colored(text="accent"), ui.font(style="small"):
+        imgui.text_unformatted(ICON_LINK)
+    imgui.same_line(0, ui.u(1.5))
+    text(ui, connection.where, style="small", bold=True)
+
+
+def draw_untold(state: AppState, ui: Ui, reason: str, *, way_back: bool = True) -> None:
+    """Who computes, one sentence why something is not shown, and where it would be."""
+    connection = state.remote.connection
+    assert connection is not None
+    draw_where(ui, connection)
+    wrapped(ui, tr(reason))
+    if way_back:
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        wrapped(ui, tr(HERE), "faint")

@@ -1,0 +1,1 @@
+"""The Python face: text in; tokens, NumPy arrays and pictures for notebooks out."""

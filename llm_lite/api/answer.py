@@ -1,0 +1,187 @@
+"""An answer in Python: an iterator of tokens, each with what the model thought of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.api.token_text import TokenText
+from llm_lite.core.generation.sampling import TokenChoice
+from llm_lite.core.generation.stop_strings import StopStrings
+from llm_lite.core.generation.token_texts import alternatives
+from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking
+from llm_lite.core.text.thinking import Split
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+
+Turn = Callable[["Answer"], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of an answer."""
+
+    id: int
+    text: str  # what became whole characters with this token; may be ""
+    probability: float  # 0..1, at temperature 1, before penalties and filters
+    alternatives: tuple[Alternative, ...]  # the five likeliest in its place: text, probability
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Answer:
+    """What `Model.generate` and `Model.complete` give: an iterator of `Token`.
+
+        for token in model.generate("Why is the sky blue?"):
+            print(token.text, end="", flush=True)
+
+    Each token is computed when it is asked for. `text` (and `str`, and a notebook that shows the
+    answer) goes on to the end. Another use of the model in between ends an answer that is not
+    finished: going on with it then raises RequestError.
+    """
+
+    def __init__(self, prompt: tuple[int, ...] = (), thinking: Thinking | None = None) -> None:
+        self.prompt = prompt  # ids of the tokens of the prompt, the chat template's included
+        self.tokens: list[Token] = []  # so far
+        self.is_begun = False
+        self.finish_reason: StopReason | None = None  # None: not finished
+        self._thinking = thinking
+        self._ready: list[Token] = []  # chosen and not yet given
+        self._rest = ""  # of a character that no token finished
+
+    def _step(self) -> None:
+        """More of it into `_ready`, or a `finish_reason`."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Token]:
+        """From the first token, also after it was finished."""
+        at = 0
+        while at < len(self.tokens) or self._next():
+            yield self.tokens[at]
+            at += 1
+
+    def __next__(self) -> Token:
+        if not self._next():
+            raise StopIteration
+        return self.tokens[-1]
+
+    @property
+    def text(self) -> str:
+        """The whole answer; what is not computed yet is computed first."""
+        while self._next():
+            pass
+        return self._said
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """int32 [n] of the tokens so far."""
+        return np.array([token.id for token in self.tokens], np.int32)
+
+    @property
+    def probabilities(self) -> NDArray[np.float32]:
+        """float32 [n] of the tokens so far, as `Token.probability`."""
+        return np.array([token.probability for token in self.tokens], np.float32)
+
+    @property
+    def message(self) -> ChatMessage:
+        """The whole answer as a message, to go on with: `[question, answer.message, "…"]` of these.
+
+        The thoughts of a reasoning model stand apart in its `thought`.
+        """
+        text = self.text
+        ids = () if self.finish_reason == "stop string" else tuple(self.ids.tolist())
+        if self._thinking is None:
+            return ChatMessage("assistant", text, ids)
+        split = Split.of(self._thinking).fed(text).ended()
+        return ChatMessage("assistant", split.said, ids, split.thought)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        said = self._said
+        shown = said if len(said) <= 40 else said[:39] + "…"
+        state = self.finish_reason or "not finished"
+        return f"<Answer of {len(self.tokens)} tokens, {state}: {shown!r}>"
+
+    def _repr_html_(self) -> str:
+        """The whole answer, its tokens tinted by how unlikely the model found them."""
+        text = self.text
+        return self.token_text._repr_html_() if text else repr(self)
+
+    @property
+    def token_text(self) -> TokenText:
+        """The tokens so far with their probabilities, to be shown."""
+        texts = [token.text for token in self.tokens]
+        notes = [_told(token.alternatives) for token in self.tokens]
+        return TokenText(texts, self.probabilities, likelihood=True, notes=notes)
+
+    @property
+    def _said(self) -> str:
+        return "".join(token.text for token in self.tokens) + self._rest
+
+    def _next(self) -> bool:
+        """Whether there is one token more."""
+        while not self._ready and self.finish_reason is None:
+            self._step()
+        if self._ready:
+            self.tokens.append(self._ready.pop(0))
+            return True
+        return False
+
+
+class ComputedAnswer(Answer):
+    """By a model that is loaded here."""
+
+    def __init__(
+        self,
+        choices: Iterator[TokenChoice],
+        tokenizer: Tokenizer,
+        *,
+        prompt: tuple[int, ...],
+        stops: StopStrings[TokenChoice],
+        thinking: Thinking | None,
+        most: int,
+        turn: Turn,
+    ) -> None:
+        super().__init__(prompt, thinking)
+        self._choices, self._tokenizer, self._stops = choices, tokenizer, stops
+        self._decoder = StreamDecoder(tokenizer, skip_special=True)
+        self._most, self._turn = most, turn
+        self._count = 0  # of tokens that were chosen
+
+    def _step(self) -> None:
+        with self._turn(self):
+            self.is_begun = True
+            choice = next(self._choices, None)
+            if choice is None:
+                self._finish("length" if self._count == self._most else "context")
+                return
+            self._count += 1
+            if choice.token in self._tokenizer.end_ids:
+                self._finish("end")
+                return
+            self._take(choice, self._decoder.feed(choice.token))
+            if self._stops.found:
+                self.finish_reason = "stop string"
+
+    def _finish(self, reason: StopReason) -> None:
+        self._ready += [self._token(choice, text) for choice, text in self._stops.flush()]
+        self._rest, self.finish_reason = self._decoder.flush(), reason
+
+    def _take(self, choice: TokenChoice, text: str) -> None:
+        self._ready += [
+            self._token(choice, text) for choice, text in self._stops.feed(choice, text)
+        ]
+
+    def _token(self, choice: TokenChoice, text: str) -> Token:
+        best = alternatives(self._tokenizer, choice.best)
+        return Token(choice.token, text, choice.probability, best)
+
+
+def _told(best: tuple[Alternative, ...]) -> str:
+    return ", ".join(f"{other.text!r} {other.probability:.1%}" for other in best)

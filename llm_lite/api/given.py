@@ -1,0 +1,149 @@
+"""What a person gives in Python's own words, as the engine takes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    ChatMessage,
+    EngineOptions,
+    Gains,
+    Role,
+    SamplingOptions,
+)
+
+Message = ChatMessage | Mapping[str, str]  # {"role": "user", "content": "Hello"}
+Text = str | Sequence[int] | NDArray[np.integer[Any]]  # a text, or the ids of its tokens
+Chosen = int | Sequence[int] | None  # one, some or all layers or heads
+
+_ROLES = get_args(Role)
+_WORDS = {
+    "backend": BACKENDS,
+    "mode": MODES,
+    "activations": ACTIVATIONS,
+    "keys": KV_TYPES,
+    "values": KV_TYPES,
+}
+
+
+def engine_options(given: Mapping[str, Any]) -> EngineOptions:
+    """RequestError for a name that is none, and for a word that is not one of an option's."""
+    _check_names(given, EngineOptions, "load")
+    for name, words in _WORDS.items():
+        if name in given and given[name] not in words:
+            raise RequestError(f"{name}: expected {_either(words)}, found {given[name]!r}")
+    _check_numbers(given, EngineOptions())
+    return EngineOptions(**given)
+
+
+def sampling_options(given: Mapping[str, Any]) -> SamplingOptions:
+    """Tuples may be lists, `stop` one text, `logit_bias` a dictionary and `json_schema` too.
+
+    RequestError for a name that is none, and for a value of another type.
+    """
+    _check_names(given, SamplingOptions, "generate")
+    chosen = dict(given)
+    stop, bias, schema = (chosen.get(name) for name in ("stop", "logit_bias", "json_schema"))
+    if isinstance(stop, str):
+        chosen["stop"] = (stop,)
+    elif stop is not None:
+        chosen["stop"] = tuple(stop)
+    if bias is not None:
+        pairs = bias.items() if isinstance(bias, Mapping) else bias
+        chosen["logit_bias"] = tuple((int(token), float(value)) for token, value in pairs)
+    if isinstance(schema, Mapping):
+        chosen["json_schema"] = json.dumps(schema)
+    _check_numbers(chosen, SamplingOptions())
+    return SamplingOptions(**chosen)
+
+
+def messages_of(prompt: str | Sequence[Message]) -> tuple[ChatMessage, ...]:
+    """A question, or a conversation that ends with one; RequestError where it is neither."""
+    if isinstance(prompt, str):
+        return (ChatMessage("user", prompt),)
+    messages = tuple(_message(number, given) for number, given in enumerate(prompt))
+    if not messages:
+        raise RequestError("the conversation is empty: expected at least one message")
+    return messages
+
+
+def gains_of(values: NDArray[Any]) -> Gains:
+    """Rows of plain numbers, of an array [layers, heads]."""
+    return tuple(tuple(map(float, row)) for row in values)
+
+
+def chosen_of(what: str, chosen: Chosen, count: int) -> Sequence[int]:
+    """Numbers of layers or heads; from the end where they are negative, as NumPy has it."""
+    if chosen is None:
+        return range(count)
+    if isinstance(chosen, int | np.integer):
+        chosen = [int(chosen)]
+    return [_counted(what, number, count) for number in chosen]
+
+
+def place_of(position: int, count: int) -> int:
+    """A position of `count`, from the end where it is negative; RequestError where it is none."""
+    if not -count <= position < count:
+        raise RequestError(
+            f"position {position} is not in the text, which has {count} tokens: 0 to {count - 1}"
+        )
+    return position % count
+
+
+def _counted(what: str, number: int, count: int) -> int:
+    if not -count <= number < count:
+        last = count - 1
+        raise RequestError(f"{what} {number} is not in the model, which has {what}s 0 to {last}")
+    return int(number) % count
+
+
+def _message(number: int, given: Message) -> ChatMessage:
+    if isinstance(given, ChatMessage):
+        return given
+    where = f"message {number}"
+    if not isinstance(given, Mapping):
+        raise RequestError(f"{where}: expected a role and a content, found {type(given).__name__}")
+    role, content = given.get("role"), given.get("content")
+    if role not in _ROLES:
+        raise RequestError(f"{where}: role: expected {_either(_ROLES)}, found {role!r}")
+    if not isinstance(content, str):
+        raise RequestError(f"{where}: content: expected a text, found {type(content).__name__}")
+    return ChatMessage(cast(Role, role), content, name=str(given.get("name", "")))
+
+
+def _check_names(given: Mapping[str, Any], options: type, where: str) -> None:
+    known = [field.name for field in fields(options)]
+    for name in given:
+        if name not in known:
+            raise RequestError(f"{where}: there is no option {name!r}; there are {_listed(known)}")
+
+
+def _check_numbers(given: Mapping[str, Any], usual: EngineOptions | SamplingOptions) -> None:
+    for name, value in given.items():
+        expected = getattr(usual, name)
+        if isinstance(expected, float) and not isinstance(value, int | float | np.number):
+            raise RequestError(f"{name}: expected a number, found {value!r}")
+        whole = isinstance(value, int | np.integer)
+        if isinstance(expected, int) and not whole:
+            raise RequestError(f"{name}: expected a whole number, found {value!r}")
+        if expected is None and not (value is None or whole):  # seed, device
+            raise RequestError(f"{name}: expected a whole number or None, found {value!r}")
+
+
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,377 @@
+"""A model in Python: text in; tokens, NumPy arrays and pictures for notebooks out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike, fspath
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from llm_lite.api.answer import Answer, ComputedAnswer
+from llm_lite.api.given import (
+    Chosen,
+    Message,
+    Text,
+    chosen_of,
+    engine_options,
+    gains_of,
+    messages_of,
+    place_of,
+    sampling_options,
+)
+from llm_lite.api.head_map import HeadMap
+from llm_lite.api.lens import Lens
+from llm_lite.api.token_text import TokenText
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.answer import encode
+from llm_lite.core.generation.guide import guide_of
+from llm_lite.core.generation.prefill import PLAIN
+from llm_lite.core.generation.prompt import Encoded, check_size, encode_raw
+from llm_lite.core.generation.sampling import check, check_bias
+from llm_lite.core.generation.steps import generate
+from llm_lite.core.generation.stop_strings import StopStrings
+from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.inspect import lens
+from llm_lite.core.inspect.hidden_states import hidden_states
+from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.messages import (
+    ChatMessage,
+    EngineOptions,
+    ExecutorInfo,
+    ModelInfo,
+    SamplingOptions,
+)
+from llm_lite.core.metrics.divergence import log_softmax, perplexity
+from llm_lite.core.metrics.perplexity import chunks_of
+from llm_lite.core.text.tokenizer import StreamDecoder
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_CHUNK = 512  # tokens of a chunk of `perplexity`, unless the text or the context has fewer
+
+
+def load(
+    model: str | PathLike[str] | None = None,
+    *,
+    warn: loader.Warn = lambda text: None,
+    **options: Any,
+) -> Model:
+    """Open a model: a GGUF file, a folder of Hugging Face or a variant, a name of `llm-lite models
+    list`, or None for the bundled one.
+
+    `options` are the fields of `core.messages.EngineOptions`, as `backend="cpu"`, `mode="int8"` or
+    `context=4096`. `warn` is told what is odd about the file. Raises FileError, UnsupportedError
+    and RequestError (all `LlmLiteError`), each with one sentence.
+    """
+    chosen = engine_options(options)
+    file = loader.open_model(None if model is None else fspath(model), lambda *_: None, warn)
+    try:
+        loaded = Model(file, chosen)
+    except BaseException:
+        file.close()
+        raise
+    if note := loaded._runner.note:
+        warn(note)
+    return loaded
+
+
+class Model:
+    """A loaded model; close it, or use it in a `with` statement.
+
+    Wherever a text is taken, ids of tokens are too. What is wrong with what is given is told as
+    RequestError. Threads wait for each other.
+    """
+
+    def __init__(self, file: ModelFile, options: EngineOptions) -> None:
+        self._file, self._options = file, options
+        self._runner = loader.start(file, options, None, lambda *_: None, every_output=True)
+        self._lock = threading.RLock()
+        self._answer: Answer | None = None  # whose tokens are in the cache
+        self._closed = False
+        self._gains = np.ones((self.info.layers, self.info.heads), np.float32)
+        self._in_force = self._gains.copy()
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, sizes and layers of the model."""
+        return self._runner.model_info
+
+    @property
+    def executor(self) -> ExecutorInfo:
+        """What computes, in which weight mode, and why."""
+        return self._runner.executor_info
+
+    @property
+    def gains(self) -> NDArray[np.float32]:
+        """A weight for every head, float32 [layers, heads]: 1 leaves it alone, 0 ablates it.
+
+        Set them as a whole or in place, as in `model.gains[3, 2] = 0`: they hold from the next
+        token that is computed. What was computed with others is then not used again.
+        """
+        return self._gains
+
+    @gains.setter
+    def gains(self, gains: ArrayLike) -> None:
+        """RequestError unless they are finite numbers [layers, heads], or one for all."""
+        given = np.asarray(gains)
+        if given.shape not in ((), self._gains.shape) or given.dtype.kind not in "biuf":
+            expected = f"{list(self._gains.shape)} numbers"
+            raise RequestError(
+                f"gains: expected {expected}, found {given.dtype} {list(given.shape)}"
+            )
+        if not np.isfinite(given.astype(np.float32)).all():
+            raise RequestError("gains: expected finite numbers")
+        self._gains[:] = given
+
+    def generate(
+        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
+    ) -> Answer:
+        """The answer to a question or a conversation: an iterator of tokens, computed as they are
+        asked for, each with its text, its probability and what else might have come. `.text` is
+        the whole of it.
+
+        A conversation is a list of messages, as {"role": "user", "content": "Hello"}, and ends with
+        a question; the model's own chat template is used. `sampling` are the fields of
+        `core.messages.SamplingOptions`, as `temperature=0`, `seed=1` or `max_new_tokens=100`;
+        `stop` takes a text too, `logit_bias` a dictionary, and `json_schema` a schema as text or as
+        a dictionary. `thinking` is what the template's switch for thoughts is set to, where it has
+        one; thoughts come with their marks, and `Answer.message` has them apart.
+        """
+        asked, messages = sampling_options(sampling), messages_of(prompt)
+        with self._using():
+            check_size(self._file.tokenizer, messages, self.info.context)
+            encoded = encode(self._file, messages, continue_last=False, thinking=thinking)
+            return self._begun(encoded, asked)
+
+    def complete(self, text: Text, **sampling: Any) -> Answer:
+        """How a text goes on, without a chat template; the rest is as of `generate`."""
+        asked = sampling_options(sampling)
+        with self._using():
+            if not isinstance(text, str):
+                return self._begun(Encoded(self._ids(text), []), asked)
+            messages = (ChatMessage("user", text),)
+            check_size(self._file.tokenizer, messages, self.info.context)
+            return self._begun(encode_raw(self._file.tokenizer, messages), asked)
+
+    def tokenize(self, text: str) -> NDArray[np.int32]:
+        """Ids int32 [n] of a text, with the begin and end tokens that the model asks for."""
+        check_size(self._file.tokenizer, (ChatMessage("user", text),), self.info.context)
+        return np.array(self._file.tokenizer.encode(text, add_special=True), np.int32)
+
+    def detokenize(self, tokens: Iterable[int]) -> str:
+        """The text of some ids; bytes that are no character become U+FFFD."""
+        decoder = StreamDecoder(self._file.tokenizer)
+        return decoder.feed(*map(int, tokens)) + decoder.flush()
+
+    def tokens(self, text: Text) -> list[str]:
+        """The texts of a text's tokens; a character of several tokens stands with its last."""
+        decoder = StreamDecoder(self._file.tokenizer)
+        texts = [decoder.feed(token) for token in self._ids(text)]
+        return [*texts[:-1], texts[-1] + decoder.flush()]
+
+    def logits(self, text: Text) -> NDArray[np.float32]:
+        """Logits float32 [n, vocabulary] of what follows each of the n tokens."""
+        ids = self._ids(text)
+        with self._using():
+            return self._runner.session.logits(ids)
+
+    def likelihood(self, text: Text) -> TokenText:
+        """How likely the model finds each token, given those before it: `.weights` float32 [n],
+        NaN for the first. A notebook shows the text, tinted where it is unlikely."""
+        ids = self._ids(text)
+        log_p = np.concatenate([[np.nan], *self._scored(ids, 0)])
+        return TokenText(self.tokens(ids), np.exp(log_p), likelihood=True)
+
+    def perplexity(self, text: str, chunk: int = 0) -> float:
+        """As llama.cpp's perplexity tool defines it: of the second half of every chunk of `chunk`
+        tokens. 0: 512, or as many as the text and the context have."""
+        tokenizer = self._file.tokenizer
+        if not chunk:
+            begin = tokenizer.adds_bos and tokenizer.bos_id is not None
+            found = len(tokenizer.encode(text, parse_special=False)) + begin
+            chunk = max(4, min(_CHUNK, self.info.context, found))
+        chunks = chunks_of(tokenizer, text, chunk)
+        scored = [part for ids in chunks for part in self._scored(ids, len(ids) // 2)]
+        return perplexity(np.concatenate(scored)).mean
+
+    def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+        """float32 [texts, width], each of length 1: the mean over a text's tokens of the hidden
+        state before the head. A text's likeness to another is the product of their rows."""
+        texts = [texts] if isinstance(texts, str) else texts
+        rows = [self._mean_state(self._ids(text)) for text in texts]
+        return np.array(rows, np.float32).reshape(len(rows), self.info.width)
+
+    def attention(
+        self, text: Text, layer: Chosen = None, head: Chosen = None
+    ) -> NDArray[np.float32]:
+        """How much each token looks at each: float32 [layers, heads, n, n], of the last two axes
+        the token that looks and the token that is looked at; n is at least 2.
+
+        `layer` and `head` are numbers (that axis is then left out), lists, or None for all.
+        """
+        ids, shape = self._ids(text), self._file.model.shape
+        layers = chosen_of("layer", layer, shape.layers)
+        heads = chosen_of("head", head, shape.heads)
+        check_maps(ids, layers, heads, shape)
+        with self._using():
+            maps = self._maps(ids, layers, heads)
+        maps = maps[0] if isinstance(layer, int | np.integer) else maps
+        return maps[..., 0, :, :] if isinstance(head, int | np.integer) else maps
+
+    def head_map(self, text: Text, layer: int, head: int) -> HeadMap:
+        """The map of one head, `.weights` float32 [n, n], which a notebook shows as a picture."""
+        ids, info = self._ids(text), self.info
+        (layer,) = chosen_of("layer", layer, info.layers)
+        (head,) = chosen_of("head", head, info.heads)
+        return HeadMap(self.tokens(ids), self.attention(ids, layer, head), layer, head)
+
+    def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
+        """A text with a number for each of its tokens, [n], which a notebook shows as tints: a row
+        of a head's map, say."""
+        return TokenText(self.tokens(text), np.asarray(weights))
+
+    def lens(self, text: Text, position: int = -1) -> Lens:
+        """What each layer would already say behind a token of the text: `.logits` float32 [layers,
+        vocabulary]. A notebook shows the likeliest tokens of every layer."""
+        ids = self._ids(text)
+        place = place_of(position, len(ids))
+        with self._using():
+            session = self._runner.session
+            session.prefill(ids[: place + 1])
+            logits = np.stack([row for _, row in lens.lens(session, place)])
+        tokenizer = self._file.tokenizer
+        return Lens(logits, lambda token: text_of(tokenizer, token), text_of(tokenizer, ids[place]))
+
+    def close(self) -> None:
+        """Free the model; an answer that is not finished ends."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._runner.close()
+                self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        info, how = self.info, self.executor
+        sizes = f"{info.layers} layers of {info.heads} heads"
+        return f"<Model {info.name!r}: {sizes}, {how.backend}, {how.mode}>"
+
+    def _begun(self, encoded: Encoded, asked: SamplingOptions) -> Answer:
+        tokenizer, session = self._file.tokenizer, self._runner.session
+        check(asked)
+        check_bias(asked, self.info.vocabulary)
+        session.check(encoded.ids, PLAIN)
+        guide = guide_of(tokenizer, asked, encoded.thinking)
+        return ComputedAnswer(
+            generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide),
+            tokenizer,
+            prompt=tuple(encoded.ids),
+            stops=StopStrings(asked.stop, encoded.thinking),
+            thinking=encoded.thinking,
+            most=asked.max_new_tokens,
+            turn=self._turn,
+        )
+
+    @contextmanager
+    def _turn(self, answer: Answer) -> Iterator[None]:
+        """For one step of an answer."""
+        with self._lock:
+            self._check_open()
+            begins = not answer.is_begun
+            if not begins and self._answer is not answer:
+                raise RequestError(
+                    "the model was used for something else before this answer was finished: "
+                    "generate it again"
+                )
+            self._answer = answer
+            self._use_gains(throughout=begins)
+            yield
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """For anything else that computes."""
+        with self._lock:
+            self._check_open()
+            self._answer = None
+            self._use_gains(throughout=True)
+            yield
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RequestError("the model is closed: load it again")
+
+    def _use_gains(self, *, throughout: bool) -> None:
+        if throughout or not np.array_equal(self._gains, self._in_force):
+            self._runner.session.set_gains(gains_of(self._gains), throughout=throughout)
+            self._in_force = self._gains.copy()
+
+    def _maps(
+        self, ids: Sequence[int], layers: Sequence[int], heads: Sequence[int]
+    ) -> NDArray[np.float32]:
+        """Of the model as it runs where it keeps enough, else of a copy that keeps all."""
+        source, session = self._runner.attention, self._runner.session
+        kept = [source.ring_rows, session.context, *(layer.key_rows for layer in source.layers)]
+        if len(ids) <= min(kept):
+            session.clear()
+            return text_maps(source, session, ids, layers, heads)
+        options = replace(
+            self._options, context=len(ids), query_budget=EVERY_QUERY, whole_caches=True
+        )
+        runner = loader.start(self._file, options, None, lambda *_: None)
+        try:
+            runner.session.set_gains(gains_of(self._gains))
+            return text_maps(runner.attention, runner.session, ids, layers, heads)
+        finally:
+            runner.close()
+
+    def _scored(self, ids: Sequence[int], first: int) -> list[NDArray[np.float64]]:
+        """Log probabilities of the tokens behind `first`."""
+        targets, parts, at = np.asarray(ids[first + 1 :]), [np.zeros(0)], 0
+        with self._using():
+            session = self._runner.session
+            session.check(ids, PLAIN)
+            session.clear()
+            if len(targets):
+                for rows in session.score(ids[:-1], first, session.max_outputs):
+                    known = targets[at : at + len(rows)]
+                    parts.append(log_softmax(rows)[np.arange(len(rows)), known])
+                    at += len(rows)
+        return parts
+
+    def _mean_state(self, ids: Sequence[int]) -> NDArray[np.float64]:
+        """float64 [width], of length 1"""
+        with self._using():
+            session, total, at = self._runner.session, np.zeros(self.info.width), 0
+            session.clear()
+            for step in session.prefill_chunks(session.prepare(ids)):
+                part = np.array(ids[at : step.done], np.int32)
+                for states in hidden_states(session, part, at):
+                    total += states.sum(axis=0, dtype=np.float64)
+                at = step.done
+        length = float(np.linalg.norm(total))
+        return total / length if length else total
+
+    def _ids(self, text: Text) -> list[int]:
+        ids = self.tokenize(text) if isinstance(text, str) else text
+        if len(ids) == 0:
+            raise RequestError("the text is empty: expected at least one token")
+        return [int(token) for token in ids]

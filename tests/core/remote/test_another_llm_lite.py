@@ -1,0 +1,171 @@
+"""Another llm-lite: its real server on a scripted service, and what it alone tells."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_lite.core.messages import (
+    CacheRewritten,
+    ChatMessage,
+    CountTokens,
+    Event,
+    Generate,
+    GenerationStarted,
+    Inspect,
+    LensResult,
+    ReadAttentionRows,
+    SamplingOptions,
+    TokenDecoded,
+    TokensCounted,
+    ToolSpec,
+)
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.remote.address import read_address
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import connect
+from llm_lite.core.remote.engine import RemoteEngine
+from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.glass import Glass
+from llm_lite.core.tools.calls import read_calls
+from tests.core.remote.test_answers import events_of, finished, said
+from tests.server.conftest import Served, serve
+
+__all__ = ["serve"]  # the fixture
+ASKED = (ChatMessage("system", "Be brief."), ChatMessage("user", "Why is the sky blue?"))
+MOST = SamplingOptions(temperature=0.0)
+
+
+def engine_of(served: Served, key: str = "") -> RemoteEngine:
+    client = Client(read_address(served.url), ApiKey(key))
+    told = connect(client, Exchange())
+    assert told.dialect == "llm-lite" and told.glass and not told.lacks
+    return RemoteEngine(client, told, told.models[0])
+
+
+def one_event(engine: RemoteEngine, command: Any, kind: type[Any]) -> Any:
+    engine.send(command)
+    found: list[Event] = []
+    while not any(isinstance(event, kind) for event in found):
+        more = engine.wait(20)
+        assert more, found
+        found += more
+    return next(event for event in found if isinstance(event, kind))
+
+
+def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
+    served = serve(config={"api_key": "k"})
+    engine = engine_of(served, "k")
+    assert engine.info.context == 4096 and engine.info.heads == 3
+    events = events_of(engine, Generate(7, ASKED, MOST))
+    assert said(events) == "You said: Why is the sky blue?"
+    started = next(event for event in events if isinstance(event, GenerationStarted))
+    tokens = [event for event in events if isinstance(event, TokenDecoded)]
+    assert all(0 < token.probability <= 1 for token in tokens) and tokens[0].alternatives
+    rewritten = next(event for event in events if isinstance(event, CacheRewritten))
+    whole = "".join(token.text for token in rewritten.tokens)
+    prompt = "".join(token.text for token in started.prompt)
+    assert whole.startswith(prompt) and prompt.endswith("assistant:")
+    by = {n: "".join(t.text for t in rewritten.tokens if t.message == n) for n in (0, 1, 2)}
+    assert by[0].strip() == "Be brief." and by[1].strip() == "Why is the sky blue?"
+    assert by[2].startswith("You said: Why is the sky blue?")
+    end = finished(events)
+    assert end.stats.prompt_tokens == len(started.prompt) and end.stop_reason == "end"
+    engine.close()
+
+
+def test_what_is_inside(serve: Callable[..., Served]) -> None:
+    served = serve()
+    engine = engine_of(served)
+    nothing = one_event(engine, Inspect(3, 1), LensResult)
+    assert "ask something first" in nothing.message
+    events_of(engine, Generate(1, ASKED, MOST))
+    held = engine.held
+    assert held is not None and (held.layers, held.heads) == (4, 3) and held.cache.pages > 0
+    maps = engine.glass.attention(held, 2, range(3), 0, len(held.tokens), Exchange())
+    assert maps.shape == (3, len(held.tokens), len(held.tokens))
+    assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
+    assert served.service is not None
+    expected = served.service.attention(held.response, 2, [1], 5, 6)
+    asked = ReadAttentionRows(9, 5, "from", "heads", ((2, 1),))
+    rows = one_event(engine, asked, type(engine.glass.rows(held, asked, Exchange())))
+    assert np.allclose(rows.weights, expected[0, 0], atol=1e-6)
+    mean = engine.glass.rows(held, ReadAttentionRows(1, 5, "to", "layer-mean", (), 2), Exchange())
+    assert np.allclose(mean.weights, maps.mean(axis=0)[:, 5] * (np.arange(len(maps[0])) >= 5))
+    lens = one_event(engine, Inspect(4, 2), LensResult)
+    assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
+    with pytest.raises(RemoteError, match="choose a head or a layer"):
+        engine.glass.rows(held, ReadAttentionRows(1, 5, "from", "rollout"), Exchange())
+    engine.close()
+
+
+def test_thoughts_calls_and_continuing(serve: Callable[..., Served]) -> None:
+    served = serve(thinks=True)
+    engine = engine_of(served)
+    events = events_of(engine, Generate(1, ASKED, MOST))
+    started = next(event for event in events if isinstance(event, GenerationStarted))
+    assert started.thinking is not None and started.thinking.inside
+    assert "</think>" in said(events)
+    tool = ToolSpec("weather", "", '{"type": "object", "properties": {"a": {"type": "string"}}}')
+    engine.close()
+    served = serve()
+    engine = engine_of(served)
+    events = events_of(engine, Generate(2, ASKED, MOST, tools=(tool,)))
+    (call,) = read_calls("tags", said(events)).calls
+    assert call.name == "weather" and not call.problem
+    begun = (*ASKED, ChatMessage("assistant", "The sky"))
+    events_of(engine, Generate(3, begun, MOST, continue_last=True))
+    assert served.service is not None
+    request = served.service.requests[-1]
+    assert request.continue_last and request.messages[-1].content == "The sky"
+    assert request.sampling.temperature == 0
+    engine.close()
+
+
+def test_counting(serve: Callable[..., Served]) -> None:
+    engine = engine_of(serve())
+    command = CountTokens(3, ("one two three four", "five"), (2, 5))
+    counted = one_event(engine, command, TokensCounted)
+    assert counted.tokens[0] <= 2 and counted.tokens[1] == 1
+    assert counted.kept[0] < 18 and counted.kept[1] == 4
+    engine.close()
+
+
+def test_an_answer_that_is_gone(serve: Callable[..., Served]) -> None:
+    served = serve()
+    glass = Glass(Client(read_address(served.url), ApiKey()))
+    with pytest.raises(RemoteError):
+        glass.held("chatcmpl-nothing", Exchange())
+
+
+def _npz(name: str, raw: bytes, how: int = zipfile.ZIP_STORED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", how) as archive:
+        archive.writestr(f"{name}.npy", raw)
+    return stream.getvalue()
+
+
+def _npy(array: np.ndarray[Any, Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_arrays_that_lie() -> None:
+    """Objects, bombs, other shapes and half files are one sentence, and are not unpacked."""
+    glass = Glass(Client(read_address("http://x"), ApiKey()))
+    good = _npy(np.ones((1, 2, 3), np.float32))
+    assert glass._array(_npz("a", good), "a", (1, 2, 3)).shape == (1, 2, 3)
+    huge = _npy(np.ones((1, 2, 3), np.float32)).replace(b"(1, 2, 3)", b"(1,2,9999)"[:9])
+    for raw in (
+        b"", b"PK", _npz("a", good[:-4]), _npz("b", good), _npz("a", b"\x93NUMPY"),
+        _npz("a", good, zipfile.ZIP_DEFLATED), _npz("a", huge),
+        _npz("a", _npy(np.array([{}], object))), _npz("a", _npy(np.ones((1, 2, 3)))),
+    ):  # fmt: skip
+        with pytest.raises(RemoteError, match="no array of a"):
+            glass._array(raw, "a", (1, 2, 3))

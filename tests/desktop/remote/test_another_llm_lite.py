@@ -1,0 +1,150 @@
+"""The window against the real server of another llm-lite: its maps, lens and cache open here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from llm_lite.core.messages import ExportMaps
+from llm_lite.desktop.actions.chatting import NewChat, Send
+from llm_lite.desktop.actions.connecting import Disconnect, FindServer
+from llm_lite.desktop.actions.inspecting import SetXRay
+from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.app.remote.fetching import pooled, resized, without_first
+from llm_lite.desktop.app.remote.host import RemoteHost
+from llm_lite.desktop.app.remote.maps import RemoteMaps
+from llm_lite.desktop.state.maps import ColorScale
+from llm_lite.desktop.state.state import AppState
+from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.headless import Headless, sent
+from tests.server.conftest import Served, serve
+
+__all__ = ["serve"]  # the fixture
+
+
+@pytest.fixture
+def window(headless: Callable[..., Headless], serve: Callable[..., Served]) -> Iterator[Headless]:
+    """Connected, with an answer."""
+    one = headless(AppState(model=MODEL))
+    one.program.remote = RemoteHost(lambda: None)
+    one.engine = FakeEngine(delay=0.0)
+    one.program.start(one.engine)
+    one.served = serve()
+    one.program.do(FindServer(one.served.url))
+    one.driver.wait("the server", lambda s: s.elsewhere)
+    one.program.do(Send("Why is the sky blue?"))
+    one.driver.wait("the answer", lambda s: not s.busy and s.remote.cache is not None)
+    one.driver.frames(2)
+    yield one
+    one.program.remote.close()
+
+
+def maps_of(window: Headless) -> RemoteMaps:
+    found = window.ui.maps
+    assert isinstance(found, RemoteMaps)
+    return found
+
+
+def complete(window: Headless) -> None:
+    window.driver.frames(3)
+    window.driver.wait("maps", lambda s: not maps_of(window).pending)
+    window.driver.frames(3)
+
+
+def test_maps_are_those_of_the_server(window: Headless) -> None:
+    maps, driver = maps_of(window), window.driver
+    driver.click("tab.attention")
+    complete(window)
+    assert not maps.problem and len(maps.layers) == 4
+    assert driver.shows("attention.0.0") and driver.shows("attention.0.2")
+    assert maps.length == len(window.state.positions) == len(window.state.owners)
+    driver.click("tab.head")
+    driver.click("attention.0.1")
+    complete(window)
+    assert window.state.attention.locked == ((0, 1),)
+    held = window.program.remote.engine.held
+    truth = window.served.service.attention(held.response, 0, [1], 0, maps.length)[0]
+    assert maps.value("head.0.1", 9, 4) == pytest.approx(truth[9, 4], abs=1e-5)
+    assert maps.value("head.0.1", 4, 9) is None
+    scores = maps.scores(of_all=True)
+    complete(window)
+    scores = maps.scores()
+    assert scores is not None and not np.isnan(scores["entropy"]).any()
+    assert maps.scored_rows == 12 * maps.length
+    choice = replace(window.state.attention, exclude_first=True, order="entropy")
+    window.program.do(SetAttention(choice))
+    complete(window)
+    assert maps.value("head.0.1", 9, 0) == 0
+
+
+def test_a_token_shows_where_it_looks(window: Headless) -> None:
+    xray = replace(window.state.xray, shown=True, by="layer", layer=1)
+    window.program.do(SetXRay(xray))
+    window.driver.frames(3)
+    window.driver.point("token.1.3")
+    window.driver.wait("rows", lambda s: s.attention_rows is not None, 20)
+    rows = window.state.attention_rows
+    assert not rows.message and sum(rows.weights) == pytest.approx(1, abs=1e-3)
+    assert len(rows.weights) == len(window.state.positions)
+
+
+def test_the_lens_and_the_cache(window: Headless) -> None:
+    driver = window.driver
+    driver.click("tab.lens")
+    driver.wait("the lens", lambda s: s.lens.result is not None)
+    assert not window.state.lens.result.message and len(window.state.lens.result.rows) == 4
+    driver.click("tab.kv_cache")
+    driver.frames(3)
+    assert driver.shows("remote.cache")
+    cache = window.state.remote.cache
+    assert cache.tokens == len(window.state.positions) and cache.pages > 0
+
+
+def test_nothing_of_the_model_here_is_saved_as_its(window: Headless) -> None:
+    from llm_lite.desktop.actions.program import ExportAttention
+
+    window.program.do(SetAttention(replace(window.state.attention, locked=((0, 0),))))
+    window.program.do(ExportAttention("heads", "npz", "/nowhere/x.npz"))
+    window.driver.wait("a notice", lambda s: any("elsewhere" in n.text for n in s.notices))
+    assert not sent(window.engine, ExportMaps)
+
+
+def test_maps_go_with_the_connection(window: Headless) -> None:
+    complete(window)
+    window.program.do(NewChat())
+    window.driver.frames(2)
+    window.program.do(Disconnect())
+    window.driver.frames(3)
+    assert not isinstance(window.ui.maps, RemoteMaps)
+
+
+def test_an_answer_that_is_no_longer_kept_is_said(window: Headless) -> None:
+    window.served.service._kept.clear()
+    window.driver.click("tab.attention")
+    window.driver.frames(2)
+    window.driver.wait("a sentence", lambda s: bool(maps_of(window).problem))
+    window.driver.frames(3)
+
+
+def test_pixels_are_the_largest_of_their_pairs() -> None:
+    rows = np.random.default_rng(1).random((70, 100)).astype(np.float32)
+    small = pooled(rows, 30, 64)
+    assert small.shape == (64, 64) and small.max() == rows.max()
+    assert (small[: 30 * 64 // 100 - 1] == 0).all()
+    large = resized(rows[:5, :5], 12)
+    assert large.shape == (12, 12) and large[0, 0] == rows[0, 0] and large[11, 11] == rows[4, 4]
+    rest = without_first(rows / rows.sum(axis=1, keepdims=True))
+    assert np.allclose(rest.sum(axis=1), 1, atol=1e-4) and (rest[:, 0] == 0).all()
+
+
+def test_colours_follow_the_scale() -> None:
+    maps = RemoteMaps(lambda: None)
+    values = np.array([[0.0, 1e-5, 0.01, 1.0]], np.float32)
+    dark = maps._painted(values)
+    maps.use(ColorScale(logarithmic=True, light=True))
+    light = maps._painted(values)
+    assert dark[0, 0] == 0 == light[0, 0] and (dark[0, 3] >> 24) == 255
+    assert not (dark == light).all()

@@ -1,0 +1,118 @@
+"""The program with an engine that serves what is scripted, and the real server in front of it."""
+
+import json
+import time
+import urllib.request
+from dataclasses import replace
+
+import pytest
+
+from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
+from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
+from llm_lite.desktop.state.state import AppState
+from tests.desktop.fake_engine import FakeEngine
+from tests.server.scripted_service import ScriptedService
+
+LIMIT = 60.0  # seconds, on a machine that does much else
+
+
+class ServingEngine(FakeEngine):
+    """Serves `scripted` while it is told to; with a `problem`, it says that and does not."""
+
+    def __init__(self):
+        super().__init__(0.0)
+        self.scripted, self.problem = ScriptedService(delay=0.002), ""
+        self._serves = False
+
+    def send(self, command):
+        super().send(command)
+        if isinstance(command, StartServing):
+            self._serves = not self.problem
+            self._say(ServingChanged(self._serves, self.scripted.status(), self.problem))
+        elif isinstance(command, StopServing):
+            self._serves = False
+            self._say(ServingChanged(False))
+
+    def service(self):
+        return self.scripted if self._serves else None
+
+    def close(self, timeout=2.0):
+        self.scripted.close()
+        super().close(timeout)
+
+
+class Window:
+    """The program without its interface."""
+
+    def __init__(self, choice=None):
+        state = AppState(serving=ServingState(choice or ServingChoice()))
+        self.program = Program(state, interface=None)
+        self.engine = ServingEngine()
+        self.program.start(self.engine)
+
+    @property
+    def state(self):
+        return self.program.state
+
+    @property
+    def serving(self):
+        return self.program.state.serving
+
+    def do(self, *actions):
+        for action in actions:
+            self.program.do(action)
+
+    def wait(self, until):
+        end = time.monotonic() + LIMIT
+        while not until(self.serving):
+            assert time.monotonic() < end, (self.serving, self.state.notices)
+            self.program.update()
+            time.sleep(0.002)
+
+    def load(self):
+        self.engine.send(LoadModel(None))
+        self.wait(lambda s: self.state.model is not None and self.state.load is None)
+
+    def choose(self, **changes):
+        self.do(SetServing(replace(self.serving.choice, **changes)))
+
+    def switch_on(self, **changes):
+        self.choose(**{"port": free_port(), **changes})
+        self.do(SwitchServing(True))
+        self.wait(lambda s: s.phase == "on" and s.answers)
+
+    def switch_off(self):
+        self.do(SwitchServing(False))
+        self.wait(lambda s: s.phase == "off")
+
+    def ask(self, path="/v1/models", body=None, key="", seconds=20.0):
+        """What the server answers; HTTPError where it refuses."""
+        head = {"Content-Type": "application/json"}
+        head |= {"Authorization": f"Bearer {key}"} if key else {}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.serving.address + path, data, head)
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            return json.load(answer)
+
+    def close(self):
+        self.program.serving.close(5.0)
+        self.engine.close()
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def window(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    made = Window()
+    made.load()
+    yield made
+    made.close()
