@@ -75,9 +75,7 @@ class Person:
 
     def open(self, path: str = "/") -> None:
         self.page.goto(self.address + path)
-        self.wait(
-            "document.querySelector('dialog, .welcome h2, .message, #notice:not([hidden])')"
-        )
+        self.wait("document.querySelector('dialog, .welcome h2, .message, #notice:not([hidden])')")
 
     def wait(self, what: str) -> None:
         """Until an expression is true. The page's policy forbids Playwright's own way."""
