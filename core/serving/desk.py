@@ -30,6 +30,9 @@ class Look:
             self.result.set_result(self._work(batch))
         except Exception as error:  # for who asked: nobody else is the worse for it
             self.result.set_exception(error)
+        except BaseException as error:  # of a native library: who asked is not to wait for ever
+            self.result.set_exception(RuntimeError(f"an internal error: {error!r}"))
+            raise
 
     def fail(self, error: BaseException) -> None:
         if not self.result.done():

@@ -77,7 +77,7 @@ class Embedding:
         left = self._texts[len(self._vectors) :]
         check_texts(left[:1], batch.context, batch.vocabulary)  # another executor, perhaps
         count, total, pages = 1, len(left[0]), batch.program.pages
-        most = pages.segments if pages else 1
+        most = min(pages.segments, batch.pool.count) if pages else 1  # each has a page of its own
         while count < min(len(left), most) and total + len(left[count]) <= PAGE:
             total += len(left[count])
             count += 1

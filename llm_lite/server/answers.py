@@ -68,13 +68,15 @@ class Answers:
 
     def _submit(self, post: _Post) -> None:
         """RequestError, BusyError; those that were queued before are ended by whoever waits."""
-        for index, request in enumerate(self._requests):
-            if self._closed:
-                return
-            emit = partial(_tell, post, self._inbox, index)
-            self._numbers[index] = self._service.submit(request, emit)
-        if self._closed:  # the client left meanwhile
-            self._cancel()
+        try:
+            for index, request in enumerate(self._requests):
+                if self._closed:
+                    break
+                emit = partial(_tell, post, self._inbox, index)
+                self._numbers[index] = self._service.submit(request, emit)
+        finally:
+            if self._closed:  # meanwhile, when the last one had no number yet
+                self._cancel()
 
     # In the loop:
 

@@ -1,5 +1,7 @@
 """Clients that leave, that do not read, and that are many."""
 
+import threading
+
 import openai
 
 from tests.server import sockets
@@ -130,3 +132,24 @@ def test_it_starts_again_on_the_same_port(serve):
     again.start()
     assert again.port == port and again.is_running
     assert again.stop() and not again.is_running
+
+
+def test_answers_that_are_queued_while_the_server_ends_are_cancelled(serve):
+    served = serve({"stop_seconds": 1.0}, script=endless, delay=0.005, parallel=1)
+    submit, begun, go_on = served.service.submit, threading.Event(), threading.Event()
+
+    def slow(request, emit):
+        number = submit(request, emit)
+        begun.set()
+        go_on.wait(20)
+        return number
+
+    served.service.submit = slow
+    made = sockets.connect(served)
+    made.sendall(sockets.chat(stream=True, n=3))
+    assert begun.wait(10)
+    assert served.server.stop(10)
+    go_on.set()
+    wait_until(lambda: idle(served))
+    assert len(served.service.requests) == served.service.status().cancelled == 1
+    made.close()

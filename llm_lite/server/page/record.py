@@ -94,5 +94,5 @@ def cursor_from(said: str) -> PageCursor:
     try:
         pinned, updated, number = json.loads(base64.urlsafe_b64decode(said[:200]))
         return PageCursor(bool(pinned), float(updated), int(number) & (1 << 63) - 1)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise RequestError("after: expected the `next` of a page before") from None

@@ -1,5 +1,7 @@
 """Conversations of the page: those of the window's history, by the same file."""
 
+import base64
+
 import pytest
 
 from llm_lite.core.history import History
@@ -147,3 +149,10 @@ def test_bodies_that_are_no_object(client, body):
 def test_a_body_has_a_limit(client):
     said = client.post("/page/markdown", json={"text": "x" * (17 << 20)})
     assert said.status_code == 413
+
+
+@pytest.mark.parametrize("cursor", ["[true, 1, Infinity]", "[true, 1e999, 1]", "[]", "nothing"])
+def test_a_cursor_that_is_none_is_refused(client, cursor):
+    after = base64.urlsafe_b64encode(cursor.encode()).decode()
+    refused = client.get("/page/conversations", params={"after": after})
+    assert refused.status_code in (200, 400), refused.text
