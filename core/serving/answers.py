@@ -6,7 +6,7 @@ and a broken request is refused before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
@@ -116,12 +116,14 @@ class AnswerService:
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self._desk.batch().runner.model_file.tokenizer.decode(tokens)
 
-    def embed(self, texts: Sequence[Sequence[int]]) -> Embeddings:
+    def embed(
+        self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Embeddings:
         batch = self._desk.batch()
         if not 0 < len(texts) <= _MOST_TEXTS:
             raise RequestError(f"texts: expected 1 to {_MOST_TEXTS}, found {len(texts)}")
         check_texts(texts, batch.context, batch.vocabulary)
-        embedding = Embedding(texts)
+        embedding = Embedding(texts, is_unwanted)
         self._desk.embed(embedding, batch)
         return embedding.result.result()
 

@@ -28,16 +28,21 @@ MakeRoom = Callable[[], bool]  # somebody gives pages back; False where nobody h
 class Embedding:
     """Texts on their way to vectors, a step at a time. `result` is for who asked."""
 
-    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
+    ) -> None:
         """Each is of a length that `check_texts` allows."""
         self.result: Future[Embeddings] = Future()
-        self._texts = texts
+        self._texts, self._is_unwanted = texts, is_unwanted
         self._vectors: list[F32] = []
         self._pack: list[PagedTokens] = []  # texts of the step: short ones share it
         self._sums: list[F32] = []
 
     def advance(self, batch: Batch, make_room: MakeRoom) -> bool:
-        """Run a step; whether all is done. Errors of the executor pass through."""
+        """Run a step; whether all is done. Errors of the executor pass through; RequestError where
+        nobody wants it any more."""
+        if self._is_unwanted():
+            raise RequestError("nobody waits for these embeddings any more")
         if not self._pack and not self._begin_pack(batch, make_room):
             return False
         counts = [paged.next_count() for paged in self._pack]

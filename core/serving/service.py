@@ -98,8 +98,11 @@ class Service(Protocol):
 
     def detokenize(self, tokens: Sequence[int]) -> str: ...
 
-    def embed(self, texts: Sequence[Sequence[int]]) -> Embeddings:
-        """Of texts given as tokens. Waits for its turn between steps."""
+    def embed(
+        self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Embeddings:
+        """Of texts given as tokens. Waits for its turn between steps. `is_unwanted` is asked on the
+        engine's thread: once it is true, RequestError ends it."""
         ...
 
     def answer_tokens(self, response: str) -> AnswerTokens: ...

@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
 Log = Callable[[str], None]  # told of defects; for any thread
 _THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
+_LONG = 2  # for what takes many steps of the engine, so that it holds up none of the above
 
 
 class Shared:
@@ -33,6 +34,7 @@ class Shared:
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         self.unread = 0  # answers that ended because nobody read them
         self._pool = ThreadPoolExecutor(_THREADS, "server")
+        self._long = ThreadPoolExecutor(_LONG, "server, at length")
         self._mailroom: Mailroom | None = None
 
     @property
@@ -63,5 +65,10 @@ class Shared:
         """What may take longer than a loop can wait, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
+    async def at_length(self, work: Callable[[], Result]) -> Result:
+        """As `apart`, for what many steps of the engine go into."""
+        return await asyncio.get_running_loop().run_in_executor(self._long, work)
+
     def close(self) -> None:
+        self._long.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=False, cancel_futures=True)

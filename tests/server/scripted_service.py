@@ -188,7 +188,12 @@ class ScriptedService:
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self.words.decode(tokens)
 
-    def embed(self, texts: Sequence[Sequence[int]]) -> Embeddings:
+    def embed(
+        self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
+    ) -> Embeddings:
+        while not self.hold.wait(0.01):
+            if is_unwanted():
+                raise RequestError("nobody waits for these embeddings any more")
         rows = []
         for tokens in texts:
             row = np.zeros(WIDTH, np.float32)

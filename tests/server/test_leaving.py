@@ -153,3 +153,48 @@ def test_answers_that_are_queued_while_the_server_ends_are_cancelled(serve):
     wait_until(lambda: idle(served))
     assert len(served.service.requests) == served.service.status().cancelled == 1
     made.close()
+
+
+def embed_endlessly(served):
+    made = sockets.connect(served)
+    made.sendall(sockets.request("/v1/embeddings", {"input": ["a", "b"]}))
+    return made
+
+
+def test_embeddings_hold_up_nobody_who_chats(serve):
+    served = serve()
+    embed = served.service.embed
+    held = threading.Event()
+
+    def slow(texts, is_unwanted):
+        held.wait(20)
+        return embed(texts, is_unwanted)
+
+    served.service.embed = slow
+    many = [embed_endlessly(served) for _ in range(8)]
+    made = served.client(timeout=5).chat.completions.create(model="scripted", messages=USER)
+    assert made.choices[0].message.content
+    held.set()
+    for one in many:
+        assert b"200 OK" in one.recv(100)
+        one.close()
+
+
+def test_a_client_that_leaves_its_embeddings_ends_them(serve):
+    served = serve()
+    served.service.hold.clear()
+    embed, ended = served.service.embed, threading.Semaphore(0)
+
+    def told(texts, is_unwanted):
+        try:
+            return embed(texts, is_unwanted)
+        finally:
+            ended.release()
+
+    served.service.embed = told
+    many = [embed_endlessly(served) for _ in range(2)]
+    wait_until(lambda: served.server._shared.active == 2)
+    for one in many:
+        one.close()
+    assert all(ended.acquire(timeout=10) for _ in many)
+    wait_until(lambda: served.server._shared.active == 0)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import threading
 from typing import Any
 
 import numpy as np
 from starlette.responses import Response
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.serving.service import F32
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
+from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.openai.completions import TOKENS
 from llm_lite.server.openai.running import MODEL, USER, check_model
 from llm_lite.server.tables.kinds import (
@@ -57,12 +61,23 @@ async def embeddings(call: Call) -> Response:
     given = body["input"]
     texts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
 
+    left = threading.Event()
+
     def work() -> tuple[F32, int]:
         tokens = [service.tokenize(t) if isinstance(t, str) else t for t in texts]
-        made = service.embed(tokens)
+        made = service.embed(tokens, left.is_set)
         return made.vectors, made.tokens
 
-    vectors, count = await call.shared.apart(work)
+    watcher = asyncio.create_task(_watch(call, left))
+    try:
+        vectors, count = await call.shared.at_length(work)
+    except RequestError:
+        if left.is_set():
+            raise ClientLeft("the client has left") from None
+        raise
+    finally:
+        left.set()
+        watcher.cancel()
     return json_response(
         {
             "object": "list",
@@ -71,6 +86,13 @@ async def embeddings(call: Call) -> Response:
             "usage": {"prompt_tokens": count, "total_tokens": count},
         }
     )
+
+
+async def _watch(call: Call, left: threading.Event) -> None:
+    """The body has been read: what comes next is that the client has gone."""
+    while (await call.request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()
 
 
 def _entry(index: int, row: F32, form: str) -> dict[str, Any]:

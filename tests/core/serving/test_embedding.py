@@ -78,3 +78,13 @@ def test_what_has_no_vector(client, served_model, texts, words):
     client.load(served_model, exact())
     with pytest.raises(RequestError, match=words):
         serve(client).embed(texts)
+
+
+def test_what_nobody_wants_any_more_ends_between_two_steps(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    asked = iter([False, False])
+    with pytest.raises(RequestError, match="nobody waits"):
+        service.embed([(5,) * 300] * 20, lambda: next(asked, True))
+    assert service.status().pages_used == 0
+    assert len(service.embed([(5,)]).vectors) == 1
