@@ -42,9 +42,7 @@ def browser() -> Iterator[Any]:
 class Person:
     """A tab, and what goes wrong in it."""
 
-    def __init__(
-        self, browser: Any, address: str, expected: str = "", **options: Any
-    ) -> None:
+    def __init__(self, browser: Any, address: str, expected: str = "", **options: Any) -> None:
         options = {"viewport": DESKTOP, "locale": "en-US", "color_scheme": "dark", **options}
         self.address = address
         self.context = browser.new_context(**options)

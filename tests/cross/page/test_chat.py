@@ -69,17 +69,13 @@ def test_nothing_that_is_said_acts(person):
 def test_stopping_with_the_button(person, service):
     service.delay = 0.03
     person.say(LONG)
-    person.wait(
-        "document.querySelector('.markdown')?.innerText.includes('word word')"
-    )
+    person.wait("document.querySelector('.markdown')?.innerText.includes('word word')")
     person.page.click("#send")
     person.page.wait_for_selector("#send[data-icon=send]")
     assert person.text(".message.assistant .end") == "Stopped."
     said = person.messages[-1]
     assert len(said) < len(LONG) / 2
-    person.wait(
-        "fetch('/page/status').then((r) => r.json()).then((s) => s.serving.running === 0)"
-    )
+    person.wait("fetch('/page/status').then((r) => r.json()).then((s) => s.serving.running === 0)")
     assert service.status().cancelled == 1
     person.page.reload()
     person.page.wait_for_selector(".message.assistant .end")
@@ -148,9 +144,7 @@ def test_a_reload_shows_it_again(person):
 def test_leaving_in_the_middle_keeps_what_was_said(person, service):
     service.delay = 0.03
     person.say(LONG)
-    person.wait(
-        "document.querySelector('.markdown')?.innerText.split('word').length > 20"
-    )
+    person.wait("document.querySelector('.markdown')?.innerText.split('word').length > 20")
     person.page.reload()
     person.page.wait_for_selector(".message.assistant .under button")
     assert person.messages[-1].count("word") >= 15
@@ -293,9 +287,7 @@ def test_a_key_is_asked_for_once(visit, history, stack):
     person.page.wait_for_selector("dialog #key")
     person.page.fill("#key", "wrong")
     person.page.keyboard.press("Enter")
-    person.wait(
-        "document.querySelector('#key-text')?.innerText.includes('did not take')"
-    )
+    person.wait("document.querySelector('#key-text')?.innerText.includes('did not take')")
     person.page.fill("#key", "secret")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector(".welcome .examples")

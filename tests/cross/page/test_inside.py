@@ -14,9 +14,7 @@ ANSWER = ".stream:not(.prompt) .tok"
 def ready(person, text="Why is the sky blue?"):
     person.ask(text)
     person.page.click("#inside-open")
-    person.wait(
-        "document.querySelector('#heads-at')?.innerText.startsWith('Layer')"
-    )
+    person.wait("document.querySelector('#heads-at')?.innerText.startsWith('Layer')")
 
 
 def ground(person, selector):
@@ -176,9 +174,7 @@ def test_the_gauges(person, service):
     ready(person, "Why is the sky blue? " * 3)
     person.page.click("#tab-engine")
     panel = "#panel-engine"
-    person.wait(
-        "document.querySelector('#panel-engine').innerText.includes('tok/s')"
-    )
+    person.wait("document.querySelector('#panel-engine').innerText.includes('tok/s')")
     assert float(person.text(f"{panel} .big").split()[0].replace(",", "")) > 1
     assert "in use 0" in person.text(panel)
     assert "scripted" in person.text(f"{panel} .facts")
