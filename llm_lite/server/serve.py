@@ -93,6 +93,8 @@ class Server:
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Whether it ended in time (seconds)."""
+        if self._shared is not None:
+            self._shared.end()
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
         if self._thread is not None:
