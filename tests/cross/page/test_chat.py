@@ -7,7 +7,9 @@ from tests.cross.page.site import site
 from tests.server.scripted_service import ScriptedService
 
 LONG = "word " * 400
-MARKDOWN = """Some **bold** text.
+MARKDOWN = r"""Some **bold** text.
+
+$$\frac{a}{b} \quad \sum_{i=0}^n x_i$$
 
 ```python
 def f(x):
@@ -44,12 +46,15 @@ def test_markdown_is_drawn(person):
     page = person.page
     assert page.inner_text(".markdown strong") == "bold"
     assert page.inner_text(".markdown td >> nth=1") == "2"
+    formula = page.locator(".markdown math").bounding_box()
+    assert formula["height"] > 30, "a fraction stands in two lines"
     assert (
         page.evaluate("getComputedStyle(document.querySelector('.markdown td.right')).textAlign")
         == "right"
     )
     colors = page.evaluate(
-        "[...document.querySelectorAll('.code code, .c-keyword')].map((e) => getComputedStyle(e).color)"
+        "[...document.querySelectorAll('.code code, .c-keyword')]"
+        ".map((e) => getComputedStyle(e).color)"
     )
     assert len(set(colors)) == 2
     page.click(".code-bar button")

@@ -145,7 +145,7 @@ def test_a_head_is_chosen_and_drawn_large(person, service):
     told = float(re.search(r"([\d.]+)%", said)[1]) / 100
     assert abs(np.log(told / exact)) < 0.05
     person.page.click(LARGE, position=place)
-    assert f"at {row} looks at most" in person.text("#panel-heads")
+    person.page.wait_for_selector(f"#panel-heads h2 >> text=at {row} looks at most")
 
 
 def test_heads_by_keyboard(person):
@@ -180,7 +180,8 @@ def test_the_gauges(person, service):
     assert "scripted" in person.text(f"{panel} .facts")
     person.ask("And again")
     person.wait(
-        "/[1-9]\\d* of \\d+ tokens were in the cache/.test(document.querySelector('#panel-engine').innerText)"
+        "/[1-9]\\d* of \\d+ tokens were in the cache/"
+        ".test(document.querySelector('#panel-engine').innerText)"
     )
 
 
