@@ -42,6 +42,8 @@ class RemoteModel:
     head_dim: int = 0
     architecture: str = ""
     weights: str = ""  # "Q4_K_M"
+    calls_functions: bool = True  # as far as is known
+    switches_thinking: bool = True
     loaded: bool = True  # else the server loads it when it is asked
 
     @property
