@@ -185,16 +185,14 @@ class RemoteAnswer:
         if self._hearing is None:
             return GenerationStats()
         use = self._hearing.usage
-        new = use.new or self._count
-        seconds = use.new_ms / 1e3 or self._last - self._first
-        steps = new if use.new_ms else new - 1
-        prefilled = use.prefilled or max(0, use.prompt - use.cached)
+        new, seconds = use.new or self._count, self._last - self._first
+        measured = (new - 1) / seconds if seconds > 0 and new > 1 else 0.0
         return GenerationStats(
             prompt_tokens=use.prompt or len(self.prompt),
             reused_tokens=use.cached,
             new_tokens=new,
-            prefill_tok_s=prefilled / use.prompt_ms * 1e3 if use.prompt_ms else 0.0,
-            decode_tok_s=steps / seconds if seconds > 0 and steps > 0 else 0.0,
+            prefill_tok_s=use.prompt_rate,
+            decode_tok_s=use.new_rate or measured,
             ttft_ms=(self._first - self._asked_at) * 1e3 if self._first else 0.0,
             context_used=(use.prompt or len(self.prompt)) + new,
         )
