@@ -124,9 +124,8 @@ class RemoteAnswer:
         self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
         now = time.monotonic()
         self._first = self._first or now
-        step_ms = (now - self._last) * 1e3 if self._last else 0.0
         self._last, self._count = now, self._count + 1
-        self._tell(piece, step_ms)
+        self._tell(piece)
 
     def _close_thought(self) -> None:
         """The mark that a server has taken out, which the window tells thoughts by."""
@@ -134,7 +133,7 @@ class RemoteAnswer:
             self._thinks = False
             self._tell(Piece("said", _CLOSING, 0, math.nan))
 
-    def _tell(self, piece: Piece, step_ms: float = 0.0) -> None:
+    def _tell(self, piece: Piece) -> None:
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
         self.emit(
             TokenDecoded(
@@ -144,7 +143,6 @@ class RemoteAnswer:
                 piece.probability,
                 self._context_used(),
                 piece.alternatives,
-                step_ms,
                 ttft_ms=ttft,
             )
         )
