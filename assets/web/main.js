@@ -28,7 +28,7 @@ class App {
   constructor() {
     fillIcons();
     fillWords();
-    this.list = new ConversationList({ open: (id, message) => this.open(id, message), removed: () => this.begin() });
+    this.list = new ConversationList({ open: (id, message) => this.open(id, message), removed: () => this.begin(), listed: (all) => this.named(all) });
     this.chat = new ChatView(this);
     this.xray = new XRay();
     this.engine = new Engine(this);
@@ -85,6 +85,7 @@ class App {
     this.conversation = conversation;
     this.watch(conversation);
     this.address();
+    this.titled();
     this.notice("");
     this.lastEnded = null;
     this.xray.show(false);
@@ -107,6 +108,17 @@ class App {
       this.list.refresh().catch(() => {});
       this.soon();
     });
+  }
+
+  /** The history gives a conversation its title. */
+  named(conversations) {
+    const own = conversations.find(({ id }) => id === this.conversation.id);
+    if (own) this.conversation.title = own.title;
+    this.titled();
+  }
+
+  titled() {
+    document.title = this.conversation.title ? `${this.conversation.title} – llm-lite` : "llm-lite";
   }
 
   /** The address names the conversation, so that it can be loaded again. */
@@ -169,7 +181,6 @@ class App {
     }
     $("model").textContent = status.model?.name || t("noModel");
     $("run").textContent = status.run ? [status.run.mode, status.run.activations, `KV ${status.run.keys}`, status.run.backend].join(" · ") : "";
-    document.title = this.conversation.title ? `${this.conversation.title} – llm-lite` : "llm-lite";
     if (other) { this.chat.draw(); this.chat.fit(); }
     if (before && before.history.changes !== status.history.changes) this.list.refresh().catch(() => {});
     if (status.history.problem) this.notice(t("notKept", { why: status.history.problem }));

@@ -6,7 +6,7 @@ import { t } from "../base/words.js";
 const TYPING = 200; // ms until a search begins
 
 export class ConversationList {
-  /** `does` has open(id) and removed(id). */
+  /** `does` has open(id), removed(id) and listed(conversations). */
   constructor(does) {
     this.does = does;
     this.place = $("list");
@@ -27,6 +27,7 @@ export class ConversationList {
     const first = await json(`/page/conversations?limit=${Math.min(this.shown, 200)}`);
     this.conversations = first.conversations;
     this.next = first.next;
+    this.does.listed(this.conversations);
     if (!this.renaming) this.draw();
   }
 
