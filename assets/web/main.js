@@ -192,7 +192,8 @@ class App {
   progress({ serving }) {
     const message = this.conversation.answer?.message;
     if (!message || message.text || message.thought || !serving) return;
-    const own = serving.requests.find((request) => request.response === message.response);
+    const begun = serving.requests.filter((request) => request.new_tokens === 0);
+    const own = begun.find((request) => request.response === message.response) || begun.at(-1); // its name comes with its first token
     if (!own) return;
     const before = serving.requests.filter((request) => request.waiting).indexOf(own);
     message.progress = own.waiting ? t("waiting", { n: serving.running + before }) : t("reading", { done: own.prefilled, all: own.prompt_tokens });
