@@ -80,7 +80,13 @@ def test_pages_of_other_servers_may_not_ask(served):
         made = get(served, origin=origin)
         assert made.status_code == 403
         assert "access-control-allow-origin" not in made.headers
-    assert get(served, sec_fetch_site="cross-site").status_code == 403
+    foreign = {"sec_fetch_site": "cross-site"}
+    assert get(served, **foreign).status_code == 403
+    assert (
+        get(served, **foreign, sec_fetch_mode="no-cors", sec_fetch_dest="image").status_code == 403
+    )
+    link = {**foreign, "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+    assert get(served, **link).status_code == 200
     preflight = httpx.request(
         "OPTIONS",
         f"{own}/v1/chat/completions",
@@ -92,10 +98,13 @@ def test_pages_of_other_servers_may_not_ask(served):
 def test_a_page_that_was_named_may(serve):
     served = serve({"cors_origins": ("https://good.example",)})
     headers = {"origin": "https://good.example", "access-control-request-method": "POST"}
+    headers["access-control-request-headers"] = "authorization, x-stainless-lang"
+    headers["access-control-request-private-network"] = "true"
     preflight = httpx.request("OPTIONS", f"{served.url}/v1/chat/completions", headers=headers)
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-origin"] == "https://good.example"
-    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert preflight.headers["access-control-allow-headers"] == "authorization, x-stainless-lang"
+    assert preflight.headers["access-control-allow-private-network"] == "true"
     made = get(served, origin="https://good.example")
     assert made.headers["access-control-allow-origin"] == "https://good.example"
     assert get(served, origin="https://evil.example").status_code == 403
