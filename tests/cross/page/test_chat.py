@@ -328,3 +328,15 @@ def test_a_key_is_asked_for_once(visit, history, stack):
     assert "secret" not in person.page.evaluate(
         "JSON.stringify(localStorage) + document.cookie + location.href"
     )
+
+
+def test_a_history_that_cannot_be_saved_is_told_and_the_chat_goes_on(
+    visit, service, stack, tmp_path
+):
+    (tmp_path / "file").write_text("no folder")
+    address = stack.enter_context(site(service, tmp_path / "file" / "history.db"))
+    person = visit(address)
+    person.page.wait_for_selector("#notice:not([hidden])")
+    assert "not being saved" in person.text("#notice")
+    person.ask("Hello")
+    assert person.messages == ["Hello", "You said: Hello"]
