@@ -75,7 +75,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         chat,
         _streamed("The answer", shapes.CHAT),
         body=CHAT,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "POST",
@@ -84,7 +83,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         completion,
         _streamed("The text that follows", shapes.COMPLETION),
         body=COMPLETION,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "POST",
@@ -93,7 +91,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         respond,
         _streamed("The response", shapes.RESPONSE),
         body=RESPONSE_REQUEST,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "POST",
@@ -102,7 +99,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         embeddings,
         _json("A vector of length 1 for each text.", shapes.EMBEDDINGS),
         body=EMBEDDING,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "POST",
@@ -111,7 +107,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         tokenize,
         _json("The tokens.", shapes.TOKENS),
         body=TOKENIZE,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "POST",
@@ -120,7 +115,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         detokenize,
         _json("The text.", shapes.TEXT),
         body=DETOKENIZE,
-        finds=_A_MODEL,
     ),
     Endpoint(
         "GET",

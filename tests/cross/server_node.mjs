@@ -122,7 +122,7 @@ await check("cancellation", async () => {
 
 await check("errors", async () => {
   await assert.rejects(chat({ temperature: -1 }), (e) => e instanceof OpenAI.BadRequestError && e.param === "temperature");
-  await assert.rejects(chat({ model: "gpt" }), (e) => e instanceof OpenAI.NotFoundError && e.code === "model_not_found");
+  await assert.rejects(client.models.retrieve("gpt"), (e) => e instanceof OpenAI.NotFoundError && e.code === "model_not_found");
 });
 
 console.log(`${done.length} of OpenAI's client for Node: ${done.join(", ")}`);

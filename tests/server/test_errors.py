@@ -52,12 +52,21 @@ def test_images_are_refused_with_a_sentence(served):
     assert refused.value.param == "messages[0].content[0]"
 
 
-def test_another_model_is_not_found(served):
-    with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not loaded") as missing:
-        ask(served, model="gpt-4o")
-    assert missing.value.code == "model_not_found"
-    with pytest.raises(openai.NotFoundError):
+def test_another_model_is_not_found_but_the_one_in_use_answers_for_it(served):
+    with pytest.raises(openai.NotFoundError, match="'gpt-4o' is not loaded: 'scripted'") as missing:
         served.client().models.retrieve("gpt-4o")
+    assert missing.value.code == "model_not_found"
+    assert ask(served, model="gpt-4o").model == "scripted"
+
+
+def test_a_models_title_is_its_id_without_spaces(serve):
+    client = serve(name="SmolLM2 135M Instruct (Q4)").client()
+    (found,) = client.models.list().data
+    assert found.id == "smollm2-135m-instruct-q4"
+    assert found.model_dump()["title"] == "SmolLM2 135M Instruct (Q4)"
+    assert client.models.retrieve(found.id) == found
+    made = client.completions.create(model=found.id, prompt="once", max_tokens=2)
+    assert made.model == found.id
 
 
 def test_a_long_prompt_is_refused_before_it_streams(serve):

@@ -32,7 +32,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if connection is not None and lacks:
         name = connection.server.title
         wrapped(
-            ui, tr("{server} does not take all of this: the rest is greyed.").format(server=name)
+            ui, tr("What {server} does not take is greyed.").format(server=name)
         )
     new = draw_groups(ui, new, lacks)
     count = slider(

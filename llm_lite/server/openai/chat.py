@@ -18,9 +18,9 @@ from llm_lite.server.openai.chat_request import ChatPlan, chat_plan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
 from llm_lite.server.openai.running import (
     begin,
-    check_model,
     failure_event,
     heard,
+    model_id,
     new_id,
     now,
     timings,
@@ -30,7 +30,7 @@ from llm_lite.server.openai.running import (
 
 
 async def chat(call: Call) -> Response:
-    model = check_model(call)
+    model = model_id(call)
     plan = chat_plan(call)
     response = new_id("chatcmpl")
     requests = plan.requests(response)

@@ -23,9 +23,9 @@ from llm_lite.server.openai.running import (
     USER,
     WITHOUT_EFFECT,
     begin,
-    check_model,
     failure_event,
     heard,
+    model_id,
     name_of,
     new_id,
     now,
@@ -86,7 +86,7 @@ COMPLETION = Record(
 
 
 async def completion(call: Call) -> Response:
-    model, body = check_model(call), call.body
+    model, body = model_id(call), call.body
     prompts, response = _prompts(body), new_id("cmpl")
     requests = _requests(call, prompts, response)
     keeps = body["logprobs"] is not None

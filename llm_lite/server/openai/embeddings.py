@@ -16,7 +16,7 @@ from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
 from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.openai.completions import TOKENS
-from llm_lite.server.openai.running import MODEL, USER, check_model
+from llm_lite.server.openai.running import MODEL, USER, model_id
 from llm_lite.server.tables.kinds import (
     Field,
     FieldProblem,
@@ -54,7 +54,7 @@ EMBEDDING = Record(
 
 
 async def embeddings(call: Call) -> Response:
-    model, body, service = check_model(call), call.body, call.service
+    body, service = call.body, call.service
     width = service.model.width
     if body["dimensions"] not in (None, width):
         raise FieldProblem("dimensions", f"this model's vectors have {width}")
@@ -82,7 +82,7 @@ async def embeddings(call: Call) -> Response:
         {
             "object": "list",
             "data": [_entry(i, row, body["encoding_format"]) for i, row in enumerate(vectors)],
-            "model": model,
+            "model": model_id(call),
             "usage": {"prompt_tokens": count, "total_tokens": count},
         }
     )

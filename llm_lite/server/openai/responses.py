@@ -18,14 +18,14 @@ from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
 from llm_lite.server.openai.responses_request import response_plan
-from llm_lite.server.openai.running import begin, check_model, heard, now, told, usage
+from llm_lite.server.openai.running import begin, heard, model_id, now, told, usage
 
 _SAID = ("instructions", "max_output_tokens", "temperature", "top_p", "top_logprobs", "user")
 Event = dict[str, Any]
 
 
 async def respond(call: Call) -> Response:
-    model = check_model(call)
+    model = model_id(call)
     plan = response_plan(call)
     choice = Choice(plan.tools, keeps_tokens=plan.top_logprobs is not None)
     items = _Items(plan, _frame(call, model, plan))

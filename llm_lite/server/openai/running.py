@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from llm_lite.core.messages import AnswerRequest, GenerationFinished, GenerationStarted
-from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
@@ -17,9 +16,10 @@ from llm_lite.server.event_stream import event
 from llm_lite.server.failures import ApiError
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
+from llm_lite.server.openai.models import id_of
 from llm_lite.server.tables.kinds import Anything, Field, Flag, MapOf, Record, Text
 
-MODEL = Field("model", Text(most=512), "As /v1/models names it; without one, the model in use.")
+MODEL = Field("model", Text(most=512), "Any: the model in use answers, and says its name.")
 USER = Field("user", Text(most=512), "Whose turn it is: users take turns.")
 STREAM_OPTIONS = Field(
     "stream_options",
@@ -42,14 +42,9 @@ WITHOUT_EFFECT = (
 )
 
 
-def check_model(call: Call) -> str:
-    """The name of the model in use; ApiError where another one is asked for."""
-    name = call.service.model.name
-    asked = call.body.get("model")
-    if asked not in (None, "", name):
-        problem = f"the model {quote(asked)} is not loaded: {quote(name)} is"
-        raise ApiError(404, problem, param="model", code="model_not_found")
-    return name
+def model_id(call: Call) -> str:
+    """Of the model in use, which answers whatever a request calls it."""
+    return id_of(call.service.model)
 
 
 def new_id(lead: str) -> str:

@@ -11,7 +11,7 @@ from llm_lite.server.failures import json_response
 from llm_lite.server.openai.chat_request import tool_plan
 from llm_lite.server.openai.completions import TOKENS
 from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
-from llm_lite.server.openai.running import MODEL, check_model
+from llm_lite.server.openai.running import MODEL
 from llm_lite.server.openai.tools import TOOL_FIELDS
 from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, ListOf, Record, Text
 
@@ -35,7 +35,6 @@ DETOKENIZE = Record(
 
 
 async def tokenize(call: Call) -> Response:
-    check_model(call)
     body, service = call.body, call.service
     given = [name for name in ("content", "prompt", "messages") if body[name] is not None]
     if len(given) != 1:
@@ -70,7 +69,6 @@ def _special(body: dict[str, Any]) -> bool:
 
 
 async def detokenize(call: Call) -> Response:
-    check_model(call)
     service, tokens = call.service, call.body["tokens"]
     text = await call.shared.apart(lambda: service.detokenize(tokens))
     return json_response({"content": text, "prompt": text})

@@ -51,7 +51,8 @@ ERROR = _shape(
 HEALTH = _shape("Health", _has("status", Text(choices=("ok",))))
 MODEL = _shape(
     "Model",
-    _has("id", Text()),
+    _has("id", Text(), "The title as a name."),
+    _has("title", Text()),
     _has("object", Text(choices=("model",))),
     _has("created", _COUNT),
     _has("owned_by", Text()),
