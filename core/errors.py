@@ -42,6 +42,10 @@ class RequestError(LlmLiteError):
     """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
 
 
+class TooLongError(RequestError):
+    """A prompt does not fit into the context."""
+
+
 class BusyError(RequestError):
     """As many requests wait as may: the text says so; `seconds` is when to ask again."""
 

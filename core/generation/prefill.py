@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.kv_cache.provenance import SMALLEST
 from llm_lite.core.messages import Overflow
 
@@ -78,7 +78,7 @@ def check_prompt(
     if not tokens:
         raise RequestError("the prompt is empty: it has no tokens")
     if len(tokens) > context and (options.overflow == "stop" or context < SMALLEST):
-        raise RequestError(
+        raise TooLongError(
             f"the prompt has {len(tokens)} tokens, but the context holds {context}; "
             "shorten it or load the model with a larger context"
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from llm_lite.core.errors import LlmLiteError, RequestError, UnsupportedError
+from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
 from llm_lite.core.generation.tool_messages import for_template, told_plainly, tools_for
 from llm_lite.core.messages import (
     ChatMessage,
@@ -72,7 +72,7 @@ def check_size(
     found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
     found += sum(utf8_bytes(call.arguments) for m in messages for call in m.calls)
     if found > most:
-        raise RequestError(
+        raise TooLongError(
             f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
             f"bytes at most, takes no more than {most}; shorten it or load the model with a "
             "larger context"

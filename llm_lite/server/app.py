@@ -20,6 +20,8 @@ from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import Endpoint
 
+_OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
+
 
 def make_app(shared: Shared, page: Page | None = None) -> Starlette:
     """An application of ASGI, with a page for browsers where one is given."""
@@ -52,4 +54,6 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words: dict[int, Any] = {404: "there is no such address", 405: "this address is not asked so"}
     message = words.get(error.status_code, error.detail)
+    if error.status_code == 404 and f"/v1{request.url.path}" in _OF_V1:
+        message += f": did you mean /v1{request.url.path}?"  # a base URL without its end
     return ApiError(error.status_code, f"{request.method}: {message}").response()

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError
+from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError, TooLongError
 
 NO_MODEL = "no model is loaded: load one, then ask again"
 _TYPES = {  # by status, as OpenAI names them
@@ -61,6 +61,8 @@ def of_core(error: LlmLiteError) -> ApiError:
         return ApiError(429, str(error), code="server_busy", retry_after=error.seconds)
     if isinstance(error, GoneError):
         return ApiError(404, str(error), code="response_not_found")
+    if isinstance(error, TooLongError):  # by this code editors come to send less
+        return ApiError(400, str(error), code="context_length_exceeded")
     if isinstance(error, RequestError):
         return ApiError(400, str(error))
     return ApiError(503, str(error))

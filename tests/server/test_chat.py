@@ -166,6 +166,26 @@ def test_schemas_are_kept(served):
     assert json.loads(told(served).sampling.json_schema) == schema
     ask(served, response_format={"type": "json_object"})
     assert json.loads(told(served).sampling.json_schema) == {"type": "object"}
+    for other in (  # as llama.cpp's server and its bindings take it
+        {"type": "json_object", "schema": schema},
+        {"type": "json_schema", "schema": schema},
+        {"type": "json_schema", "json_schema": {"schema": schema}},
+    ):
+        ask(served, response_format=other)
+        assert json.loads(told(served).sampling.json_schema) == schema
+
+
+def test_minus_one_is_no_limit(served):
+    for given in ({"max_tokens": -1}, {"max_completion_tokens": -1}, {}):
+        ask(served, **given)
+        assert told(served).sampling.max_new_tokens == served.service.model.context
+    client = served.client()
+    client.completions.create(model="scripted", prompt="once", max_tokens=-1)
+    assert told(served).sampling.max_new_tokens == served.service.model.context
+    client.responses.create(model="scripted", input="once", max_output_tokens=-1)
+    assert told(served).sampling.max_new_tokens == served.service.model.context
+    with pytest.raises(openai.BadRequestError, match="from 1 to"):
+        ask(served, max_tokens=0)
 
 
 def test_thoughts_are_told_apart(serve):

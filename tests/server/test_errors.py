@@ -189,3 +189,9 @@ def test_the_form_of_an_error_is_openais(served):
         }
     }
     assert json.loads(made.text)
+
+
+def test_a_base_url_without_its_end_is_told(served):
+    with pytest.raises(openai.NotFoundError, match="did you mean /v1/chat/completions"):
+        client = served.client(base_url=served.url)
+        client.chat.completions.create(model="scripted", messages=USER)

@@ -181,3 +181,10 @@ def test_a_stream_that_is_left_gives_its_place_back(real, client):
         next(iter(stream))
         stream.close()
     assert ask(client).choices[0].message.content
+
+
+def test_a_prompt_that_is_too_long_has_the_code_that_editors_know(client):
+    for words in (2_000, 400_000):  # by its tokens, by its bytes
+        with pytest.raises(openai.BadRequestError, match="shorten it") as refused:
+            ask(client, "word " * words)
+        assert refused.value.code == "context_length_exceeded"

@@ -31,12 +31,12 @@ from llm_lite.server.tables.kinds import (
     Whole,
 )
 
-MOST_TOKENS = Whole(1, 1 << 30)
+MOST_TOKENS = OneOf((Whole(-1, -1), Whole(1, 1 << 30)))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _SCHEMA = Record(
     "NamedSchema",
     (
-        Field("name", Text(most=256), required=True),
+        Field("name", Text(most=256)),
         Field("schema", AnyObject(), "The answer is JSON of this schema."),
         Field("description", Text()),
         Field("strict", Flag(), "It always is."),
@@ -48,6 +48,7 @@ FORMAT = Record(
     (
         Field("type", Text(choices=("text", "json_object", "json_schema")), required=True),
         Field("json_schema", _SCHEMA),
+        Field("schema", AnyObject(), "The same without a name, as llama.cpp's server takes it."),
     ),
     open=True,
 )
@@ -56,7 +57,9 @@ CHAT = Record(
     (
         MODEL,
         Field("messages", ListOf(MESSAGE, least=1, most=MOST_MESSAGES), required=True),
-        Field("max_completion_tokens", MOST_TOKENS, "Without it, up to the context's end."),
+        Field(
+            "max_completion_tokens", MOST_TOKENS, "Without it, or -1: up to the context's end."
+        ),
         Field("max_tokens", MOST_TOKENS, "The same, by its older name."),
         Field("n", Whole(1, 16), "How many answers.", default=1),
         Field("stream", Flag(), "Server-sent events as it is written.", default=False),
@@ -157,9 +160,11 @@ def formatted(
             "cannot be used with tools that may be called: set tool_choice to none or required"
         )
         raise FieldProblem("response_format", problem)
-    if kind == "json_object":
-        return replace(sampling, json_schema='{"type": "object"}')
-    named = form["json_schema"]
-    if named is None:
-        raise FieldProblem("response_format.json_schema", "is missing: expected an object")
-    return replace(sampling, json_schema=json.dumps(named["schema"] or {}, ensure_ascii=False))
+    schema = form["schema"]
+    if schema is None and kind == "json_object":
+        schema = {"type": "object"}
+    elif schema is None:
+        if form["json_schema"] is None:
+            raise FieldProblem("response_format.json_schema", "is missing: expected an object")
+        schema = form["json_schema"]["schema"] or {}
+    return replace(sampling, json_schema=json.dumps(schema, ensure_ascii=False))

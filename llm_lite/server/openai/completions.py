@@ -16,6 +16,7 @@ from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
 from llm_lite.server.failures import ApiError, json_response
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
+from llm_lite.server.openai.chat_request import MOST_TOKENS
 from llm_lite.server.openai.choice import Choice, Delta
 from llm_lite.server.openai.running import (
     MODEL,
@@ -68,7 +69,9 @@ COMPLETION = Record(
             "A text, its tokens, or several of either.",
             True,
         ),
-        Field("max_tokens", Whole(1, 1 << 30), "OpenAI's default.", default=16),
+        Field(
+            "max_tokens", MOST_TOKENS, "OpenAI's; -1: to the context's end.", default=16
+        ),
         Field("n", Whole(1, 16), "How many answers to each prompt.", default=1),
         Field("best_of", Whole(1, 16), "As n: no answers are made and left out."),
         Field("echo", Flag(), "The prompt stands before the answer.", default=False),

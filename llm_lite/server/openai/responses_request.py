@@ -140,7 +140,8 @@ def _format(body: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if form["type"] == "json_schema" and form["schema"] is None:
         raise FieldProblem("text.format.schema", "is missing: expected an object")
-    return {"type": form["type"], "json_schema": {"schema": form["schema"]}}
+    schema = form["schema"] if form["type"] == "json_schema" else None
+    return {"type": form["type"], "json_schema": None, "schema": schema}
 
 
 def _messages(body: dict[str, Any]) -> tuple[ChatMessage, ...]:

@@ -74,7 +74,8 @@ def sampling_of(body: dict[str, Any], max_new_tokens: int | None, context: int) 
         chosen["dry_breakers"] = tuple(body["dry_breakers"])
     if body.get("grammar"):
         chosen["grammar"] = body["grammar"]
-    return SamplingOptions(max_new_tokens=max_new_tokens or context, **chosen)
+    most = max(max_new_tokens or 0, 0)  # -1, as other servers have it: no limit
+    return SamplingOptions(max_new_tokens=most or context, **chosen)
 
 
 def of_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:
