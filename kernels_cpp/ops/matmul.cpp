@@ -35,15 +35,13 @@ static bool has_digits(const Tensor& weight) {
 }
 
 // In a shared step a token gets the same bits however many share it. Integers give the same as
-// tiles and as panels. Floats do not: the few rows of logits are always digits, where weights have
-// them, all others panels.
+// tiles and as panels. Floats do not: they are digits where weights have them, else in panels.
 static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
   const bool floats = x.dtype == DType::kF32;
   if (!step.shared()) return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8)};
-  if (floats) return {tokens, true, x.rows != Rows::kOutputs || !has_digits(*op.in[1])};
-  return {tokens, true, tokens >= kPanelWorthShared};
+  return {tokens, true, floats ? !has_digits(*op.in[1]) : tokens >= kPanelWorthShared};
 }
 
 // Rows that one task must take whole.
@@ -67,19 +65,30 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
   return tasks < 1 ? 1 : tasks;
 }
 
-static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, uint8_t* scratch) {
+// Digits lie behind it, so that what is kept of them stays.
+static size_t float_scratch(const Tensor& x) {
+  const size_t sums = sizeof(float) * kTileTokens * kMaxScales * static_cast<size_t>(x.n_cols / 32);
+  return (std::max(sums, kPanelBytesA32) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   const int64_t tokens = wanted.tokens;
-  if (wanted.by_panels) {
-    auto* panel = reinterpret_cast<float*>(scratch);
-    return matmul_a32_by_panels(x, weight, y, tokens, rows, panel);
-  }
-  by_format(
-      weight.dtype,
-      [&](auto format) { matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows); }, Never(),
-      [&](auto format) {
-        matmul_a32_by_tiles<decltype(format)>(x, weight, y, tokens, rows, scratch);
-      });
+  auto* floats = reinterpret_cast<float*>(task.scratch);  // of a panel, or of sums
+  if (wanted.by_panels) return matmul_a32_by_panels(x, weight, y, tokens, rows, floats);
+  const auto by_rows = [&](auto format) {
+    matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows);
+  };
+  const auto by_tiles = [&](auto format) {
+    typedef decltype(format) Format;
+    if constexpr (kByDigits<Format>) {
+      const DigitScratch scratch(x, task.scratch + float_scratch(x));
+      matmul_by_digits<Format>(x, weight, y, tokens, rows, scratch, task.kept);
+    } else {
+      matmul_a32_by_tiles<Format>(x, weight, y, tokens, rows, floats);
+    }
+  };
+  by_format(weight.dtype, by_rows, Never(), by_tiles);
 }
 
 template <typename Format>
@@ -102,17 +111,14 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
 static void matmul(const Op& op, const Step& step, const Task& task) {
   const Wanted wanted = wanted_of(op, step);
   const Range rows = share(task, op.in[1]->n_rows, row_granule(op, wanted.by_panels));
-  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task.scratch);
+  if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);
   matmul_a8(op, wanted, rows, task);
 }
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
   if (x.dtype == DType::kA8) return PanelScratch::bytes(x);
-  const size_t blocks = x.n_cols / 32;
-  const size_t digits = blocks * sizeof(DigitsX<kDigitTokens>);
-  const size_t sums = blocks * sizeof(float) * kTileTokens * kMaxScales;
-  return std::max({digits, sums, kPanelBytesA32});
+  return float_scratch(x) + DigitScratch::bytes(x);
 }
 
 const Kernel kMatmul = {matmul_tasks, matmul, matmul_scratch};

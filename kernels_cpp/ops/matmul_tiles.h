@@ -2,6 +2,9 @@
 // there.
 #pragma once
 
+#include <algorithm>
+
+#include "base/aligned.h"
 #include "ops/digits.h"
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
@@ -233,16 +236,18 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
   }
 }
 
-// Likewise. scratch: DigitsX<kTokens> [K / 32]
+// Likewise. digits: [K / 32], of the group; stale: they have to be made
 template <typename Format, int kTokens>
 inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tensor& y,
-                               int64_t token, int64_t count, Range rows, uint8_t* scratch) {
-  const float* values[kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    values[t] = row<const float>(x, token + (t < count ? t : count - 1));
+                               int64_t token, int64_t count, Range rows, bool stale,
+                               DigitsX<kTokens>* digits) {
+  if (stale) {
+    const float* values[kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+      values[t] = row<const float>(x, token + (t < count ? t : count - 1));
+    }
+    split_tokens(values, x.n_cols, digits);
   }
-  auto* digits = reinterpret_cast<DigitsX<kTokens>*>(scratch);
-  split_tokens(values, x.n_cols, digits);
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_digits<Format, kTokens>(at, digits[b], totals);
   };
@@ -282,17 +287,46 @@ inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tens
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                int64_t tokens, Range rows, uint8_t* scratch) {
-  if constexpr (kByDigits<Format>) {
-    in_padded_groups<kDigitTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_digits<Format, size()>(x, weight, y, token, count, rows, scratch);
-    });
-  } else {
-    in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-      auto* sums = reinterpret_cast<float*>(scratch);
-      tiles_times_a32<Format, count()>(x, weight, y, token, rows, sums);
-    });
+                                int64_t tokens, Range rows, float* scratch) {
+  in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
+    tiles_times_a32<Format, count()>(x, weight, y, token, rows, scratch);
+  });
+}
+
+// What a worker keeps from one task to the next: digits, until Task::kept changes; of more tokens
+// than there is room for, those of a group, which every task makes.
+struct DigitScratch {
+  static constexpr int64_t kMost = 1 << 20;  // bytes
+  uint64_t& kept;
+  uint8_t* digits;
+  int64_t room;  // bytes of all digits that are kept
+
+  static int64_t group_bytes(const Tensor& x) {
+    return sizeof(DigitsX<kDigitTokens>) * (x.n_cols / kDigitBlock);
   }
+  static int64_t bytes(const Tensor& x) {
+    const int64_t groups = (x.n_rows + kDigitTokens - 1) / kDigitTokens;
+    const int64_t all = groups * group_bytes(x);
+    return kCacheLine + (all < kMost ? all : std::max(kMost, group_bytes(x)));
+  }
+  DigitScratch(const Tensor& x, uint8_t* scratch)
+      : kept(*reinterpret_cast<uint64_t*>(scratch)),
+        digits(scratch + kCacheLine),
+        room(bytes(x) - kCacheLine) {}
+};
+
+template <typename Format>
+inline void matmul_by_digits(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t tokens,
+                             Range rows, DigitScratch scratch, uint64_t kept) {
+  const int64_t groups = (tokens + kDigitTokens - 1) / kDigitTokens;
+  const bool fits = groups * DigitScratch::group_bytes(x) <= scratch.room;
+  const bool stale = !fits || scratch.kept != kept;
+  scratch.kept = fits ? kept : 0;
+  in_padded_groups<kDigitTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
+    auto* digits = reinterpret_cast<DigitsX<size()>*>(scratch.digits);
+    tiles_times_digits<Format, size()>(x, weight, y, token, count, rows, stale, digits);
+    if (fits) scratch.digits += DigitScratch::group_bytes(x);
+  });
 }
 
 }  // namespace LLM_ISA

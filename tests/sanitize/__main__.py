@@ -21,6 +21,7 @@ EVERY_BUILD = (
     "core/exec/cpu/test_cpu_ops.py",
     "core/exec/cpu/test_cpu_matmul.py",
     "core/exec/cpu/test_cpu_attention.py",
+    "core/exec/cpu/test_cpu_shared.py",
     "core/exec/cpu/test_cpu.py",
     "core/quant/test_search.py",
     "core/generation/test_token_choice.py",
@@ -28,6 +29,7 @@ EVERY_BUILD = (
 # These run with one build, the highest.
 ONE_BUILD = (
     "core/exec/cpu/test_cpu_weights.py",
+    "core/exec/test_shared_families.py",
     "core/exec/test_shifting.py",
     "core/exec/test_large_tables.py",
     "core/quant/test_a8.py",

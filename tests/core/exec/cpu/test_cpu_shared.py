@@ -17,12 +17,13 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.plan.builder import Bucket
-from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Kind, Program, Tensor
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.processor import available_isas
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.one_op import weight
+from tests.core.exec import one_op
+from tests.core.exec.one_op import OneOp, max_error, weight
 from tests.make_gguf import write_tiny_llama
 from tests.pairs import each_pair
 
@@ -164,6 +165,70 @@ def test_no_op_leaves_its_tolerance(tmp_path: Path, kv: str, a8: bool) -> None:
     cpu, reference = CpuExecutor(program, file.tensors), NumpyExecutor(program, file.tensors)
     for chosen in mixed(program.max_tokens, 8, 1):
         assert compare(reference, cpu, step_of([part for _, part in chosen])) is None
+
+
+HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (8, 8, 64), (12, 2, 16), (50, 1, 4)]
+CACHES = [("f16", "f16"), ("f32", "i8"), ("i8", "f16")]
+SPANS = (((0, 1), (5, 1), (383, 1), (127, 1)), ((128, 1), (250, 100), (0, 3)), ((300, 1),))
+
+
+@each_pair(
+    "isa, shape, window, cache, softcap, sinks",
+    available_isas(),
+    HEADS,
+    (0, 7, 200),
+    CACHES,
+    (0.0, 0.7),
+    (None, 2.0),
+)
+def test_attention_to_pages(
+    isa: str,
+    shape: tuple[int, int, int],
+    window: int,
+    cache: tuple[str, str],
+    softcap: float,
+    sinks: float | None,
+) -> None:
+    """Sequences whose pages are full already read on, far and near the beginning."""
+    heads, kv_heads, head_dim = shape
+    head_dim += -head_dim % 4 if "i8" in cache else 0
+    case = OneOp()
+    case.inputs(heads * head_dim, "q", scale=2)
+    case.inputs(kv_heads * head_dim, "k", "v")
+    if sinks:
+        case.weights["sinks"] = weight("sinks", "f32", case.rng.normal(0, sinks, heads))
+
+    def build(b: PlanBuilder) -> Tensor:
+        q, k, v = (case.input(b, name) for name in "qkv")
+        rows = (PAGES.pages * PAGE, kv_heads * head_dim)
+        caches = [
+            b.state(name, dtype, rows, block=head_dim)
+            for name, dtype in zip(("k_cache", "v_cache"), cache, strict=True)
+        ]
+        b.store([(k, caches[0]), (v, caches[1])], "store")
+        gains = b.state("gains", "f32", (1, heads), fill=0.5)
+        own = b.weight("sinks") if sinks else None
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+        scores = {"window": window, "softcap": softcap, "sinks": own}
+        return b.attention(q, *caches, gains, "y", layer=0, **scores, **sizes)
+
+    builder = PlanBuilder(case.weights, Bucket(128, 1), integer_activations=False)
+    plan = builder.finish(build(builder))
+    program = Program((plan,), PAGES.context, one_op.VOCABULARY, PAGES)
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    reference = NumpyExecutor(program, case.weights)
+    for tensor in plan.tensors:
+        if tensor.kind is Kind.STATE and tensor.name != "gains":
+            past = case.rng.normal(0, 1, tensor.shape).astype(np.float32)
+            for executor in (cpu, reference):
+                executor.write(plan, tensor, Step(np.zeros(1, np.int32), 0), past)
+    for spans in SPANS:
+        pages = case.rng.permutation(PAGES.pages).astype(np.int32).reshape(-1, 3)
+        parts = tuple(Segment(*span, 0, pages[i]) for i, span in enumerate(spans))
+        tokens = case.rng.integers(0, one_op.VOCABULARY, sum(s.count for s in parts))
+        shared = Step(tokens.astype(np.int32), 0, 0, parts)
+        assert max_error(program, case.weights, shared, cpu, reference) <= 5e-6
+    cpu.close()
 
 
 def step(*segments: Segment, count: int = 0, outputs: int = -1, start: int = 0) -> Step:
