@@ -42,6 +42,7 @@ LONG = (
     "core/exec/vulkan/test_vulkan_fusion.py",
     "core/exec/vulkan/test_vulkan_kernels.py",
     "core/exec/vulkan/test_vulkan_model.py",
+    "core/exec/vulkan/test_vulkan_shared_steps.py",
     "core/text/test_chat_template.py",
     "core/convert/test_quantizing.py",
     "cli/test_interrupts.py",

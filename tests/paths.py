@@ -9,6 +9,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 def program_files() -> list[Path]:
     """Every Python file of the program, by its own path: not by the links in llm_lite/."""
     found = [path for top in ("core", "desktop") for path in (ROOT / top).rglob("*.py")]
-    faces = [*(ROOT / "llm_lite").glob("*.py")]
-    faces += [path for top in ("api", "cli") for path in (ROOT / "llm_lite" / top).rglob("*.py")]
-    return sorted(found + faces)
+    found += (ROOT / "llm_lite").glob("*.py")
+    for face in ("api", "cli", "server"):
+        found += (ROOT / "llm_lite" / face).rglob("*.py")
+    return sorted(found)

@@ -14,6 +14,7 @@ WORKERS = (
     "llm_lite.core.attachments.pdf_worker",
     "llm_lite.core.convert.stages.worker",
     "llm_lite.desktop.widgets.markup.worker",
+    "llm_lite.server.page.markdown_worker",
 )
 DEFINITIONS = {
     "llm_lite.core.quant.search": "what kernels_cpp/quantizer/ computes, as core/exec/reference.py "

@@ -56,6 +56,7 @@ class App {
     if (/^\d+$/.test(id)) await this.open(id);
     addEventListener("hashchange", () => {
       const wanted = location.hash.slice(1);
+      if (/\D/.test(wanted)) return;
       if (wanted !== (this.conversation.id || "")) wanted ? this.open(wanted) : this.begin();
     });
     document.addEventListener("visibilitychange", () => !document.hidden && this.poll());
@@ -161,7 +162,7 @@ class App {
   take(status) {
     const before = this.status;
     this.status = status;
-    const other = before?.model?.name !== status.model?.name;
+    const other = !before || before.model?.name !== status.model?.name;
     if (status.sampling) for (const [name, value] of Object.entries(status.sampling)) {
       if (sampling[name] === usual[name]) sampling[name] = value;
       usual[name] = value;
@@ -229,6 +230,7 @@ class App {
 
   buttons() {
     const click = (id, what) => $(id).addEventListener("click", what);
+    click("skip", (event) => { event.preventDefault(); $("say").focus(); });
     click("new-chat", () => { this.begin(); if (narrow.matches) this.side("sidebar", false); $("say").focus(); });
     click("sidebar-open", () => this.side("sidebar", !this.isOpen("sidebar")));
     click("sidebar-close", () => this.side("sidebar", false));

@@ -339,6 +339,8 @@ class Engine:
     def _finish_switching(self) -> None:
         """What was asked for during an answer that has ended."""
         while (preparation := self._switching.left()) is not None:
+            while not preparation.ended and self._clients.step(self._host):
+                """Clients are answered meanwhile."""
             self._host.switch(preparation)
 
     def _generate(self, number: int, command: Generate) -> None:

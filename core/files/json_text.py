@@ -75,6 +75,17 @@ def found(value: object) -> str:
     return str(value)[:40]
 
 
+def check_depth(value: Any, most: int) -> None:
+    """ValueError where objects and lists lie deeper in each other: Python's writer is recursive."""
+    level = [value]
+    for _ in range(most):
+        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"more than {most} levels of objects and lists")
+
+
 # Half of an escaped pair; also found, and then looked at, where the backslash itself is escaped.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 # Who answers: each tells other things of itself, and takes other options.
-DialectName = Literal["llm-lite", "vllm", "llama-server", "lm-studio", "openai"]
+DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "lm-studio", "openai"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,6 +43,15 @@ class RemoteModel:
     architecture: str = ""
     weights: str = ""  # "Q4_K_M"
     loaded: bool = True  # else the server loads it when it is asked
+
+    @property
+    def title(self) -> str:
+        """Without the folders of a file that it may be called by."""
+        return self.name.replace("\\", "/").rpartition("/")[2] if self._is_file else self.name
+
+    @property
+    def _is_file(self) -> bool:
+        return self.name.endswith(".gguf")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,15 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
     if command.raw:
         body["prompt"] = "".join(message.content for message in command.messages)
-        body["logprobs"] = MOST_ALTERNATIVES
+        if dialect.tells_likelihoods:
+            body["logprobs"] = MOST_ALTERNATIVES
         return Asked("/v1/completions", body, (*optional, "logprobs"))
     begun = _beginning(command, dialect)
     told = command.messages[:-1] if command.continue_last else command.messages
     body["messages"] = written(told, dialect)
-    body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
-    optional += ["logprobs", "top_logprobs"]
+    if dialect.tells_likelihoods:
+        body |= {"logprobs": True, "top_logprobs": MOST_ALTERNATIVES}
+        optional += ["logprobs", "top_logprobs"]
     if command.tools:
         body["tools"] = [tool_row(spec) for spec in command.tools]
     if dialect.switches_thinking and (
@@ -77,13 +79,15 @@ def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any])
             continue
         match field.name:
             case "json_schema":
-                value = _schema(value)
+                value = _schema(value, dialect)
             case "logit_bias":
                 value = {str(token): bias for token, bias in value}
             case "stop" | "dry_breakers":
                 value = list(value)
             case "mirostat_tau" if dialect.name == "llama-server":
                 body["mirostat"] = 2
+            case "mirostat_tau" if dialect.name == "llama-cpp-python":
+                body["mirostat_mode"] = 2
         body[name] = value
         if field.name not in ("temperature", "top_p", "max_new_tokens"):
             optional.append(name)
@@ -100,11 +104,13 @@ def _is_off(name: str, value: Any) -> bool:
     return name in _OFF and value == _OFF[name]
 
 
-def _schema(text: str) -> dict[str, Any]:
+def _schema(text: str, dialect: Dialect) -> dict[str, Any]:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
         raise RequestError("the JSON schema of the sampling panel is not valid JSON") from None
+    if dialect.name == "llama-cpp-python":
+        return {"type": "json_object", "schema": schema}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 

@@ -13,6 +13,7 @@ from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.reading import a_list, an_object, text, whole
 
 MOST_MODELS = 500
+_OTHERS = {"library": "Ollama", "openai": "OpenAI", "system": "OpenAI", "openai-internal": "OpenAI"}
 _DETAIL_SECONDS = 5.0  # for what is good to know, and no more
 
 
@@ -35,7 +36,7 @@ def connect(client: Client, exchange: Exchange) -> RemoteServer:
         client.address.base,
         host,
         name,
-        dialect.title or f"{_owner(rows) or 'OpenAI-compatible'}",
+        dialect.title or _OTHERS.get(text(rows[0].get("owned_by")), "Server"),
         version,
         models,
         lacks=dialect.lacks,
@@ -57,10 +58,6 @@ def chosen(server: RemoteServer, name: str | None = None) -> RemoteModel:
     return found
 
 
-def _owner(rows: list[dict[str, Any]]) -> str:
-    return one_line(text(rows[0].get("owned_by"), 40))
-
-
 def _dialect(rows: list[dict[str, Any]]) -> DialectName:
     match text(rows[0].get("owned_by")):
         case "llm-lite":
@@ -69,6 +66,8 @@ def _dialect(rows: list[dict[str, Any]]) -> DialectName:
             return "vllm"
         case "llamacpp":
             return "llama-server"
+        case "me":
+            return "llama-cpp-python"
         case "organization_owner":
             return "lm-studio"
     return "openai"
@@ -133,7 +132,7 @@ def _llama(row: dict[str, Any], props: dict[str, Any]) -> RemoteModel:
     meta = an_object(row.get("meta"))
     settings = an_object(props.get("default_generation_settings"))
     return RemoteModel(
-        _file_name(text(row["id"])),
+        one_line(text(row["id"])),
         whole(settings.get("n_ctx")) or whole(meta.get("n_ctx")),
         trained_context=whole(meta.get("n_ctx_train")),
         parameters=whole(meta.get("n_params")),
@@ -141,11 +140,6 @@ def _llama(row: dict[str, Any], props: dict[str, Any]) -> RemoteModel:
         vocabulary=whole(meta.get("n_vocab")),
         width=whole(meta.get("n_embd")),
     )
-
-
-def _file_name(name: str) -> str:
-    """It is called as it was started: by the path of its file, where it has no alias."""
-    return one_line(name)
 
 
 def _lm_studio(row: dict[str, Any], more: dict[str, Any]) -> RemoteModel:

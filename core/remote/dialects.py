@@ -52,6 +52,14 @@ _LLAMA = {
     "mirostat_eta": "mirostat_eta",
     "grammar": "grammar",
 }
+_LLAMA_PYTHON = {
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repetition_penalty": "repeat_penalty",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
+    "grammar": "grammar",
+}
 _LM_STUDIO = {"top_k": "top_k", "repetition_penalty": "repeat_penalty"}
 _OURS = {f.name: f.name for f in fields(SamplingOptions)}
 
@@ -68,6 +76,7 @@ class Dialect:
     continuing: Continuing = ""
     counting: Counting = ""
     switches_thinking: bool = False
+    tells_likelihoods: bool = True
     sends_thoughts: bool = False  # reasoning_content of earlier answers is taken
 
     @property
@@ -113,6 +122,13 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
                 counting="llama-server",
                 switches_thinking=True,
                 sends_thoughts=True,
+            ),
+            Dialect(
+                "llama-cpp-python",
+                "llama.cpp (Python)",
+                {**_OPENAI, **_LLAMA_PYTHON},
+                {},
+                tells_likelihoods=False,  # with them it loses characters of several tokens
             ),
             Dialect(
                 "lm-studio",

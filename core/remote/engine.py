@@ -52,7 +52,7 @@ from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.glass import Glass, HeldResponse
+from llm_lite.core.remote.glass import Glass, RemoteResponse
 
 _LOOK_SECONDS = 10.0
 
@@ -80,7 +80,7 @@ class RemoteEngine:
         self._closing = False
         self._unknown: set[str] = set()  # fields that the server refuses
         self.glass = Glass(client)
-        self.held: HeldResponse | None = None  # the last answer, where it can be looked into
+        self.held: RemoteResponse | None = None  # the last answer, where it can be looked into
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
 
@@ -138,9 +138,6 @@ class RemoteEngine:
     def loaded(self) -> ModelLoaded:
         """Its model, as if it had just been loaded."""
         return ModelLoaded(self.info, self.executor, 0.0)
-
-    def attention(self) -> None:
-        """Nothing of it lies here."""
 
     def close(self, timeout: float = 2.0) -> bool:
         self.send(Shutdown())
@@ -228,7 +225,7 @@ class RemoteEngine:
         for name in sorted(self._unknown - before):
             self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
-    def _looked_into(self, what: str) -> HeldResponse:
+    def _looked_into(self, what: str) -> RemoteResponse:
         if not self.server.glass:
             raise RemoteError(f"{self._name} does not tell {what}")
         if self.held is None:
@@ -286,7 +283,7 @@ class RemoteEngine:
 def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
     """0 stands for what the server does not tell."""
     return ModelInfo(
-        name=model.name,
+        name=model.title,
         path=Address(server.address).model_path(model.name),
         architecture=model.architecture,
         parameters=model.parameters,

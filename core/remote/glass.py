@@ -33,7 +33,7 @@ _MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of 
 
 
 @dataclass(frozen=True, slots=True)
-class HeldResponse:
+class RemoteResponse:
     """An answer that its server can still look into."""
 
     response: str
@@ -60,7 +60,7 @@ class Glass:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def held(self, response: str, exchange: Exchange, seconds: float = SECONDS) -> HeldResponse:
+    def held(self, response: str, exchange: Exchange, seconds: float = SECONDS) -> RemoteResponse:
         path = f"/glass/cache?{urlencode({'response': response})}"
         told = an_object(self._client.get_json(path, exchange, seconds))
         tokens = [whole(token) for token in a_list(told.get("tokens"))[:MOST_TOKENS]]
@@ -82,14 +82,19 @@ class Glass:
             whole(told.get("pages_used")),
             whole(told.get("pages_kept")),
         )
-        return HeldResponse(
+        return RemoteResponse(
             response, tuple(tokens), tuple(texts), prompt, first, layers, heads, cache
         )
 
     def attention(
-        self, held: HeldResponse, layer: int, heads: range | tuple[int, ...], first: int, last: int,
+        self,
+        held: RemoteResponse,
+        layer: int,
+        heads: range | tuple[int, ...],
+        first: int,
+        last: int,
         exchange: Exchange,
-    ) -> F32:  # fmt: skip
+    ) -> F32:
         """Probabilities float32 [heads, last - first, length]."""
         length = len(held.tokens)
         asked = {
@@ -102,7 +107,7 @@ class Glass:
         maps = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
         return np.clip(maps, 0.0, 1.0)
 
-    def lens(self, held: HeldResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
+    def lens(self, held: RemoteResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
         asked = {"response": held.response, "position": position, "count": 5}
         told = an_object(
             self._client.get_json(f"/glass/lens?{urlencode(asked)}", exchange, SECONDS)
@@ -122,7 +127,7 @@ class Glass:
         return tuple(rows)
 
     def rows(
-        self, held: HeldResponse, asked: ReadAttentionRows, exchange: Exchange
+        self, held: RemoteResponse, asked: ReadAttentionRows, exchange: Exchange
     ) -> AttentionRows:
         """RemoteError where the server cannot tell it."""
         length, at = len(held.tokens), asked.position

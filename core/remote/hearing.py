@@ -18,6 +18,7 @@ from llm_lite.core.remote.reading import a_list, an_object, number, share, text,
 
 MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
+MOST_EARLY = 64  # tokens
 MOST_ARGUMENTS = 1 << 20  # characters of a call
 LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
 _UNKNOWN = 1 << 31  # token numbers from here on are made of the text: servers seldom tell theirs
@@ -65,6 +66,7 @@ class Hearing:
     stop_text: str = ""  # the string that ended it, where that is told
     response: str = ""  # the server's name of the answer
     damaged: bool = False  # some text was no UTF-8
+    _early: list[dict[str, Any]] = field(default_factory=list)  # tokens without a text yet
     _calls: dict[int, _Call] = field(default_factory=dict)
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
@@ -96,6 +98,11 @@ class Hearing:
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         thought, said = text(thought, MOST_TEXT), text(delta.get("content"), MOST_TEXT)
         logs = [an_object(row) for row in a_list(an_object(choice.get("logprobs")).get("content"))]
+        logs = [*self._early, *logs]
+        self._early = []
+        if logs and not (thought or said or ended):  # what they spell, the next event says
+            self._early = logs[-MOST_EARLY:]
+            logs = []
         if thought:
             yield from self._spelled("thought", thought, [] if said else logs, ended)
             logs = logs if said and not thought else []

@@ -26,7 +26,7 @@ from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import Desk
 from llm_lite.core.serving.embedding import Embedding, check_texts
-from llm_lite.core.serving.glass import HeldResponse, Responses
+from llm_lite.core.serving.glass import CachedResponse, Responses
 from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
 from llm_lite.core.serving.tally import Tally
 
@@ -158,7 +158,7 @@ class AnswerService:
             lambda batch: glass.lens_layers(batch, self._held(response, batch), position, count)
         )
 
-    def _held(self, response: str, batch: Batch) -> HeldResponse:
+    def _held(self, response: str, batch: Batch) -> CachedResponse:
         """On the engine's thread."""
         running = self._desk.scheduler.running
         return self._responses.find(response, running, batch.pool)

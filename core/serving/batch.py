@@ -28,7 +28,8 @@ MOST_PARALLEL = 64
 
 
 class Batch:
-    """Of one runner, which closes the executor with its own."""
+    """Of one runner, which closes the executor with its own. Every head weighs 1 here, whatever a
+    person has set for the chat."""
 
     def __init__(self, runner: Runner, options: StartServing) -> None:
         """RequestError where the model or the memory has no room for what is asked,

@@ -66,6 +66,7 @@ class Desk:
         with self._lock:
             if self._opened().runner.model_file is not made_for.runner.model_file:
                 raise RequestError(CHANGED)
+            answer.fit(self._opened().context)
             self.scheduler.add(answer)
         self._wake()
 
@@ -103,6 +104,7 @@ class Desk:
     def open(self, batch: Batch) -> None:
         with self._lock:
             self._batch = batch
+        self.scheduler.fit(batch.context)
 
     def close(self, problem: str) -> None:
         """From now on requests are refused with this sentence; what waits ends with it."""

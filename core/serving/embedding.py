@@ -75,6 +75,7 @@ class Embedding:
         """The next text, and others as far as all fit into one step. False where there are no
         pages now."""
         left = self._texts[len(self._vectors) :]
+        check_texts(left[:1], batch.context, batch.vocabulary)  # another executor, perhaps
         count, total, pages = 1, len(left[0]), batch.program.pages
         most = pages.segments if pages else 1
         while count < min(len(left), most) and total + len(left[count]) <= PAGE:

@@ -34,7 +34,7 @@ NO_QUERIES = "no queries are kept, so there are no attention maps: their memory 
 
 
 @dataclass(frozen=True, slots=True)
-class HeldResponse:
+class CachedResponse:
     """What the cache still has of a response."""
 
     name: str
@@ -77,7 +77,7 @@ class Responses:
     def clear(self) -> None:
         self._ended.clear()
 
-    def find(self, name: str, running: Sequence[ServedAnswer], pool: PagePool) -> HeldResponse:
+    def find(self, name: str, running: Sequence[ServedAnswer], pool: PagePool) -> CachedResponse:
         """GoneError where nothing is left of it."""
         for answer in running:
             if answer.request.response == name:
@@ -103,8 +103,8 @@ class Responses:
 
 def _held(
     name: str, tokens: Sequence[int], prompt_tokens: int, pages: Sequence[int]
-) -> HeldResponse:
-    return HeldResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32))
+) -> CachedResponse:
+    return CachedResponse(name, tuple(tokens), prompt_tokens, np.array(pages, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
 
 
 def copy_rows(
-    batch: Batch, held: HeldResponse, layer: int, heads: Sequence[int], first: int, last: int
+    batch: Batch, held: CachedResponse, layer: int, heads: Sequence[int], first: int, last: int
 ) -> CopiedRows:
     """RequestError where these are not there, or make too large an answer."""
     held.check(first, last)
@@ -164,7 +164,7 @@ def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
     return batch.runner.session.checked(found, "the attention weights")
 
 
-def lens_layers(batch: Batch, held: HeldResponse, position: int, count: int) -> list[LensLayer]:
+def lens_layers(batch: Batch, held: CachedResponse, position: int, count: int) -> list[LensLayer]:
     """What each layer would say behind the position; the cache stays as it is."""
     held.check(position, position + 1)
     pages = held.pages[: pages_for(position + 1)]
@@ -180,7 +180,9 @@ def lens_layers(batch: Batch, held: HeldResponse, position: int, count: int) -> 
     return found
 
 
-def _read(batch: Batch, name: str, held: HeldResponse, first: int, last: int) -> NDArray[np.uint8]:
+def _read(
+    batch: Batch, name: str, held: CachedResponse, first: int, last: int
+) -> NDArray[np.uint8]:
     """Copies of the rows of positions first..last-1, a page after the other."""
     parts = []
     for index in range(first // PAGE, pages_for(last)):

@@ -21,7 +21,8 @@ class PagedTokens:
         self.computed = 0
         self.pages: list[int] = []
         self._table = np.zeros(most_pages, np.int32)  # the same pages
-        self._names: list[Name] = []  # of the pages that are full
+        self._filled = 0  # pages that are full, and known to the pool
+        self._names: list[Name] = []  # of full pages, as far as anybody asked
 
     @property
     def missing(self) -> int:
@@ -42,8 +43,7 @@ class PagedTokens:
         logits are wanted, is in it."""
         if self.computed % PAGE or self.missing <= PAGE:
             return None
-        tokens = self.tokens[self.computed : self.computed + PAGE]
-        return name_of(self._names[-1] if self._names else FIRST, tokens)
+        return self._name(self.computed // PAGE)
 
     def adopt(self, pool: PagePool) -> int:
         """Use the pages that others have filled with the tokens that come next; how many
@@ -60,16 +60,15 @@ class PagedTokens:
                 self.pages[at] = self._table[at] = page
             else:
                 self._append(page)
-            self._names.append(name)
+            self._filled += 1
             self.computed += PAGE
         return self.computed - before
 
     def needs(self, pool: PagePool, positions: int) -> int:
         """Pages that must be available to hold so many positions, with what `adopt` will find."""
-        needed, before = pages_for(positions) - len(self.pages), FIRST
-        for first in range(0, len(self.tokens) - PAGE, PAGE):
-            before = name_of(before, self.tokens[first : first + PAGE])
-            page = pool.find(before)
+        needed = pages_for(positions) - len(self.pages)
+        for index in range((len(self.tokens) - 1) // PAGE):
+            page = pool.find(self._name(index))
             if page is None:
                 break
             needed -= not pool.is_kept(page)
@@ -101,12 +100,9 @@ class PagedTokens:
     def advance(self, pool: PagePool, count: int) -> None:
         """A step has computed so many tokens; pages that are full now are for all."""
         self.computed += count
-        while (len(self._names) + 1) * PAGE <= self.computed:
-            at = len(self._names)
-            tokens = self.tokens[at * PAGE : (at + 1) * PAGE]
-            name = name_of(self._names[-1] if at else FIRST, tokens)
-            pool.fill(self.pages[at], name)
-            self._names.append(name)
+        while (self._filled + 1) * PAGE <= self.computed:
+            pool.fill(self.pages[self._filled], self._name(self._filled))
+            self._filled += 1
 
     def let_go(self, pool: PagePool, *, keep: bool) -> None:
         """Give the pages back; with `keep` the last one too, which is not full, stays as it is
@@ -117,11 +113,19 @@ class PagedTokens:
 
     def lose(self) -> None:
         """The pages are gone, with their pool; all tokens are to be computed again."""
-        self.pages, self._names, self.computed = [], [], 0
+        self.pages, self._filled, self.computed = [], 0, 0
 
     def tickets(self, pool: PagePool) -> tuple[Ticket, ...]:
         """The pages in use, to know later whether they are still what they are now."""
         return tuple(map(pool.ticket, self.pages))
+
+    def _name(self, index: int) -> Name:
+        """Of a page that the tokens fill."""
+        while len(self._names) <= index:
+            first = len(self._names) * PAGE
+            before = self._names[-1] if self._names else FIRST
+            self._names.append(name_of(before, self.tokens[first : first + PAGE]))
+        return self._names[index]
 
     def _append(self, page: int) -> None:
         self._table[len(self.pages)] = page

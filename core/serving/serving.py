@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from llm_lite.core import system_errors
-from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
+from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
@@ -63,8 +63,7 @@ class Serving:
         self._scheduler.return_all()
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
-            self._scheduler.end_all(CHANGED)
-            self._desk.fail_all(RequestError(CHANGED))
+            self._desk.close(CHANGED)  # until it is opened again
         if runner is None:
             self._close(NO_MODEL)
             return
@@ -74,7 +73,6 @@ class Serving:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
             return
-        self._scheduler.fit(self._batch.context)
         self._desk.open(self._batch)
         self._emit(ServingChanged(True, self.service.status()))
 
@@ -88,6 +86,8 @@ class Serving:
                 self._work(batch)
             except DeviceError:
                 raise
+            except CancelledError:  # the program ends: the step does not count
+                return True
             except LlmLiteError as error:
                 self.fail(str(error))
             except BaseException as error:  # those of native libraries are no Exception

@@ -50,7 +50,7 @@ class ForgetAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class TellServer:
+class TellWho:
     """Who is at an address, or a sentence why nobody is."""
 
     address: str
@@ -76,7 +76,7 @@ class TellHeld:
 
 
 RemoteHostAction = FindServer | ConnectModel | Disconnect | ForgetServer | ForgetAddress
-ConnectAction = RemoteHostAction | TellServer | TellConnected | TellHeld
+ConnectAction = RemoteHostAction | TellWho | TellConnected | TellHeld
 
 
 def _find(action: FindServer, state: AppState, now: float) -> Result:
@@ -87,7 +87,7 @@ def _find(action: FindServer, state: AppState, now: float) -> Result:
     return replace(state, remote=remote), ()
 
 
-def _tell_server(action: TellServer, state: AppState, now: float) -> Result:
+def _tell_server(action: TellWho, state: AppState, now: float) -> Result:
     if state.remote.asked != action.address:
         return state, ()  # something else was asked meanwhile
     remote = replace(state.remote, asked="", found=action.server, problem=action.problem)
@@ -102,7 +102,9 @@ def _tell_connected(action: TellConnected, state: AppState, now: float) -> Resul
     remote = state.remote.used(server.address, model.name, action.key)
     remote = replace(remote, connection=action.connection, asked="", found=None, problem="")
     resume = replace(state.resume, offer=None)
-    words = tr("{model} answers from now on, at {host}.").format(model=model.name, host=server.host)
+    words = tr("{model} answers from now on, at {host}.").format(
+        model=model.title, host=server.host
+    )
     return notify(replace(state, remote=remote, resume=resume), "info", words, now), stop
 
 
@@ -151,7 +153,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     Disconnect: _disconnect,
     ForgetServer: _forget_server,
     ForgetAddress: _forget_address,
-    TellServer: _tell_server,
+    TellWho: _tell_server,
     TellConnected: _tell_connected,
     TellHeld: _tell_held,
 }

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found, read_bytes
+from llm_lite.core.files.json_text import check_depth, found, read_bytes
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
@@ -33,13 +33,7 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
-from llm_lite.desktop.app.remote.kept import (
-    KeptAddress,
-    kept_addresses,
-    own,
-    remembered,
-    restored,
-)
+from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
@@ -208,7 +202,7 @@ def load(path: Path) -> tuple[Settings, list[str]]:
         data = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8"))
         if not isinstance(data, dict):
             raise ValueError(f"expected an object, found {found(data)}")
-        _check_depth(data)
+        check_depth(data, MOST_LEVELS)
     except FileError as error:
         large = path.is_file() and path.stat().st_size > LARGEST_FILE
         consequence = _set_aside(path) if large else "the defaults are used."
@@ -386,17 +380,6 @@ def _fits(name: str, value: Any, old: Any) -> bool:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_depth(value: Any) -> None:
-    """What is kept for a later version must be writable again: Python's writer is recursive."""
-    level = [value]
-    for _ in range(MOST_LEVELS):
-        inner = [v.values() if isinstance(v, dict) else v for v in level]
-        level = [v for values in inner for v in values if isinstance(v, dict | list)]
-        if not level:
-            return
-    raise ValueError(f"more than {MOST_LEVELS} levels of objects and lists")
 
 
 def _set_aside(path: Path) -> str:

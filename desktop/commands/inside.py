@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.connecting import Disconnect
 from llm_lite.desktop.actions.inspecting import (
     AnswerSteered,
     EndComparison,
@@ -22,6 +23,7 @@ from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, StopTask
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.actions.serving.switching import SwitchServing
 from llm_lite.desktop.commands.command import Run, UserCommand
+from llm_lite.desktop.commands.fields import open_address
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.library.library_state import LibraryTab
 from llm_lite.desktop.state.quant_state import TaskKind
@@ -83,6 +85,13 @@ LOOK = (
         when=lambda s, u: s.comparing is not None,
     ),
 )  # fmt: skip
+
+
+def _connect(state: AppState, ui: Ui) -> list[Action]:
+    open_address(ui)
+    return []
+
+
 MODEL = (
     UserCommand("models", mark("Models"), "model", _open("models"), ("Ctrl+M",), words="load"),
     UserCommand(
@@ -96,6 +105,14 @@ MODEL = (
     UserCommand(
         "model_queue", mark("Queue of models"), "model", _show_library("queue"),
         words="downloads progress library",
+    ),
+    UserCommand(
+        "connect", mark("Connect to a server"), "model", _connect,
+        words="remote openai api vllm llama-server lm studio url address",
+    ),
+    UserCommand(
+        "disconnect", mark("Disconnect"), "model", lambda s, u: [Disconnect()],
+        when=lambda s, u: s.elsewhere and not s.busy, words="remote server local",
     ),
     UserCommand(
         "open_file", mark("Open a model's file"), "model", lambda s, u: [ChooseFile()], ("Ctrl+O",),

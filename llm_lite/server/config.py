@@ -26,7 +26,6 @@ class ServerConfig:
     unread_events: int = 8192  # that may wait for such a client
     requests: int = 256  # that are worked on at once, waiting ones too
     connections: int = 512  # of more, the one that is idle for longest is closed
-    most_choices: int = 16  # answers to one request
     quiet_seconds: float = 10.0  # after which a stream that says nothing gets a comment
     stop_seconds: float = 3.0  # for answers to end when the server stops
     history: Path | None = None  # of the page's conversations; None: the window's

@@ -20,102 +20,104 @@ from llm_lite.server.shared import Shared
 _HINTS = {431: "the head of the request is too large"}
 
 
-def protocol_of(shared: Shared) -> type[H11Protocol]:
-    """The class whose objects are the connections of a server."""
-    opened: dict[Connection, None] = {}  # in the order in which they came, or became idle
+class Connection(H11Protocol):
+    """Of one server: a class of its own, that `protocol_of` makes, knows the others."""
 
-    class Connection(H11Protocol):
-        _head: asyncio.TimerHandle | None = None  # rings where the head does not come
-        _unread: asyncio.TimerHandle | None = None  # rings where nothing is read
+    shared: Shared
+    opened: dict[Connection, None]  # in the order in which they came, or became idle
+    _head: asyncio.TimerHandle | None = None  # rings where the head does not come
+    _unread: asyncio.TimerHandle | None = None  # rings where nothing is read
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            opened[self] = None
-            if len(opened) > shared.config.connections and not _close_one(opened, self):
-                transport.abort()
-            self._watch_head()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.opened[self] = None
+        if len(self.opened) > self.shared.config.connections and not self._close_one():
+            transport.abort()
+        self._watch_head()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            opened.pop(self, None)
-            self._unset(head=True, unread=True)
-            self._unset_keepalive_if_required()
-            super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.opened.pop(self, None)
+        self._unset(head=True, unread=True)
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch_head()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
 
-        def on_response_complete(self) -> None:
-            if self in opened:  # it is idle from now on
-                del opened[self]
-                opened[self] = None
-            super().on_response_complete()
+    def on_response_complete(self) -> None:
+        if self in self.opened:  # it is idle from now on
+            del self.opened[self]
+            self.opened[self] = None
+        super().on_response_complete()
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._unset(unread=True)
-            seconds = shared.config.unread_seconds
-            self._unread = self.loop.call_later(seconds, self._give_up)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unset(unread=True)
+        seconds = self.shared.config.unread_seconds
+        self._unread = self.loop.call_later(seconds, self._give_up)
 
-        def resume_writing(self) -> None:
-            self._unset(unread=True)
-            super().resume_writing()
+    def resume_writing(self) -> None:
+        self._unset(unread=True)
+        super().resume_writing()
 
-        @property
-        def is_idle(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
+    @property
+    def is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
-        def send_400_response(self, msg: str) -> None:
-            """In the form of all errors; h11's own state may not allow an answer any more."""
-            if not self.is_idle and self.cycle.response_started:  # it stands in another's answer
-                self.transport.abort()
-                return
-            is_large = len(self.conn.trailing_data[0]) > shared.config.header_bytes
-            status = 431 if is_large else 400
-            error = ApiError(status, _HINTS.get(status, "this is not a request of HTTP"))
-            body = json.dumps(error.body()).encode()
-            head = (
-                f"HTTP/1.1 {status} Bad Request\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
-            self.transport.close()
+    def send_400_response(self, msg: str) -> None:
+        """In the form of all errors; h11's own state may not allow an answer any more."""
+        if not self.is_idle and self.cycle.response_started:  # it stands in another's answer
+            self.transport.abort()
+            return
+        is_large = len(self.conn.trailing_data[0]) > self.shared.config.header_bytes
+        status = 431 if is_large else 400
+        error = ApiError(status, _HINTS.get(status, "this is not a request of HTTP"))
+        body = json.dumps(error.body()).encode()
+        head = (
+            f"HTTP/1.1 {status} Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
-        def _watch_head(self) -> None:
-            """From the first byte, or the first moment, to the end of a request's head."""
-            waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
-            if not waits:
-                self._unset(head=True)
-            elif self._head is None:
-                seconds = shared.config.header_seconds
-                self._head = self.loop.call_later(seconds, self._close_late)
+    def _watch_head(self) -> None:
+        """From the first byte, or the first moment, to the end of a request's head."""
+        waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+        if not waits:
+            self._unset(head=True)
+        elif self._head is None:
+            seconds = self.shared.config.header_seconds
+            self._head = self.loop.call_later(seconds, self._close_late)
 
-        def _close_late(self) -> None:
-            self._head = None
-            if self.conn.their_state is h11.IDLE:
-                self.transport.abort()
-
-        def _give_up(self) -> None:
-            self._unread = None
-            shared.unread += 1
+    def _close_late(self) -> None:
+        self._head = None
+        if self.conn.their_state is h11.IDLE:
             self.transport.abort()
 
-        def _unset(self, *, head: bool = False, unread: bool = False) -> None:
-            if head and self._head is not None:
-                self._head.cancel()
-                self._head = None
-            if unread and self._unread is not None:
-                self._unread.cancel()
-                self._unread = None
+    def _give_up(self) -> None:
+        self._unread = None
+        self.shared.unread += 1
+        self.transport.abort()
 
-    return Connection
+    def _unset(self, *, head: bool = False, unread: bool = False) -> None:
+        if head and self._head is not None:
+            self._head.cancel()
+            self._head = None
+        if unread and self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _close_one(self) -> bool:
+        """The one that has been idle for longest; whether there is one beside this."""
+        oldest = next((one for one in self.opened if one is not self and one.is_idle), None)
+        if oldest is None:
+            return False
+        self.opened.pop(oldest, None)
+        oldest.transport.abort()
+        return True
 
 
-def _close_one(opened: dict[Any, None], newest: object) -> bool:
-    """The one that has been idle for longest; whether there is one beside the newest."""
-    oldest = next((one for one in opened if one is not newest and one.is_idle), None)
-    if oldest is None:
-        return False
-    opened.pop(oldest, None)
-    oldest.transport.abort()
-    return True
+def protocol_of(shared: Shared) -> type[Connection]:
+    """The class whose objects are the connections of a server."""
+    return type("ServedConnection", (Connection,), {"shared": shared, "opened": {}})

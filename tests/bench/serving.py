@@ -103,7 +103,8 @@ def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -
         wall = tokens / rate
         print(
             f"1 client {alone:6.1f} tokens/s; "
-            f"{arguments.clients}: {rate:6.1f} ({rate / alone:.2f} x), {steps} steps of {1e3 * seconds / steps:.2f} ms, "
+            f"{arguments.clients}: {rate:6.1f} ({rate / alone:.2f} x), "
+            f"{steps} steps of {1e3 * seconds / steps:.2f} ms, "
             f"{1e3 * (wall - seconds) / tokens:.3f} ms a token besides"
         )
     others = [Timed(service, prompt(), 1500) for _ in range(arguments.clients - 1)]

@@ -70,6 +70,7 @@ export class ChatView {
   }
 
   welcome() {
+    if (!this.app.status) return el("div", { class: "welcome" }); // it is not known yet what runs
     const examples = t("examples").map((text) => el("button", { type: "button", onclick: () => { this.field.value = text; this.fit(); this.field.focus(); } }, text));
     const model = this.app.modelName;
     return el("div", { class: "welcome" },

@@ -2,7 +2,7 @@
 import { $, el, styled } from "../base/dom.js";
 import { count, t } from "../base/words.js";
 
-const WINDOW = 8; // tokens over which a speed is taken
+const WINDOW = 16; // tokens over which a speed is taken
 const MOST_POINTS = 240;
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -81,4 +81,5 @@ export const subject = new Subject();
 
 /** A token's text with its line breaks and outer spaces to be seen. */
 export const visible = (text) => text.replace(/\n/g, "↵").replace(/\t/g, "⇥") || "∅";
-export const trimmed = (text) => visible(text).trim() || "␣";
+/** In one word: spaces are only shown where there is nothing else. */
+export const trimmed = (text) => (text.trim() ? visible(text).trim() : visible(text.replace(/ /g, "␣")));

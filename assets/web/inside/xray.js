@@ -206,7 +206,8 @@ export class XRay {
   /** Below the token, or above where there is no room. */
   put(place) {
     const { offsetWidth: width, offsetHeight: height } = this.card;
-    const left = Math.min(Math.max(12, place.left), innerWidth - width - 12);
+    const { right } = $("scroll").getBoundingClientRect();
+    const left = Math.max(12, Math.min(place.left, right - width - 12));
     const below = place.bottom + 8 + height < innerHeight - 8;
     styled(this.card, { left: `${left}px`, top: `${below ? place.bottom + 8 : Math.max(8, place.top - 8 - height)}px` });
   }

@@ -21,7 +21,7 @@ from llm_lite.core.plan.step import Segment, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubStep:
     """Sequences of a step, by themselves a step, and where their logits are among the step's."""
 
     plan: Plan
@@ -56,19 +56,19 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
     return Fusions(norms=False, stacks=program.pages.segments <= tuning.matvec_tokens)
 
 
-def parts_of(program: Program, step: Step, few: int) -> list[Part]:
+def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     """`few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_for(step.count, step.outputs)
     if not plans or plan in plans:
-        return [Part(plan, step, np.arange(step.outputs))]
+        return [SubStep(plan, step, np.arange(step.outputs))]
     places, most = _places(step), plans[-1]
     small = [place for place in places if _fits([place], most)]
     large = [place for place in places if not _fits([place], most)]
     found = []
     for together in _packed(small, most):
-        found.append(_part(step, together, next(p for p in plans if _fits(together, p))))
-    return found + ([_part(step, large, program.plans[-1])] if large else [])
+        found.append(_sub_step(step, together, next(p for p in plans if _fits(together, p))))
+    return found + ([_sub_step(step, large, program.plans[-1])] if large else [])
 
 
 def _places(step: Step) -> list[_Place]:
@@ -96,9 +96,9 @@ def _packed(places: Iterable[_Place], plan: Plan) -> list[list[_Place]]:
     return found
 
 
-def _part(step: Step, places: list[_Place], plan: Plan) -> Part:
+def _sub_step(step: Step, places: list[_Place], plan: Plan) -> SubStep:
     tokens = [step.tokens[p.token : p.token + p.segment.count] for p in places]
     outputs = [np.arange(p.output, p.output + p.segment.outputs) for p in places]
     rows = np.concatenate(outputs)
     segments = tuple(place.segment for place in places)
-    return Part(plan, Step(np.concatenate(tokens), 0, len(rows), segments), rows)
+    return SubStep(plan, Step(np.concatenate(tokens), 0, len(rows), segments), rows)

@@ -17,7 +17,7 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
 from llm_lite.core.exec.reference import table_rows
 from llm_lite.core.exec.step_check import check_step
-from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, parts_of
+from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, sub_steps
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.fusion import Group, groups_of, placed
@@ -191,7 +191,7 @@ class VulkanExecutor:
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
         self._check_step(self.program.plan_for(step.count, step.outputs), step)
-        parts = parts_of(self.program, step, self._few)
+        parts = sub_steps(self.program, step, self._few)
         if len(parts) == 1:
             return self._run(parts[0].plan, step, should_stop)
         found = np.empty((step.outputs, self.program.vocabulary), np.float32)

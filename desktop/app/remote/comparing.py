@@ -8,6 +8,7 @@ from llm_lite.core.messages import (
     Event,
     Generate,
     GenerationFinished,
+    GenerationStarted,
     ModelLoaded,
     RunFinished,
     RunReady,
@@ -16,6 +17,7 @@ from llm_lite.core.messages import (
     TaskFinished,
     TokenDecoded,
 )
+from llm_lite.core.text.thinking import MARKS
 
 HERE, THERE = 0, 1  # runs
 
@@ -27,6 +29,7 @@ class SideBySide:
         self._command, self._models = command, (here, there)
         self._running = {HERE, THERE}
         self._problem = ""
+        self._opening: dict[int, str] = {}  # the mark of thoughts that a prompt has begun
         sampling: SamplingOptions = command.sampling
         # Numbers that no answer of the chat has.
         self._numbers = (-2 * command.request - 1, -2 * command.request - 2)
@@ -53,11 +56,12 @@ class SideBySide:
         """What is told of it."""
         request = self._command.request
         run = self._numbers.index(event.request) if self.takes(event) else HERE  # type: ignore[union-attr]
+        if isinstance(event, GenerationStarted) and event.thinking and event.thinking.inside:
+            self._opening[run] = MARKS[event.thinking.style].written[0]
         if isinstance(event, TokenDecoded):
+            text = self._opening.pop(run, "") + event.text
             return [
-                RunToken(
-                    request, run, event.token, event.text, event.probability, event.alternatives
-                )
+                RunToken(request, run, event.token, text, event.probability, event.alternatives)
             ]
         if not isinstance(event, GenerationFinished):
             return []

@@ -17,7 +17,7 @@ from llm_lite.desktop.state.incoming import fit_line
 
 if TYPE_CHECKING:
     from llm_lite.core.remote.client import Exchange
-    from llm_lite.core.remote.glass import Glass, HeldResponse
+    from llm_lite.core.remote.glass import Glass, RemoteResponse
 
 F32 = NDArray[np.float32]
 MOST_BYTES = 192 << 20  # of whole maps; thumbnails of layers that were let go stay
@@ -28,7 +28,7 @@ LEAST_ROWS = 16  # of a text that is very long
 class LayerMaps:
     """Of one answer. What was asked for last is fetched first; `heard` is called when it came."""
 
-    def __init__(self, glass: Glass, held: HeldResponse, heard: Callable[[], None]) -> None:
+    def __init__(self, glass: Glass, held: RemoteResponse, heard: Callable[[], None]) -> None:
         from llm_lite.core.remote.client import Exchange
         from llm_lite.core.remote.glass import MOST_VALUES
 

@@ -18,7 +18,7 @@ from llm_lite.desktop.actions.connecting import (
     RemoteHostAction,
     TellConnected,
     TellHeld,
-    TellServer,
+    TellWho,
 )
 from llm_lite.desktop.app.library.worker import Worker
 from llm_lite.desktop.app.remote.router import Here, Router
@@ -38,7 +38,7 @@ class RemoteHost:
 
     def __init__(self, heard: Callable[[], None]) -> None:
         self._heard = heard
-        self._worker = Worker("asks who is elsewhere", heard, 2)
+        self._worker = Worker("servers", heard, 2)
         self._router: Router | None = None
         self._exchange: Exchange | None = None  # of the question that is under way
         self._client: Client | None = None  # of the server that was found last
@@ -74,7 +74,7 @@ class RemoteHost:
         told, self._told = [*self._told, *self._worker.poll()], []
         told += self._tell_held(state)
         for action in tuple(told):
-            if not isinstance(action, TellServer) or action.server is None:
+            if not isinstance(action, TellWho) or action.server is None:
                 continue
             if action.address != state.remote.asked:
                 continue
@@ -134,7 +134,7 @@ class RemoteHost:
             key = self._key_of(address.base, action, state)
             client = Client(address, read_key(key.text))
         except LlmLiteError as error:
-            self._told.append(TellServer(action.address, None, fit_line(str(error))))
+            self._told.append(TellWho(action.address, None, fit_line(str(error))))
             self._heard()
             return []
         exchange = self._exchange = Exchange()
@@ -150,7 +150,7 @@ class RemoteHost:
             self._client, self._server = client, server
             if key:
                 self._keys[address.base] = key
-            yield TellServer(action.address, server)
+            yield TellWho(action.address, server)
 
         self._worker.put(ask, lambda problem: self._failed(action, exchange, problem))
         return []
@@ -158,7 +158,7 @@ class RemoteHost:
     def _failed(self, action: FindServer, exchange: Exchange, problem: str) -> list[Action]:
         if exchange.cancelled:
             return []
-        return [TellServer(action.address, None, fit_line(problem))]
+        return [TellWho(action.address, None, fit_line(problem))]
 
     def _key_of(self, base: str, action: FindServer, state: AppState) -> ApiKey:
         """The one that was typed, or else of this run, or else the kept one."""

@@ -20,7 +20,7 @@ from llm_lite.desktop.widgets.pixel_image import PixelImage
 
 if TYPE_CHECKING:
     from llm_lite.core.remote.engine import RemoteEngine
-    from llm_lite.core.remote.glass import HeldResponse
+    from llm_lite.core.remote.glass import RemoteResponse
 
 U32 = NDArray[np.uint32]
 ACROSS = 16  # thumbnails beside each other in their image
@@ -61,7 +61,7 @@ class RemoteMaps:
         if self._engine is not None:
             self._adopt(None, None)
 
-    def _adopt(self, engine: RemoteEngine | None, held: HeldResponse | None) -> None:
+    def _adopt(self, engine: RemoteEngine | None, held: RemoteResponse | None) -> None:
         if self._source is not None:
             self._source.close()
         self._engine, self._source, self._layers = engine, None, ()

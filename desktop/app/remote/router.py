@@ -39,6 +39,7 @@ from llm_lite.core.messages import (
     TaskFinished,
 )
 from llm_lite.desktop.app.remote.comparing import SideBySide
+from llm_lite.desktop.language.translate import tr
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
@@ -60,7 +61,7 @@ _HELD_BACK = (
 )
 
 
-class AnEngine(Protocol):
+class Here(Protocol):
     """What answers the chat."""
 
     def send(self, command: Command) -> None: ...
@@ -69,14 +70,18 @@ class AnEngine(Protocol):
 
     def attention(self) -> AttentionSource | None: ...
 
+    def service(self) -> Service | None: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
-class Here(AnEngine, Protocol):
-    def service(self) -> Service | None: ...
+class Elsewhere(Protocol):
+    def send(self, command: Command) -> None: ...
 
+    def poll(self) -> list[Event]: ...
 
-class Elsewhere(AnEngine, Protocol):
+    def close(self, timeout: float = 2.0) -> object: ...
+
     def loaded(self) -> ModelLoaded:
         """Its model, as if it had just been loaded."""
         ...
@@ -142,7 +147,7 @@ class Router:
     def _compare(self, command: CompareElsewhere, remote: Elsewhere) -> None:
         """Both answer at once."""
         if self._loaded is None:
-            problem = "no model is loaded here: open one, then connect again"
+            problem = tr("No model is loaded here: open one, then connect again.")
             self._told.append(TaskFinished(command.request, problem))
             return
         self._pair = SideBySide(command, self._loaded, remote.loaded())

@@ -73,7 +73,7 @@ def look_at_serving(driver: InputDriver, picture: Picture, name: str, after: str
 def _begin(driver: InputDriver) -> None:
     """As if it had been switched on, and nobody had asked yet."""
     choice = driver.state.serving.choice
-    began = replace(ServingState(choice), phase="starting", answers=True)
+    began = ServingState(choice, "starting", asked=True, answers=True)  # the engine is not told
     driver.program.state = replace(driver.state, serving=began)
     others = ("http://192.168.1.20:8080",)
     driver.program.do(ServerBegan("http://127.0.0.1:8080", others, KEY[-4:], KEY))

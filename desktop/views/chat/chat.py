@@ -67,7 +67,7 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     """The model's name, which opens the list of models; the way to the tokens."""
     if state.remote.connection is not None:
         there = state.remote.connection
-        label = f"{ICON_LINK}  {there.model.name}  ·  {there.server.host}"
+        label = f"{ICON_LINK}  {there.model.title}  ·  {there.server.host}"
     elif state.model:
         label = state.model.name
     else:

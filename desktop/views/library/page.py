@@ -6,6 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ListModels, ShowLibrary
+from llm_lite.desktop.commands.fields import open_address
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.library.library_state import LibraryState, LibraryTab
@@ -14,7 +15,7 @@ from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.library import finding, local, queue
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import chooser
-from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_REGENERATE
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_LINK, ICON_REGENERATE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, tip
 
@@ -58,14 +59,19 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Models"), style="title", bold=True)
     imgui.same_line(0, ui.u(5))
     imgui.set_cursor_pos_y(top)
-    room = imgui.get_content_region_avail().x - 2 * side - ui.u(4)
+    room = imgui.get_content_region_avail().x - 3 * side - ui.u(5)
     imgui.begin_child("library.tabs", ImVec2(min(ui.u(TABS_WIDTH), room), side), FLAT)
     tab = chooser(ui, "library.tab", _tabs(library), library.tab)
     imgui.end_child()
     if tab != library.tab:
         actions.append(ShowLibrary(True, tab))
     _draw_disk(ui, library, room - ui.u(TABS_WIDTH), side, top)
-    imgui.same_line(ui.right(2 * side + ui.u(1)))
+    imgui.same_line(ui.right(3 * side + ui.u(2)))
+    imgui.set_cursor_pos_y(top)
+    hint = tr("Connect to a server")
+    if icon_button(ui, "library.connect", ICON_LINK, hint, side=side, active=state.elsewhere):
+        open_address(ui)
+    imgui.same_line(0, ui.u(1))
     imgui.set_cursor_pos_y(top)
     hint = tr("Look again for models on this machine")
     if icon_button(ui, "library.refresh", ICON_REGENERATE, hint, side=side, active=library.listing):
@@ -98,7 +104,7 @@ def _draw_disk(ui: Ui, library: LibraryState, room: float, side: float, top: flo
         width = imgui.calc_text_size(words).x
     if width > room - ui.u(6):
         return
-    imgui.same_line(ui.right(width + 2 * side + ui.u(4)))
+    imgui.same_line(ui.right(width + 3 * side + ui.u(5)))
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2)
     text(ui, words, "muted", "small")
     tip(ui, tr("Where this program keeps the models that it makes."))

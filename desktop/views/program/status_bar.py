@@ -92,7 +92,7 @@ def _executor_label(state: AppState) -> tuple[str, str]:
         return (tr("Loading") if state.load else tr("No model")), ICON_CPU
     connection = state.remote.connection
     if connection is not None:
-        return f"{connection.model.name}  ·  {connection.where}", ICON_LINK
+        return f"{connection.model.title}  ·  {connection.where}", ICON_LINK
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}.get(executor.backend, "")
     same = executor.keys == executor.values

@@ -34,7 +34,9 @@ from llm_lite.desktop.views.quantization.divergence import (
     taller,
 )
 from llm_lite.desktop.views.quantization.two_machines import (
+    NAMES,
     TWO_MACHINES,
+    draw_badge,
     draw_two_machines,
     draw_unscored,
     tint,
@@ -54,7 +56,6 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-NAMES = ("A", "B")
 BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
@@ -84,7 +85,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
     if state.remote.connection is not None:
-        draw_two_machines(ui, state.remote.connection, column, _draw_badge)
+        draw_two_machines(ui, state.remote.connection, column)
         changed = choices
     else:
         changed = _draw_setting(ui, choices, column)
@@ -120,7 +121,7 @@ def _draw_setting(ui: Ui, choices: Choices, column: float) -> Choices:
 
 
 def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
-    _draw_badge(ui, run)
+    draw_badge(ui, run)
     imgui.same_line(0, ui.u(1.5))
     gap = ui.u(1)
     room = width - ui.u(6.5) - ui.u(1.5) - 3 * gap
@@ -142,19 +143,6 @@ def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) ->
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=kind, backend=backend)
-
-
-def _draw_badge(ui: Ui, run: int) -> None:
-    """The run's letter on its colour."""
-    at, draw, side = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(6.5)
-    low, high = at, ImVec2(at.x + side, at.y + side)
-    draw.add_rect_filled(low, high, ui.color("accent" if run == 0 else "pressed"), ui.u(1.5))
-    with ui.font("bold", "small"):
-        wide = imgui.calc_text_size(NAMES[run])
-        spot = ImVec2(round(at.x + (side - wide.x) / 2), round(at.y + (side - wide.y) / 2))
-        color = ui.color("on_accent" if run == 0 else "text")
-        draw.add_text(spot, color, NAMES[run])
-    imgui.dummy(ImVec2(side, side))
 
 
 def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:

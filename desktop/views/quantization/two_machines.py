@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from imgui_bundle import ImVec2, imgui
 
@@ -15,6 +14,7 @@ from llm_lite.desktop.views.tokens.colors import likely
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
+NAMES = ("A", "B")
 TWO_MACHINES = mark(
     "The model of this machine and the one elsewhere answer the same prompt, at once. Their texts "
     "are tinted by how unlikely each found its own tokens, and the first token that differs stands "
@@ -26,13 +26,24 @@ UNSCORED = mark(
 )
 
 
-def draw_two_machines(
-    ui: Ui, connection: Connection, column: float, draw_badge: Callable[[Ui, int], None]
-) -> None:
+def draw_badge(ui: Ui, run: int) -> None:
+    """The run's letter on its colour."""
+    at, draw, side = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(6.5)
+    low, high = at, ImVec2(at.x + side, at.y + side)
+    draw.add_rect_filled(low, high, ui.color("accent" if run == 0 else "pressed"), ui.u(1.5))
+    with ui.font("bold", "small"):
+        wide = imgui.calc_text_size(NAMES[run])
+        spot = ImVec2(round(at.x + (side - wide.x) / 2), round(at.y + (side - wide.y) / 2))
+        color = ui.color("on_accent" if run == 0 else "text")
+        draw.add_text(spot, color, NAMES[run])
+    imgui.dummy(ImVec2(side, side))
+
+
+def draw_two_machines(ui: Ui, connection: Connection, column: float) -> None:
     """Both are what they are: there is nothing to choose."""
     here = tr("The model of this machine, as it is loaded")
     top = imgui.get_cursor_pos()
-    for run, words in enumerate((here, f"{connection.model.name}  ·  {connection.where}")):
+    for run, words in enumerate((here, f"{connection.model.title}  ·  {connection.where}")):
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
         draw_badge(ui, run)
         imgui.same_line(0, ui.u(1.5))

@@ -35,7 +35,7 @@ def draw_cache_there(state: AppState, ui: Ui) -> None:
             tr("Maps can be made of these tokens and all that follow."),
         ),
     ]
-    facts(ui, "cache there", rows)
+    facts(ui, "remote.cache.facts", rows)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     wrapped(ui, tr(PAGES), "faint")
 

@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.connecting import (
     ForgetAddress,
     ForgetServer,
 )
+from llm_lite.desktop.commands.fields import ADDRESS, OPEN
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.remote.remote_state import Connection, RecentAddress
 from llm_lite.desktop.state.state import AppState
@@ -31,8 +32,6 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-OPEN = "remote.open"  # in the memory of the window: the fields are shown
-ADDRESS = "remote.address"
 _KEY, _KEEPS, _SEEN = "remote.key", "remote.keeps", "remote.seen"
 EXAMPLE = "http://127.0.0.1:8000"
 ABOUT = mark(
@@ -43,12 +42,6 @@ KEEP = mark(
     "Write the key into the settings file, which then only you can read. Otherwise it is forgotten "
     "when the program ends."
 )
-
-
-def open_fields(ui: Ui) -> None:
-    """Show where an address is typed, in the panel of models."""
-    ui.memory[OPEN] = True
-    ui.show_popover("models", ADDRESS)
 
 
 def is_open(state: AppState, ui: Ui) -> bool:
@@ -139,7 +132,7 @@ def _draw_found(ui: Ui, server: RemoteServer) -> list[Action]:
     room = min(len(server.models), 6) * ui.u(13)
     imgui.begin_child("remote.models", ImVec2(0, room))
     for number, model in enumerate(server.models):
-        if row_button(ui, f"remote.model.{number}", model.name, model_note(model)):
+        if row_button(ui, f"remote.model.{number}", model.title, model_note(model)):
             actions.append(ConnectModel(model.name))
     imgui.end_child()
     return actions
@@ -191,7 +184,7 @@ def _draw_recent(state: AppState, ui: Ui, recent: tuple[RecentAddress, ...]) -> 
 def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Action]:
     """The model there, as far as its server tells of it, and the way back."""
     server, model = connection.server, connection.model
-    text(ui, model.name, bold=True)
+    text(ui, model.title, bold=True)
     unknown = tr("not told")
     context = tr("{n:,} tokens").format(n=model.context) if model.context else unknown
     rows = [
@@ -202,7 +195,7 @@ def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Act
         (tr("Weights"), model.weights or unknown, ""),
         (tr("Context"), context, ""),
     ]
-    facts(ui, "remote model", rows)
+    facts(ui, "remote.facts", rows)
     able = not state.busy
     hint = tr("The model of this machine answers again")
     if button(ui, "remote.disconnect", tr("Disconnect"), ICON_POWER, hint, enabled=able):

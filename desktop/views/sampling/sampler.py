@@ -27,7 +27,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = draw_presets(state, ui)
     old = state.sampling
     new = _draw_temperature(ui, old)
-    new = draw_groups(ui, new)
+    connection = state.remote.connection
+    lacks = connection.server.lacks if connection is not None else ()
+    if connection is not None and lacks:
+        name = connection.server.title
+        wrapped(
+            ui, tr("{server} does not take all of this: the rest is greyed.").format(server=name)
+        )
+    new = draw_groups(ui, new, lacks)
     count = slider(
         ui, "sampler.max_new_tokens", tr("Longest answer"), new.max_new_tokens, (16, 8192),
         whole=True, log=True, hint=tr(HINTS["max_new_tokens"]), shown=tokens(new.max_new_tokens),
@@ -39,9 +46,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         thinking = toggle(
             ui, "sampler.thinking", tr("Think first"), thinking, tr(HINTS["thinking"])
         )
-    if state.model is not None and state.model.switches_thinking and thinking:
+    limits = state.model is not None and "max_thinking_tokens" not in lacks
+    if limits and state.model and state.model.switches_thinking and thinking:
         new = _draw_longest_thought(ui, new)
-    overflow = draw_overflow(ui, "sampler.overflow", state.overflow)
+    overflow = state.overflow
+    if connection is None:  # what is done when a context is full, its server decides
+        overflow = draw_overflow(ui, "sampler.overflow", overflow)
     imgui.separator()
     if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=new != SamplingOptions()):
         new = SamplingOptions()

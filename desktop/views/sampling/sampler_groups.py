@@ -53,15 +53,16 @@ NEEDS = {  # a row is shown only where one of these is on
 REPLACED = ("top_k", "top_p", "min_p", "typical_p", "xtc_probability")  # by Mirostat
 
 
-def draw_groups(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+def draw_groups(ui: Ui, options: SamplingOptions, lacks: tuple[str, ...] = ()) -> SamplingOptions:
+    """`lacks` are fields that the server which answers does not know."""
     greedy = options.temperature == 0
     note = tr("greedy: off") if greedy else _told(options, FILTERS)
     if _opened(ui, "filters", tr("Filters"), note):
         imgui.begin_disabled(greedy)
-        options = _draw_rows(ui, options, FILTERS)
+        options = _draw_rows(ui, options, FILTERS, lacks)
         imgui.end_disabled()
     if _opened(ui, "penalties", tr("Penalties"), _told(options, PENALTIES)):
-        options = _draw_rows(ui, options, PENALTIES)
+        options = _draw_rows(ui, options, PENALTIES, lacks)
     if _opened(ui, "stop", tr("Stop and bias"), _told_stops(options)):
         options = _draw_stops(ui, options)
     form = "JSON" if options.json_schema else tr("grammar") if options.grammar else tr("free")
@@ -110,7 +111,9 @@ def _told(options: SamplingOptions, rows: tuple[Row, ...]) -> str:
     return ", ".join(words) or tr("off")
 
 
-def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> SamplingOptions:
+def _draw_rows(
+    ui: Ui, options: SamplingOptions, rows: tuple[Row, ...], lacks: tuple[str, ...]
+) -> SamplingOptions:
     for label, field, bounds, off, digits in rows:
         if field in NEEDS and not any(_on(options, need, rows) for need in NEEDS[field]):
             continue
@@ -119,10 +122,14 @@ def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> Sampl
         shown = (
             tr("off") if value == off else tr("replaced") if is_replaced else f"{value:.{digits}f}"
         )
+        if field in lacks:
+            shown = tr("not sent")
+        imgui.begin_disabled(field in lacks)
         new = slider(
             ui, f"sampler.{field}", tr(label), value, bounds,
             whole=digits == 0, hint=tr(HINTS[field]), shown=shown,
         )  # fmt: skip
+        imgui.end_disabled()
         rounded: Any = int(new) if digits == 0 else round(new, digits)
         options = replace(options, **{field: rounded})
     return options

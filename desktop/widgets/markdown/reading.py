@@ -44,7 +44,7 @@ def parser() -> Any:
     """The MarkdownIt of this program."""
     from markdown_it import MarkdownIt
 
-    from llm_lite.desktop.widgets.markdown.math_rules import add_math
+    from llm_lite.core.text.math_rules import add_math
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"])

@@ -40,7 +40,7 @@ async def chat(call: Call) -> Response:
         await heard(call, requests, choices)
         return json_response(_whole(response, model, plan, choices))
     answers, head = await begin(call, requests)
-    stream = _Stream(response, model, plan, choices, _wants_usage(call.body))
+    stream = ChatStream(response, model, plan, choices, _wants_usage(call.body))
     return EventStream(stream.pieces(call, answers, head), answers.close)
 
 
@@ -87,7 +87,7 @@ def _likelihoods(delta: Delta, plan: ChatPlan) -> dict[str, Any] | None:
     return likelihoods.of_chat(delta.tokens, plan.top_logprobs)
 
 
-class _Stream:
+class ChatStream:
     """Chunks of several choices, told apart by their index."""
 
     def __init__(

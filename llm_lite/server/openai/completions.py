@@ -94,7 +94,7 @@ async def completion(call: Call) -> Response:
     echoed = await _echoed(call, prompts)
     if body["stream"]:
         answers, head = await begin(call, requests)
-        stream = _Stream(response, model, body, choices, echoed)
+        stream = TextStream(response, model, body, choices, echoed)
         return EventStream(stream.pieces(call, answers, head), answers.close)
     await heard(call, requests, choices)
     made = [
@@ -174,7 +174,7 @@ def _choice(
     return {"index": index, "text": text, "logprobs": found, "finish_reason": reason}
 
 
-class _Stream:
+class TextStream:
     def __init__(
         self,
         response: str,

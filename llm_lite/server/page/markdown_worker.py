@@ -11,7 +11,9 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from llm_lite.core.text.math_rules import add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
+from llm_lite.server.page.formulas import mathml
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -60,6 +62,7 @@ def _parser() -> MarkdownIt:
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"]).disable("image")
+    add_math(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
     return made
@@ -97,7 +100,23 @@ def _table(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
     return '<div class="table" tabindex="0"><table>\n' if opens else "</table></div>\n"
 
 
+def _math(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    """What cannot be read stays as it was written."""
+    token = tokens[at]
+    made = mathml(token.content, token.markup == "display")
+    return made or f"<code>{escape(token.info)}</code>"
+
+
+def _math_block(self: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    token = tokens[at]
+    made = None if token.info == "open" else mathml(token.content, display=True)
+    source = f"<pre><code>{escape(token.content)}</code></pre>"
+    return f'<div class="math" tabindex="0">{made or source}</div>\n'
+
+
 _RULES = {
+    "math": _math,
+    "math_block": _math_block,
     "fence": _fence,
     "code_block": _fence,
     "link_open": _link,

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from starlette.responses import Response
 
 from llm_lite.server.tables.kinds import Field, Kind, Record
-
-if TYPE_CHECKING:
-    from llm_lite.server.call import Call
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -30,7 +27,7 @@ class Endpoint:
     method: Literal["GET", "POST"]
     path: str
     about: str
-    handle: Callable[[Call], Awaitable[Response]]
+    handle: Callable[[Any], Awaitable[Response]]  # of a `Call`
     given: Given
     body: Record | None = None
     query: tuple[Field, ...] = ()  # of texts: numbers are read from them

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-Form = Literal["vllm", "llama-server", "lm-studio", "plain"]
+Form = Literal["vllm", "llama-server", "llama-cpp-python", "lm-studio", "plain"]
 Fault = Literal[
     "", "cut", "slow", "500 in the middle", "not JSON", "invalid UTF-8", "endless line", "silent"
 ]
@@ -124,6 +124,9 @@ class ScriptedServer:
                     "max_context_length": 131072,
                 }
                 return {"object": "list", "data": [row, other]}
+            case "llama-cpp-python", "/v1/models":
+                row = {"id": "/models/qwen3-8b.gguf", "object": "model", "owned_by": "me"}
+                return {"object": "list", "data": [row | {"permissions": []}]}
             case "plain", "/v1/models":
                 return {"object": "list", "data": [{"id": "some-model", "object": "model"}]}
         return None

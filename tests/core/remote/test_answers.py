@@ -91,6 +91,19 @@ def test_all_forms_answer(server: ScriptedServer) -> None:
     assert end.stats.ttft_ms > 0 and end.stats.context_used == 30
 
 
+def test_a_server_that_loses_characters_with_likelihoods_is_not_asked_for_them() -> None:
+    options = SamplingOptions(json_schema='{"type": "object"}', mirostat_tau=5.0)
+    with scripted("llama-cpp-python") as server:
+        engine = engine_of(server)
+        assert engine.info.name == "qwen3-8b.gguf"
+        assert said(events_of(engine, Generate(1, ASKED, options))) == "".join(ANSWER)
+        (body,) = server.chats
+        engine.close()
+    assert body["model"] == "/models/qwen3-8b.gguf" and "logprobs" not in body
+    assert body["response_format"] == {"type": "json_object", "schema": {"type": "object"}}
+    assert body["mirostat_mode"] == 2 and body["mirostat_tau"] == 5.0
+
+
 def test_speed_is_what_llama_server_says() -> None:
     with scripted("llama-server") as server:
         events = answer_of(server)

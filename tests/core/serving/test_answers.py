@@ -18,14 +18,18 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from tests.core.serving.clients import GREEDY, Asked, serve
-from tests.runners import exact
+from tests.runners import BACKENDS, exact
 
 PROMPTS = [tuple(range(5, 20)), tuple(range(30, 200)), tuple(range(5, 270)), (9,)]
 
 
-def test_together_as_each_alone(client, served_model):
-    client.load(served_model, exact())
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("changes", [{}, {"mode": "int8", "activations": "auto", "keys": "fp16"}])
+def test_together_as_each_alone(client, device, served_model, backend, changes):
+    client.engine.device_lost(device)  # "use that one from now on"
+    client.load(served_model, exact(backend, **changes))
     service = serve(client, parallel=3)
+    assert service.executor.backend == backend
     alone = [Asked(service, tokens=tokens).tokens() for tokens in PROMPTS]
     assert all(len(tokens) == 12 for tokens in alone)
     service = serve(client, parallel=3)  # with an empty cache

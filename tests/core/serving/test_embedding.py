@@ -10,7 +10,7 @@ from llm_lite.core.exec import reference
 from llm_lite.core.plan.step import Step
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
-from tests.runners import exact, running
+from tests.runners import BACKENDS, exact, running
 
 TEXTS = [tuple(range(5, 9)), tuple(range(20, 90)), tuple(range(5, 280)), (7,)]
 
@@ -31,8 +31,10 @@ def by_hand(path, tokens):
         return mean / np.linalg.norm(mean)
 
 
-def test_vectors_are_the_mean_of_the_last_states(client, served_model, hook):
-    client.load(served_model, exact())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_vectors_are_the_mean_of_the_last_states(client, device, served_model, backend):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
     service = serve(client, parallel=4)
     found = service.embed(TEXTS)
     assert found.tokens == sum(map(len, TEXTS))

@@ -10,7 +10,7 @@ from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
-from tests.runners import exact, running
+from tests.runners import BACKENDS, exact, running
 
 PROMPT = tuple(range(5, 285))
 
@@ -26,8 +26,10 @@ def own_maps(path, tokens, layer):
         return maps, lens(runner.session, len(tokens) - 1)
 
 
-def test_maps_and_lens_are_those_of_the_text(client, served_model):
-    client.load(served_model, exact())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backend):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
     service = serve(client, parallel=2)
     asked = [Asked(service, tokens=PROMPT[n:], response=f"r{n}") for n in range(2)]
     for one in asked:

@@ -6,7 +6,7 @@ import pytest
 
 from llm_lite.core.messages import GenerationStarted, SamplingOptions, TokenDecoded
 from tests.core.serving.clients import GREEDY, Asked, serve
-from tests.runners import exact
+from tests.runners import BACKENDS, exact
 
 SHORT = SamplingOptions(temperature=0.0, max_new_tokens=3)
 LONG = SamplingOptions(temperature=0.0, max_new_tokens=300)
@@ -128,9 +128,12 @@ def test_a_listener_that_fails_ends_its_own_answer(client, served_model):
     assert service.status().failed == 1
 
 
-@pytest.mark.parametrize("pages", [4, 5])
-def test_where_pages_are_not_enough_the_youngest_waits(client, served_model, pages):
-    client.load(served_model, exact())
+@pytest.mark.parametrize(("backend", "pages"), [*((b, 4) for b in BACKENDS), ("numpy", 5)])
+def test_where_pages_are_not_enough_the_youngest_waits(
+    client, device, served_model, backend, pages
+):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
     prompts = [tuple(range(5 + n, 120 + n)) for n in range(4)]
     service = serve(client, parallel=4)
     alone = [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in prompts]

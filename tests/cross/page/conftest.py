@@ -39,12 +39,14 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+def _told(said: Any) -> str:
+    return f"{said.text} {said.location.get('url', '')}"
+
+
 class Person:
     """A tab, and what goes wrong in it."""
 
-    def __init__(
-        self, browser: Any, address: str, expected: str = "", **options: Any
-    ) -> None:
+    def __init__(self, browser: Any, address: str, expected: str = "", **options: Any) -> None:
         options = {"viewport": DESKTOP, "locale": "en-US", "color_scheme": "dark", **options}
         self.address = address
         self.context = browser.new_context(**options)
@@ -58,7 +60,7 @@ class Person:
             "addEventListener('securitypolicyviolation', (event) =>"
             " console.error('policy: ' + event.violatedDirective + ' ' + event.blockedURI))"
         )
-        self.page.on("console", lambda said: said.type == "error" and self._note(said.text))
+        self.page.on("console", lambda said: said.type == "error" and self._note(_told(said)))
         self.page.on("pageerror", lambda error: self._note(f"{error}"))
         self.page.on("request", lambda asked: self._look(asked.url))
         self.open()
@@ -73,9 +75,7 @@ class Person:
 
     def open(self, path: str = "/") -> None:
         self.page.goto(self.address + path)
-        self.wait(
-            "document.getElementById('run').textContent !== '' || document.querySelector('dialog') || !document.getElementById('notice').hidden || document.querySelector('.welcome h2')"
-        )
+        self.wait("document.querySelector('dialog, .welcome h2, .message, #notice:not([hidden])')")
 
     def wait(self, what: str) -> None:
         """Until an expression is true. The page's policy forbids Playwright's own way."""
@@ -90,7 +90,9 @@ class Person:
 
     def ask(self, text: str) -> None:
         """Say it, and wait for the whole answer."""
+        before = self.page.locator(".message.assistant").count()
         self.say(text)
+        self.page.wait_for_selector(f".message.assistant >> nth={before}")
         self.answered()
 
     def answered(self) -> None:
@@ -98,7 +100,8 @@ class Person:
         self.page.wait_for_selector(".message.assistant >> nth=-1")
         self.page.wait_for_selector("#send[data-icon=send]")
         self.wait(
-            "!document.querySelector('.markdown .plain') && [...document.querySelectorAll('.message.assistant')].at(-1).querySelector('.under button')"
+            "!document.querySelector('.markdown .plain') &&"
+            " [...document.querySelectorAll('.assistant .under')].at(-1)?.querySelector('button')"
         )
 
     def text(self, selector: str) -> str:
@@ -118,7 +121,8 @@ class Person:
     def focused(self) -> str:
         return str(
             self.page.evaluate(
-                "document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.textContent"
+                "(({ id, ariaLabel, textContent }) => id || ariaLabel || textContent)"
+                "(document.activeElement)"
             )
         )
 

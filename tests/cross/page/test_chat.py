@@ -7,7 +7,9 @@ from tests.cross.page.site import site
 from tests.server.scripted_service import ScriptedService
 
 LONG = "word " * 400
-MARKDOWN = """Some **bold** text.
+MARKDOWN = r"""Some **bold** text.
+
+$$\frac{a}{b} \quad \sum_{i=0}^n x_i$$
 
 ```python
 def f(x):
@@ -44,12 +46,15 @@ def test_markdown_is_drawn(person):
     page = person.page
     assert page.inner_text(".markdown strong") == "bold"
     assert page.inner_text(".markdown td >> nth=1") == "2"
+    formula = page.locator(".markdown math").bounding_box()
+    assert formula["height"] > 30, "a fraction stands in two lines"
     assert (
         page.evaluate("getComputedStyle(document.querySelector('.markdown td.right')).textAlign")
         == "right"
     )
     colors = page.evaluate(
-        "[...document.querySelectorAll('.code code, .c-keyword')].map((e) => getComputedStyle(e).color)"
+        "[...document.querySelectorAll('.code code, .c-keyword')]"
+        ".map((e) => getComputedStyle(e).color)"
     )
     assert len(set(colors)) == 2
     page.click(".code-bar button")
@@ -69,17 +74,13 @@ def test_nothing_that_is_said_acts(person):
 def test_stopping_with_the_button(person, service):
     service.delay = 0.03
     person.say(LONG)
-    person.wait(
-        "document.querySelector('.markdown')?.innerText.includes('word word')"
-    )
+    person.wait("document.querySelector('.markdown')?.innerText.includes('word word')")
     person.page.click("#send")
     person.page.wait_for_selector("#send[data-icon=send]")
     assert person.text(".message.assistant .end") == "Stopped."
     said = person.messages[-1]
     assert len(said) < len(LONG) / 2
-    person.wait(
-        "fetch('/page/status').then((r) => r.json()).then((s) => s.serving.running === 0)"
-    )
+    person.wait("fetch('/page/status').then((r) => r.json()).then((s) => s.serving.running === 0)")
     assert service.status().cancelled == 1
     person.page.reload()
     person.page.wait_for_selector(".message.assistant .end")
@@ -148,9 +149,7 @@ def test_a_reload_shows_it_again(person):
 def test_leaving_in_the_middle_keeps_what_was_said(person, service):
     service.delay = 0.03
     person.say(LONG)
-    person.wait(
-        "document.querySelector('.markdown')?.innerText.split('word').length > 20"
-    )
+    person.wait("document.querySelector('.markdown')?.innerText.split('word').length > 20")
     person.page.reload()
     person.page.wait_for_selector(".message.assistant .under button")
     assert person.messages[-1].count("word") >= 15
@@ -293,9 +292,7 @@ def test_a_key_is_asked_for_once(visit, history, stack):
     person.page.wait_for_selector("dialog #key")
     person.page.fill("#key", "wrong")
     person.page.keyboard.press("Enter")
-    person.wait(
-        "document.querySelector('#key-text')?.innerText.includes('did not take')"
-    )
+    person.wait("document.querySelector('#key-text')?.innerText.includes('did not take')")
     person.page.fill("#key", "secret")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector(".welcome .examples")

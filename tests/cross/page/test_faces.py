@@ -6,7 +6,11 @@ import pytest
 
 from tests.cross.page.conftest import DESKTOP, PHONE
 
-QUESTION = "Why is the sky **blue**?\n\n```python\ndef f(x): return x  # a long line that is wider than any phone's screen is\n```"
+QUESTION = """Why is the sky **blue**?
+
+```python
+def f(x): return x  # a long line, wider than the screen of any phone is
+```"""
 
 
 def ground(person):
@@ -34,7 +38,8 @@ def test_no_english_is_left_in_korean(visit):
     person.page.click("#inside-open")
     person.page.wait_for_selector("#heads-at >> text=레이어")
     shown = person.page.evaluate(
-        "[document.querySelector('header'), document.querySelector('#xray-bar'), document.querySelector('.tabs'), document.querySelector('#panel-heads'), document.querySelector('#composer')].map((e) => e.innerText).join(' ')"
+        "['header', '#xray-bar', '.tabs', '#panel-heads', '#composer']"
+        ".map((e) => document.querySelector(e).innerText).join(' ')"
     )
     for word in ("Layer", "Head", "Mean", "Attention", "Position", "Likelihood", "Enter sends"):
         assert word not in shown
@@ -61,7 +66,8 @@ def test_a_phone_has_room_for_all(visit):
     def fits():
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         assert page.evaluate(
-            "document.querySelector('#scroll').scrollWidth <= document.querySelector('#scroll').clientWidth"
+            "(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)"
+            "(document.querySelector('#scroll'))"
         )
 
     fits()
@@ -94,7 +100,8 @@ def test_targets_of_a_finger_are_large_enough(visit):
     person = visit(viewport=PHONE, has_touch=True, is_mobile=True)
     person.ask("Hello")
     small = person.page.evaluate(
-        "[...document.querySelectorAll('main button')].filter((b) => b.offsetParent && (b.offsetWidth < 24 || b.offsetHeight < 24)).map((b) => b.ariaLabel || b.innerText)"
+        "[...document.querySelectorAll('main button')].filter((b) => b.offsetParent"
+        " && (b.offsetWidth < 24 || b.offsetHeight < 24)).map((b) => b.ariaLabel || b.innerText)"
     )
     assert small == []
 
@@ -102,7 +109,7 @@ def test_targets_of_a_finger_are_large_enough(visit):
 def test_all_by_keyboard(person):
     page, press = person.page, person.page.keyboard.press
     press("Tab")
-    assert "Go to the message field" in person.focused()
+    assert person.focused() == "skip"
     press("Enter")
     assert person.focused() == "say"
     page.keyboard.type("First line")
@@ -135,7 +142,7 @@ def test_all_by_keyboard(person):
     press("?")
     page.wait_for_selector("dialog .keys")
     press("Escape")
-    assert page.locator("dialog").count() == 0
+    person.wait("!document.querySelector('dialog')")
 
 
 def test_every_stop_of_the_tab_key_can_be_seen(person):
@@ -144,8 +151,11 @@ def test_every_stop_of_the_tab_key_can_be_seen(person):
     for _ in range(40):
         person.page.keyboard.press("Tab")
         name, outlined = person.page.evaluate(
-            "(() => { const e = document.activeElement; const box = e.closest('.box, .search') || e; const s = [e, box].map((x) => getComputedStyle(x));"
-            " return [e === document.body ? 'body' : e.id || e.ariaLabel || e.innerText, s.some((x) => x.outlineStyle !== 'none' && parseFloat(x.outlineWidth) >= 2)]; })()"
+            "(() => { const e = document.activeElement;"
+            " const places = [e, e.closest('.box, .search') || e].map((x) => getComputedStyle(x));"
+            " return [e === document.body ? 'body' : e.id || e.ariaLabel || e.innerText,"
+            " places.some((x) => x.outlineStyle !== 'none' && parseFloat(x.outlineWidth) >= 2)];"
+            " })()"
         )
         stops.add(name)
         if not outlined and name != "body":
@@ -168,8 +178,9 @@ def test_a_drawer_holds_the_focus_and_gives_it_back(visit):
 def test_a_screen_reader_hears_the_answer_once(person, service):
     service.delay = 0.03
     person.page.evaluate(
-        "window.heard = []; new MutationObserver(() => { const said = document.getElementById('announce').textContent; if (said) heard.push(said); })"
-        ".observe(document.getElementById('announce'), { childList: true, characterData: true, subtree: true })"
+        "window.heard = []; const place = document.getElementById('announce');"
+        "new MutationObserver(() => place.textContent && heard.push(place.textContent))"
+        ".observe(place, { childList: true, characterData: true, subtree: true })"
     )
     person.ask("one two three four five")
     person.wait("heard.length >= 2")

@@ -14,9 +14,7 @@ ANSWER = ".stream:not(.prompt) .tok"
 def ready(person, text="Why is the sky blue?"):
     person.ask(text)
     person.page.click("#inside-open")
-    person.wait(
-        "document.querySelector('#heads-at')?.innerText.startsWith('Layer')"
-    )
+    person.wait("document.querySelector('#heads-at')?.innerText.startsWith('Layer')")
 
 
 def ground(person, selector):
@@ -147,7 +145,7 @@ def test_a_head_is_chosen_and_drawn_large(person, service):
     told = float(re.search(r"([\d.]+)%", said)[1]) / 100
     assert abs(np.log(told / exact)) < 0.05
     person.page.click(LARGE, position=place)
-    assert f"at {row} looks at most" in person.text("#panel-heads")
+    person.page.wait_for_selector(f"#panel-heads h2 >> text=at {row} looks at most")
 
 
 def test_heads_by_keyboard(person):
@@ -176,15 +174,14 @@ def test_the_gauges(person, service):
     ready(person, "Why is the sky blue? " * 3)
     person.page.click("#tab-engine")
     panel = "#panel-engine"
-    person.wait(
-        "document.querySelector('#panel-engine').innerText.includes('tok/s')"
-    )
+    person.wait("document.querySelector('#panel-engine').innerText.includes('tok/s')")
     assert float(person.text(f"{panel} .big").split()[0].replace(",", "")) > 1
     assert "in use 0" in person.text(panel)
     assert "scripted" in person.text(f"{panel} .facts")
     person.ask("And again")
     person.wait(
-        "/[1-9]\\d* of \\d+ tokens were in the cache/.test(document.querySelector('#panel-engine').innerText)"
+        "/[1-9]\\d* of \\d+ tokens were in the cache/"
+        ".test(document.querySelector('#panel-engine').innerText)"
     )
 
 

@@ -33,6 +33,7 @@ QUIET_CALLS = {
 QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
+    "app/remote/kept.py": (".*", "the same, of addresses in it"),
     "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
     "app/presets/files.py": (".*", "sentences that name a preset's file and its field"),
     "app/tools/files.py": (".*", "sentences that name the file of tools and its field"),

@@ -82,6 +82,38 @@ def test_nothing_of_it_acts(renderer, text):
     assert "\x00" not in html and "\x1b" not in html
 
 
+def test_formulas_are_mathml(renderer):
+    html = renderer.html("Inline $x^2$ and\n\n$$\\frac{a}{b}$$\n\n\\[ \\sum_{i=0}^n i \\]")
+    assert "<math><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow></math>" in html
+    assert html.count('<math display="block">') == 2
+    assert "<mfrac>" in html and "<msubsup>" in html
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\text{<script>alert(1)</script>}",
+        r"\href{javascript:alert(1)}{x}",
+        r"\mathrm{<img src=x onerror=alert(1)>}",
+        r"\text{&lt;script&gt;}",
+        r"\color{red;background:url(x)}{x}",
+        r"\class{x\" onload=\"alert(1)}{y}",
+        r"\style{color:red}{x}",
+        "{" * 900 + "x" + "}" * 900,
+    ],
+)
+def test_no_formula_acts(renderer, tex):
+    html = renderer.html(f"${tex}$ and\n\n$${tex}$$")
+    assert not re.search(r"<(script|img|svg|a)\b", html)
+    for attributes in re.findall(r"<[a-z]+((?:\s[^<>]*)?)>", html):
+        assert not re.search(r"\b(on\w+|href|style|src)=", attributes)
+
+
+def test_what_is_no_formula_stays_as_it_was_written(renderer):
+    assert "<code>$\\nonsense{x}$</code>" in renderer.html("It is $\\nonsense{x}$.")
+    assert renderer.html("It costs $5 and $6.") == "<p>It costs $5 and $6.</p>\n"
+
+
 def test_links_open_apart_and_tell_nothing(renderer):
     html = renderer.html("[a](https://example.org)")
     assert 'target="_blank"' in html and 'rel="noopener noreferrer nofollow"' in html

@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.errors import (
+    CancelledError,
+    DeviceLostError,
+    OutOfDeviceMemoryError,
+    RequestError,
+)
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
@@ -74,7 +79,7 @@ def test_positions_beyond_the_cache_are_refused(make_vulkan):
     )
     executor = make_vulkan(model, weights)
     executor.run(steps(2, start=6))
-    with pytest.raises(ValueError, match="beyond 8"):
+    with pytest.raises(RequestError, match="a context of 8"):
         executor.run(steps(2, start=7))
 
 

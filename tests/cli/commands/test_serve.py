@@ -1,0 +1,126 @@
+"""`llm-lite serve`: what it prints, how it ends, and its sentences."""
+
+import os
+import re
+import signal
+import subprocess
+
+import httpx2 as httpx
+import pytest
+
+from llm_lite.cli.main import _parser
+from llm_lite.cli.serving_words import server_config, serving_options
+from llm_lite.core.errors import RequestError
+from tests.cli.terminal_runs import NUMPY, spawn
+
+KEY = "sk-not-to-be-seen"
+
+
+def parsed(*words):
+    return _parser().parse_args(["serve", *words])
+
+
+def address_of(process):
+    line = process.stdout.readline().decode()
+    found = re.search(r"is served at (http://\S+)", line)
+    assert found, process.stderr.read().decode()
+    return found[1]
+
+
+@pytest.fixture
+def run(tiny_llama):
+    running = []
+
+    def start(*words, **options):
+        process = spawn("serve", tiny_llama, "--port", 0, *NUMPY, *words, **options)
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_told_to_end(run, number):
+    process = run("--parallel", 2, "--queue", 3)
+    address = address_of(process)
+    rest = process.stdout.readline() + process.stdout.readline()
+    assert b"2 answers at once" in rest and b"3 requests may wait" in rest and b"curl" in rest
+    body = {"prompt": "Hello", "max_tokens": 2}
+    made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)
+    assert made.status_code == 200 and made.json()["usage"]["completion_tokens"] == 2
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == (0 if number == signal.SIGINT else 128 + number)
+    assert b"Traceback" not in said
+
+
+def test_the_key_of_the_environment_is_asked_for_and_not_printed(run):
+    process = run(env={"LLM_LITE_API_KEY": KEY})
+    address = address_of(process)
+    assert httpx.get(f"{address}/v1/models").status_code == 401
+    headers = {"authorization": f"Bearer {KEY}"}
+    assert httpx.get(f"{address}/v1/models", headers=headers).status_code == 200
+    out = process.stdout.readline() + process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert b"$LLM_LITE_API_KEY" in out and KEY.encode() not in out + said
+
+
+def test_a_port_in_use_is_one_sentence_before_a_model_is_loaded(run):
+    port = address_of(run()).rpartition(":")[2]
+    process = spawn("serve", "no-such-model", "--port", port)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.decode().count("\n") == 1 and f"127.0.0.1 port {port} cannot be listened" in (
+        said.decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--host", "0.0.0.0"], "give a key with --api-key or LLM_LITE_API_KEY, or say --no-key"),
+        (["--port", "70000"], "--port: expected 0 to 65535, found 70000"),
+        (["--api-key", KEY, "--no-key"], "expected one of them"),
+        (["--api-key", ""], "--api-key is empty"),
+        (["--api-key", "with space"], "--api-key: expected up to 512 characters of ASCII"),
+        (["--cors-origin", "example.org/x"], "--cors-origin: expected one as https://example.org"),
+        (["--host-name", "a b"], "--host-name"),
+        (["--parallel", "0"], "--parallel: expected 1 to 64, found 0"),
+        (["--queue", "-1"], "--queue: expected 0 to 4096, found -1"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(words, named, monkeypatch):
+    monkeypatch.delenv("LLM_LITE_API_KEY", raising=False)
+    arguments = parsed(*words)
+    with pytest.raises(RequestError) as refused:
+        server_config(arguments)
+        serving_options(arguments)
+    assert named in str(refused.value) and KEY not in str(refused.value)
+
+
+def test_words_come_to_a_configuration(monkeypatch):
+    monkeypatch.delenv("LLM_LITE_API_KEY", raising=False)
+    assert server_config(parsed()).is_loopback and not server_config(parsed()).api_key
+    others = server_config(parsed("--host", "0.0.0.0", "--no-key"))
+    assert not others.is_loopback and others.api_key == ""
+    arguments = parsed(
+        *("--host", "::", "--api-key", KEY, "--cors-origin", "https://a.example"),
+        *("--cors-origin", "http://b.example:81", "--host-name", "nas.local", "--context", "999"),
+    )
+    config = server_config(arguments)
+    assert config.api_key == KEY and config.host_names == ("nas.local",)
+    assert config.cors_origins == ("https://a.example", "http://b.example:81")
+    assert arguments.ctx == 999
+
+
+def test_nothing_of_a_server_is_imported_before_one_runs():
+    code = "import sys, llm_lite.cli.main as m; m._parser(); print([n for n in sys.modules if n in "
+    code += "('uvicorn', 'starlette', 'h11', 'llm_lite.server.app', 'llm_lite.core.serving')])"
+    found = subprocess.run(
+        [os.sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,50 @@
+"""Thousands of requests made of the server's own OpenAPI document, valid and invalid.
+
+python -m tests.cross.server_schemathesis --schemathesis PATH [--cases 2000] [--model MODEL]
+
+No answer may be a 500, none of a status or a form that the document does not name. PATH is
+the program of the package schemathesis, in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+
+from tests.cross.served import served
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+_ADDRESSES = 14  # about: examples are made for each
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schemathesis", default="schemathesis")
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--model")
+    arguments = parser.parse_args()
+    with served(arguments.model, "--parallel", "4") as server:
+        words = [arguments.schemathesis, "run", f"{server.address}/openapi.json"]
+        words += ["--checks", ",".join(CHECKS), "--no-color", "--request-timeout", "60"]
+        words += ["-n", str(arguments.cases // _ADDRESSES)]
+        made = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+        print(made.stdout[-6000:])
+        if not server.is_running():
+            print("the server has ended")
+            return 1
+        counted = re.search(r"(\d[\d,]*) generated", made.stdout)
+        count = int(counted[1].replace(",", "")) if counted else 0
+        print(f"{count} cases, exit code {made.returncode}")
+        return made.returncode or int(count < arguments.cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
