@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core.messages import AnswerRequest, GenerationFinished
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.call import Call
-from llm_lite.server.inbox import Inbox, Told
+from llm_lite.server.inbox import ClientLeft, Inbox, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,7 @@ class Answers:
     async def start(self) -> None:
         """RequestError, BusyError: then none of them runs."""
         self._watcher = asyncio.create_task(self._watch())
+        self._shared.ending.add(self.end)
         mailroom = self._shared.mailroom
         try:
             await self._shared.apart(lambda: self._submit(mailroom.post))
@@ -49,15 +50,21 @@ class Answers:
         self._closed = True
         if self._watcher is not None:
             self._watcher.cancel()
-        self._inbox.close("the answer is over")
+        self._shared.ending.discard(self.end)
+        self._inbox.close(ClientLeft("the answer is over"))
         self._cancel()
+
+    def end(self, reason: Exception) -> None:
+        """Whoever waits for them gets this instead."""
+        self._inbox.close(reason)
 
     @property
     def are_over(self) -> bool:
         return len(self._ended) == len(self._requests)
 
     async def events(self, timeout: float) -> list[Told]:
-        """What was told since, as (index, event); waits for some. ClientLeft."""
+        """What was told since, as (index, event); waits for some. ClientLeft, and ApiError where
+        the server ends."""
         taken = await self._inbox.take(timeout)
         for index, event in taken:
             if isinstance(event, GenerationFinished):
@@ -82,7 +89,7 @@ class Answers:
         """The body has been read: what comes next is that the client has gone."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._inbox.close("the client has left")
+        self._inbox.close(ClientLeft("the client has left"))
 
     def _give_up(self) -> None:
         """Nobody reads: whoever writes still waits for the client, and is not to be waited for."""

@@ -24,6 +24,7 @@ class Connection(H11Protocol):
     """Of one server: a class of its own, that `protocol_of` makes, knows the others."""
 
     shared: Shared
+    most: int
     opened: dict[Connection, None]  # in the order in which they came, or became idle
     _head: asyncio.TimerHandle | None = None  # rings where the head does not come
     _unread: asyncio.TimerHandle | None = None  # rings where nothing is read
@@ -31,7 +32,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.opened[self] = None
-        if len(self.opened) > self.shared.config.connections and not self._close_one():
+        if len(self.opened) > self.most and not self._close_one():
             transport.abort()
         self._watch_head()
 
@@ -120,4 +121,15 @@ class Connection(H11Protocol):
 
 def protocol_of(shared: Shared) -> type[Connection]:
     """The class whose objects are the connections of a server."""
-    return type("ServedConnection", (Connection,), {"shared": shared, "opened": {}})
+    most = _affordable(shared.config.connections)
+    return type("ServedConnection", (Connection,), {"shared": shared, "most": most, "opened": {}})
+
+
+def _affordable(connections: int) -> int:
+    """Of the files that a process may have open, connections get half."""
+    try:
+        import resource
+    except ImportError:  # a system without such a limit
+        return connections
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if files < 0 else max(8, min(connections, files // 2))

@@ -28,26 +28,27 @@ class Inbox:
         self._most, self._when_full = most, when_full
         self._events: list[Told] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._left = ""  # why nobody waits
+        self._closed: Exception | None = None  # why nothing more is heard
 
     def put(self, told: Told) -> None:
-        if self._left:
+        if self._closed is not None:
             return
         self._events.append(told)
         if len(self._events) > self._most:
-            self.close("the client does not read its answer")
+            self.close(ClientLeft("the client does not read its answer"))
             self._when_full()
         self._wake()
 
-    def close(self, reason: str) -> None:
-        """Whoever takes next hears that nobody waits."""
-        self._left = self._left or reason
+    def close(self, reason: Exception) -> None:
+        """Whoever takes next gets this."""
+        self._closed = self._closed or reason
         self._events.clear()
         self._wake()
 
     async def take(self, timeout: float) -> list[Told]:
-        """All that was told since; waits for something up to `timeout` seconds. ClientLeft."""
-        if not self._events and not self._left:
+        """All that was told since; waits for something up to `timeout` seconds. What it was closed
+        with is raised."""
+        if not self._events and self._closed is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = loop.call_later(timeout, self._wake)
@@ -56,8 +57,8 @@ class Inbox:
             finally:
                 timer.cancel()
                 self._waiter = None
-        if self._left:
-            raise ClientLeft(self._left)
+        if self._closed is not None:
+            raise self._closed
         taken, self._events = self._events, []
         return taken
 
@@ -79,8 +80,12 @@ class Mailroom:
         self._sorted.append((inbox, told))
         if not self._coming:
             self._coming = True
-            with suppress(RuntimeError):  # the loop is closed: nobody is there to be told
-                self._loop.call_soon_threadsafe(self._deliver)
+            self.call(self._deliver)
+
+    def call(self, work: Callable[[], None]) -> None:
+        """In the loop, soon; from any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody is there to be told
+            self._loop.call_soon_threadsafe(work)
 
     def _deliver(self) -> None:
         self._coming = False  # first, so that what comes from here on wakes the loop again

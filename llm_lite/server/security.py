@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 
@@ -33,7 +34,8 @@ _UNLESS_SAID = (  # a page says its own
     (b"cache-control", b"no-store"),
 )
 _OWN_RESOURCES = (b"cross-origin-resource-policy", b"same-origin")
-_ALLOWED_HEADERS = b"authorization, content-type, x-api-key, x-stainless-*"
+_USUAL = b"authorization, content-type, x-api-key"
+_NAMES = re.compile(rb"[A-Za-z0-9, -]{1,1000}")
 _BUSY = "as many requests are worked on as may be: ask again soon"
 Headers = dict[bytes, bytes]
 
@@ -62,7 +64,7 @@ class Guard:
             await error.response()(scope, receive, send)
             return
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            await _allow(send)
+            await _allow(send, headers)
             return
         self._shared.active += 1
         try:
@@ -102,7 +104,8 @@ class Guard:
     def _check_origin(self, headers: Headers) -> None:
         origin = headers.get(b"origin")
         if origin is None:
-            if headers.get(b"sec-fetch-site") == b"cross-site" and not self._origins:
+            is_foreign = headers.get(b"sec-fetch-site") == b"cross-site"
+            if is_foreign and not _is_followed_link(headers) and not self._origins:
                 raise ApiError(403, "a page of another server asks", code="unknown_origin")
             return
         if self._is_own(origin, headers) or self._is_allowed(origin):
@@ -139,15 +142,24 @@ class Guard:
         return dressed
 
 
-async def _allow(send: Send) -> None:
+async def _allow(send: Send, asked: Headers) -> None:
     """What a browser asks before it sends a request of a page of another server."""
+    names = asked.get(b"access-control-request-headers", b"")
     headers = [
         (b"access-control-allow-methods", b"GET, POST"),
-        (b"access-control-allow-headers", _ALLOWED_HEADERS),
+        (b"access-control-allow-headers", names if _NAMES.fullmatch(names) else _USUAL),
         (b"access-control-max-age", b"600"),
     ]
+    if asked.get(b"access-control-request-private-network") == b"true":
+        headers.append((b"access-control-allow-private-network", b"true"))
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
+
+
+def _is_followed_link(headers: Headers) -> bool:
+    """A person follows a link to a page of this server: the other one gets nothing of it."""
+    mode, target = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+    return mode == b"navigate" and target == b"document"
 
 
 def _key_of(headers: Headers) -> bytes:

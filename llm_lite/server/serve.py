@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -93,6 +94,8 @@ class Server:
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Whether it ended in time (seconds)."""
+        if self._shared is not None:
+            self._shared.end()
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
         if self._thread is not None:
@@ -112,11 +115,13 @@ def _bound(config: ServerConfig) -> socket.socket:
         )
     except (OSError, UnicodeError):
         raise RequestError(f"{config.host!r} is no address of this machine") from None
-    family, _, _, _, address = found[0]
+    # A name as localhost may have both; what most clients try first is the older one.
+    family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     # With the protocol's number, by which asyncio knows that it is TCP and lets pieces of answers
     # go at once; else each would wait 40 ms for the client's acknowledgement of the one before.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name == "posix":  # elsewhere it would share the port with another program
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(address)
         bound.listen(_BACKLOG)

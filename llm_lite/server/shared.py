@@ -17,6 +17,7 @@ from llm_lite.server.inbox import Mailroom
 
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
+ENDING = "the server ends"
 Log = Callable[[str], None]  # told of defects; for any thread
 _THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
 
@@ -32,6 +33,8 @@ class Shared:
         self.active = 0  # requests
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
         self.unread = 0  # answers that ended because nobody read them
+        self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
+        self._is_ending = False
         self._pool = ThreadPoolExecutor(_THREADS, "server")
         self._mailroom: Mailroom | None = None
 
@@ -44,6 +47,8 @@ class Shared:
 
     def service(self) -> Service:
         """ApiError while no model is loaded, or none is served."""
+        if self._is_ending:
+            raise ApiError(503, ENDING, code="server_ends")
         service = self.service_of()
         if service is None:
             raise no_model()
@@ -62,6 +67,16 @@ class Shared:
     async def apart(self, work: Callable[[], Result]) -> Result:
         """What may take longer than a loop can wait, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def end(self) -> None:
+        """From any thread: answers that run end with a sentence, others do not begin."""
+        self._is_ending = True
+        if self._mailroom is not None:
+            self._mailroom.call(self._end_all)
+
+    def _end_all(self) -> None:
+        for end in tuple(self.ending):
+            end(ApiError(503, ENDING, code="server_ends"))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -36,6 +36,7 @@ class Answered:
     def __init__(self, address: str, prompt: list[int], new: int = NEW) -> None:
         self.prompt, self.new = prompt, new
         self.text, self.tokens, self.first = "", 0, 0.0
+        self.is_left = False  # from now on nobody reads
         self._address = address
 
     def run(self) -> None:
@@ -45,6 +46,8 @@ class Answered:
         url = f"{self._address}/v1/completions"
         with httpx.stream("POST", url, json=body, timeout=_PATIENCE) as made:
             for line in made.iter_lines():
+                if self.is_left:
+                    return
                 if line.startswith("data: {"):
                     self._hear(json.loads(line[6:]), asked)
 
@@ -88,6 +91,9 @@ def first_token_ms(address: str, clients: int, first: int, times: int = 8) -> li
         taken.append(1e3 * one.first)
         if not all(thread.is_alive() for thread in threads):
             break
+    for one, thread in zip(busy, threads, strict=True):
+        one.is_left = True
+        thread.join()
     return taken
 
 

@@ -21,6 +21,7 @@ WEIGHTS = {
     "slice": 4,
     "cli": 5,
     "markdown": 6,
+    "server": 6,
 }
 DOORS = tuple(WEIGHTS)
 

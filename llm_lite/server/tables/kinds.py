@@ -259,7 +259,7 @@ class MapOf:
         for name in value:
             if self.names and not re.fullmatch(self.names, name):
                 raise FieldProblem(at, f"a member cannot be called {quote(name)}")
-        return {name: self.kind.read(one, f"{at}.{name[:40]}") for name, one in value.items()}
+        return {name: self.kind.read(one, f"{at}.{_named(name)}") for name, one in value.items()}
 
     def schema(self) -> Schema:
         schema: Schema = {"type": "object", "additionalProperties": self.kind.schema()}
@@ -334,7 +334,7 @@ class Record:
         known = {field.name for field in self.fields}
         unknown = next((name for name in value if name not in known), None)
         if unknown is not None:
-            place = f"{at}.{unknown[:64]}" if at else unknown[:64]
+            place = f"{at}.{_named(unknown)}" if at else _named(unknown)
             raise FieldProblem(place, "is not a field that this server knows")
 
     def schema(self) -> Schema:
@@ -371,6 +371,11 @@ def _member(field: Field, value: Mapping[str, Any], lead: str) -> Any:
     if field.name not in value:
         raise FieldProblem(f"{lead}{field.name}", f"is missing: expected {field.kind.words}")
     return field.kind.read(found, f"{lead}{field.name}")
+
+
+def _named(name: str) -> str:
+    """A member of an object of a client's, as it stands in a path."""
+    return name if re.fullmatch(r"[\w-]{1,64}", name) else quote(name)
 
 
 def _range(low: float, high: float) -> str:
