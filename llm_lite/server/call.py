@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -23,6 +24,7 @@ from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Record, Whole
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+_READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
 
@@ -81,7 +83,7 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
     in_path = _read_texts(endpoint.in_path, request.path_params, "path")
     body: dict[str, Any] = {}
     if endpoint.body is not None:
-        body = endpoint.body.read(await read_body(shared, request), "")
+        body = await read_body(shared, request, partial(endpoint.body.read, at=""))
     if endpoint.needs_model:
         shared.service()
     return Call(request, shared, body, query, in_path)
@@ -103,9 +105,13 @@ def _from_text(field: Field, text: str) -> Any:
     return text
 
 
-async def read_body(shared: Shared, request: Request) -> Any:
-    """The JSON of a body. Only a page of this server may send one: a form of another page cannot
-    say that it is JSON."""
+async def read_body(
+    shared: Shared, request: Request, read: Callable[[Any], Any] = lambda value: value
+) -> Any:
+    """The JSON of a body, as `read` has it. A large one is read apart: no stream waits for it.
+
+    Only a page of this server may send one: a form of another page cannot say that it is JSON.
+    """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != JSON:
         raise ApiError(415, f"expected a body of type {JSON}, found {media[:64]!r}")
@@ -119,6 +125,13 @@ async def read_body(shared: Shared, request: Request) -> Any:
     except TimeoutError:
         seconds = shared.config.body_seconds
         raise ApiError(408, f"the body did not come within {seconds:g} seconds") from None
+    if len(raw) <= _READ_AT_ONCE:
+        return read(_parsed(raw, most))
+    return await shared.apart(lambda: read(_parsed(raw, most)))
+
+
+def _parsed(raw: bytearray, most: int) -> Any:
+    """ApiError where it is no JSON."""
     try:
         return read_json(raw.decode(), most)
     except UnicodeDecodeError as error:

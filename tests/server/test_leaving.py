@@ -5,6 +5,7 @@ import threading
 import openai
 import pytest
 
+from llm_lite.server import call
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -195,3 +196,24 @@ def test_a_client_that_leaves_its_embeddings_ends_them(serve):
         one.close()
     assert all(ended.acquire(timeout=10) for _ in many)
     wait_until(lambda: served.server._shared.active == 0)
+
+
+def test_a_body_that_takes_long_to_read_delays_nobody(serve, monkeypatch):
+    served = serve()
+    held, begun, parsed = threading.Event(), threading.Event(), call._parsed
+
+    def slow(raw, most):
+        if len(raw) > 200_000:
+            begun.set()
+            assert held.wait(20)
+        return parsed(raw, most)
+
+    monkeypatch.setattr(call, "_parsed", slow)
+    large = sockets.connect(served)
+    large.sendall(sockets.chat(user="x" * 300_000))
+    assert begun.wait(10)
+    made = served.client(timeout=5).chat.completions.create(model="scripted", messages=USER)
+    assert made.choices[0].message.content
+    held.set()
+    assert b" 400 " in large.recv(100)
+    large.close()

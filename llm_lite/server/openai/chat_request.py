@@ -57,9 +57,7 @@ CHAT = Record(
     (
         MODEL,
         Field("messages", ListOf(MESSAGE, least=1, most=MOST_MESSAGES), required=True),
-        Field(
-            "max_completion_tokens", MOST_TOKENS, "Without it, or -1: up to the context's end."
-        ),
+        Field("max_completion_tokens", MOST_TOKENS, "Without it, or -1: up to the context's end."),
         Field("max_tokens", MOST_TOKENS, "The same, by its older name."),
         Field("n", Whole(1, 16), "How many answers.", default=1),
         Field("stream", Flag(), "Server-sent events as it is written.", default=False),

@@ -69,9 +69,7 @@ COMPLETION = Record(
             "A text, its tokens, or several of either.",
             True,
         ),
-        Field(
-            "max_tokens", MOST_TOKENS, "OpenAI's; -1: to the context's end.", default=16
-        ),
+        Field("max_tokens", MOST_TOKENS, "OpenAI's; -1: to the context's end.", default=16),
         Field("n", Whole(1, 16), "How many answers to each prompt.", default=1),
         Field("best_of", Whole(1, 16), "As n: no answers are made and left out."),
         Field("echo", Flag(), "The prompt stands before the answer.", default=False),
