@@ -41,6 +41,11 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
         "--queue", type=int, default=64, metavar="N", help="requests that may wait"
     )
     serving.add_argument(
+        "--share-history",
+        action="store_true",
+        help="the page has your conversations even if others can reach the address",
+    )
+    serving.add_argument(
         "--cors-origin",
         action="append",
         default=[],
@@ -58,7 +63,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
 
 def server_config(arguments: argparse.Namespace) -> ServerConfig:
     """RequestError for what cannot be, and where others could reach it without a key."""
-    from llm_lite.server.config import ServerConfig, is_loopback
+    from llm_lite.server.config import ServerConfig, is_loopback, page_history
 
     key = _key(arguments)
     if not 0 <= arguments.port <= 65535:
@@ -75,12 +80,14 @@ def server_config(arguments: argparse.Namespace) -> ServerConfig:
             f"others can reach {arguments.host}: give a key with --api-key or {KEY_VARIABLE}, "
             "or say --no-key to let everybody ask"
         )
+    is_shared = arguments.share_history or is_loopback(arguments.host)
     return ServerConfig(
         host=arguments.host,
         port=arguments.port,
         api_key=key,
         cors_origins=tuple(arguments.cors_origin),
         host_names=tuple(arguments.host_name),
+        history=None if is_shared else page_history(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,16 @@ class ServerConfig:
         return is_loopback(self.host)
 
 
+def page_history() -> Path:
+    """Of the page's own conversations, where those of the window are not for all who may ask."""
+    from llm_lite.core.files.places import user_folder
+
+    return user_folder("data") / "page-history.db"
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it."""
-    return host in LOOPBACK or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which may begin with 127. and lead anywhere
+        return host in LOOPBACK

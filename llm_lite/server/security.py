@@ -15,6 +15,7 @@ import hmac
 import ipaddress
 import re
 import socket
+import traceback
 from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,6 +70,9 @@ class Guard:
         self._shared.active += 1
         try:
             await self._app(scope, receive, send)
+        except Exception:  # in a stream that has begun: its connection is closed
+            self._shared.log(f"internal error, please report it: {traceback.format_exc()}")
+            raise
         finally:
             self._shared.active -= 1
 

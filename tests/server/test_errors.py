@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from llm_lite.server.config import ServerConfig
+from llm_lite.server.openai import chat
 from llm_lite.server.serve import Server
 from tests.server.sockets import wait_until
 
@@ -195,3 +196,14 @@ def test_a_base_url_without_its_end_is_told(served):
     with pytest.raises(openai.NotFoundError, match="did you mean /v1/chat/completions"):
         client = served.client(base_url=served.url)
         client.chat.completions.create(model="scripted", messages=USER)
+
+
+def test_a_defect_in_the_middle_of_a_stream_is_logged(serve, monkeypatch):
+    served, logged = serve(), []
+    monkeypatch.setattr(served.server._shared, "log", logged.append)
+    monkeypatch.setattr(chat, "_parts", lambda delta: 1 / 0)
+    with pytest.raises(Exception, match=r"peer closed|Connection|incomplete"):
+        list(ask(served, stream=True))
+    wait_until(lambda: logged)
+    assert "ZeroDivisionError" in logged[0] and "please report it" in logged[0]
+    wait_until(lambda: not served.service.status().requests)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.files.places import user_folder
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.serving.switching import (
     CancelServed,
@@ -24,7 +24,7 @@ from llm_lite.desktop.actions.serving.switching import (
 )
 from llm_lite.desktop.app.serving.key_file import new_key, read_key
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.defects import defect_of
+from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import AppState
 
@@ -127,7 +127,7 @@ class _Run:
 
         key, fresh = self._key()
         others = reachable(self._choice)
-        server = Server(self._service_of, config_of(self._choice, key, others))
+        server = Server(self._service_of, config_of(self._choice, key, others), self._log)
         server.start()
         try:
             self._tell(
@@ -141,6 +141,10 @@ class _Run:
             self._watch(server)
         finally:
             server.stop()
+
+    def _log(self, text: str) -> None:
+        """Of the server, on its thread: a request met a defect."""
+        self._tell(ReportDefect("A request of the server", text, time.time()))
 
     def _key(self) -> tuple[str, bool]:
         """The key, "" where none is asked for, and whether it is new."""
@@ -169,18 +173,13 @@ _NOTHING = object()
 
 
 def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> ServerConfig:
-    from llm_lite.server.config import ServerConfig
+    from llm_lite.server.config import ServerConfig, page_history
 
     history = None if choice.shows_history else page_history()
     if choice.reach == "machine":
         return ServerConfig(port=choice.port, api_key=key, history=history)
     names = (*others, socket.gethostname())
     return ServerConfig("0.0.0.0", choice.port, key, host_names=names, history=history)
-
-
-def page_history() -> Path:
-    """Of the page's own conversations, where those of the window are not for it."""
-    return user_folder("data") / "page-history.db"
 
 
 def reachable(choice: ServingChoice) -> tuple[str, ...]:

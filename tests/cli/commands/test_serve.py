@@ -11,6 +11,7 @@ import pytest
 from llm_lite.cli.main import _parser
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
+from llm_lite.server.config import page_history
 from tests.cli.terminal_runs import NUMPY, spawn
 
 KEY = "sk-not-to-be-seen"
@@ -83,6 +84,7 @@ def test_a_port_in_use_is_one_sentence_before_a_model_is_loaded(run):
     ("words", "named"),
     [
         (["--host", "0.0.0.0"], "give a key with --api-key or LLM_LITE_API_KEY, or say --no-key"),
+        (["--host", "127.lan.example"], "others can reach 127.lan.example: give a key"),
         (["--port", "70000"], "--port: expected 0 to 65535, found 70000"),
         (["--api-key", KEY, "--no-key"], "expected one of them"),
         (["--api-key", ""], "--api-key is empty"),
@@ -107,6 +109,11 @@ def test_words_come_to_a_configuration(monkeypatch):
     assert server_config(parsed()).is_loopback and not server_config(parsed()).api_key
     others = server_config(parsed("--host", "0.0.0.0", "--no-key"))
     assert not others.is_loopback and others.api_key == ""
+    assert others.history == page_history()  # a person's conversations are not for everybody
+    keyed = ("--host", "0.0.0.0", "--api-key", KEY)
+    assert server_config(parsed(*keyed)).history == page_history()
+    assert server_config(parsed(*keyed, "--share-history")).history is None
+    assert server_config(parsed()).history is None
     arguments = parsed(
         *("--host", "::", "--api-key", KEY, "--cors-origin", "https://a.example"),
         *("--cors-origin", "http://b.example:81", "--host-name", "nas.local", "--context", "999"),

@@ -16,11 +16,12 @@ from llm_lite.desktop.actions.serving.switching import (
     SetServing,
     SwitchServing,
 )
-from llm_lite.desktop.app.serving.host import config_of, page_history, reachable
+from llm_lite.desktop.app.serving.host import config_of, reachable
 from llm_lite.desktop.app.serving.key_file import key_file, new_key, read_key
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import AppState
+from llm_lite.server.config import page_history
 from tests.desktop.headless import sent
 from tests.desktop.serving.conftest import Window, free_port
 
