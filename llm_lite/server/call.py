@@ -25,6 +25,7 @@ from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Reco
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
+_MANY = "as many large bodies are read as may be: ask again soon"
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
 
@@ -119,15 +120,18 @@ async def read_body(
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:20]) > _DROPPED * most:
         raise _too_large(most)
+    raw = bytearray()
     try:
         async with asyncio.timeout(shared.config.body_seconds):
-            raw = await _received(request, most)
+            await _receive(shared, request, raw)
+        if len(raw) <= _READ_AT_ONCE:
+            return read(_parsed(raw, most))
+        return await shared.apart(lambda: read(_parsed(raw, most)))
     except TimeoutError:
         seconds = shared.config.body_seconds
         raise ApiError(408, f"the body did not come within {seconds:g} seconds") from None
-    if len(raw) <= _READ_AT_ONCE:
-        return read(_parsed(raw, most))
-    return await shared.apart(lambda: read(_parsed(raw, most)))
+    finally:
+        shared.body_bytes -= len(raw)
 
 
 def _parsed(raw: bytearray, most: int) -> Any:
@@ -140,10 +144,10 @@ def _parsed(raw: bytearray, most: int) -> Any:
         raise ApiError(400, f"the body is not valid JSON: {problem}") from None
 
 
-async def _received(request: Request, most: int) -> bytearray:
+async def _receive(shared: Shared, request: Request, raw: bytearray) -> None:
     """ApiError where it is too large; more of it is taken then, so that its client comes to read
-    why, but not all."""
-    raw, taken, more = bytearray(), 0, True
+    why, but not all. Large ones wait for a better time where they are too many."""
+    most, taken, more = shared.config.body_bytes, 0, True
     while more and taken <= _DROPPED * most:
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -152,9 +156,11 @@ async def _received(request: Request, most: int) -> bytearray:
         taken += len(piece)
         if taken <= most:
             raw += piece
+            shared.body_bytes += len(piece)
+            if len(raw) > _READ_AT_ONCE and shared.body_bytes > shared.config.bodies_bytes:
+                raise ApiError(429, _MANY, code="server_busy", retry_after=1)
     if taken > most:
         raise _too_large(most)
-    return raw
 
 
 def _too_large(most: int) -> ApiError:

@@ -19,6 +19,7 @@ class ServerConfig:
     cors_origins: tuple[str, ...] = ()  # pages of other servers that may ask; "*": all
     host_names: tuple[str, ...] = ()  # names by which it is called, beside its own
     body_bytes: int = 16 << 20  # of a request
+    bodies_bytes: int = 128 << 20  # of all large ones that come, or are read, at once
     body_seconds: float = 30.0  # in which all of it has to come
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0  # in which a request's head has to come

@@ -33,6 +33,7 @@ class Shared:
         self.began = time.time()
         self.active = 0  # requests
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
+        self.body_bytes = 0  # of requests that come, or are read
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
         self._is_ending = False

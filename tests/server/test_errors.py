@@ -10,6 +10,7 @@ import pytest
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.openai import chat
 from llm_lite.server.serve import Server
+from tests.server import sockets
 from tests.server.sockets import wait_until
 
 USER = [{"role": "user", "content": "hello"}]
@@ -96,8 +97,13 @@ def test_too_many_are_told_when_to_ask_again(serve):
 def test_of_several_answers_none_is_left_when_one_is_refused(serve):
     served = serve(parallel=1, most_waiting=2)
     served.service.hold.clear()
+    before = sockets.connect(served)
+    before.sendall(sockets.chat(n=2))
+    wait_until(lambda: len(served.service.status().requests) == 2)
     with pytest.raises(openai.RateLimitError):
-        ask(served, n=8)
+        ask(served, n=3)
+    wait_until(lambda: len(served.service.status().requests) == 2)
+    before.close()
     served.service.hold.set()
     wait_until(lambda: not served.service.status().requests)
     assert ask(served).choices[0].message.content == "You said: hello"
@@ -207,3 +213,10 @@ def test_a_defect_in_the_middle_of_a_stream_is_logged(serve, monkeypatch):
     wait_until(lambda: logged)
     assert "ZeroDivisionError" in logged[0] and "please report it" in logged[0]
     wait_until(lambda: not served.service.status().requests)
+
+
+def test_more_answers_than_there_is_ever_room_for_are_refused_for_good(serve):
+    served = serve(parallel=1, most_waiting=2)
+    with pytest.raises(openai.BadRequestError, match="4 answers at once, there is room for 3"):
+        ask(served, n=4)
+    assert len(ask(served, n=2).choices) == 2

@@ -255,3 +255,22 @@ def test_what_http_allows_is_answered(served):
     assert made.recv(100).startswith(b"HTTP/1.1 100 ")
     made.sendall(body)
     assert b'"count":1' in sockets.read_all(made)
+
+
+def test_large_bodies_that_come_slowly_are_not_too_many(serve):
+    served = serve({"bodies_bytes": 1 << 20, "body_seconds": 5.0})
+    slow = [sockets.connect(served) for _ in range(4)]
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
+    )
+    for one in slow:
+        one.sendall(head + b" " * 400_000)
+    found = [one.recv(200) for one in slow[-2:]]
+    assert sum(b" 429 " in one for one in found) >= 1
+    assert served.client().chat.completions.create(
+        model="scripted", messages=[{"role": "user", "content": "hello"}]
+    )
+    for one in slow:
+        one.close()
+    sockets.wait_until(lambda: served.server._shared.body_bytes == 0)

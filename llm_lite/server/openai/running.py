@@ -66,6 +66,10 @@ async def begin(call: Call, requests: Sequence[AnswerRequest]) -> tuple[Answers,
 
     Whoever gets them closes them.
     """
+    status = call.service.status()
+    room = status.parallel + status.most_waiting
+    if len(requests) > room:  # to ask again would not help
+        raise ApiError(400, f"{len(requests)} answers at once, there is room for {room}", param="n")
     answers = Answers(call, requests)
     await answers.start()
     try:

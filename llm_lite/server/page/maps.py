@@ -7,6 +7,8 @@ scale, so that 0 is 0.01 % or less and 255 is all.
 
 from __future__ import annotations
 
+from math import isqrt
+
 import numpy as np
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +24,7 @@ from llm_lite.server.shared import Shared
 U8 = NDArray[np.uint8]
 FLOOR = 1e-4  # the least probability that is told from none
 _MOST_NUMBERS = 4_000_000  # that are held at once
+_MOST_MADE = 8_000_000  # pixels of all heads
 _MOST_PIXELS = 1024  # a side
 _LONGEST_NAME = 200  # characters of a response's name
 _MOST_ROWS_A_PIXEL = 4  # of a longer map, some rows stand for those around them
@@ -65,7 +68,7 @@ def pictures(
     length = len(held.tokens)
     if not length:
         raise GoneError(f"{response}: the cache holds nothing of it any more")
-    side = min(side, length)
+    side = min(side, length, isqrt(_MOST_MADE // len(heads)))
     edges = np.linspace(0, length, side + 1).astype(np.intp)  # of pixels, in tokens
     made = np.zeros((len(heads), side, side), np.float32)
     for start, stop in _spans(

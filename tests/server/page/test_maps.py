@@ -102,3 +102,10 @@ def test_what_cannot_be_is_a_sentence(client, query, status):
     said = client.get("/page/maps", params=query)
     assert said.status_code == status
     assert said.json()["error"]["message"]
+
+
+def test_pictures_of_all_heads_are_bounded(service, answered, monkeypatch):
+    name = answered("word " * 100)
+    monkeypatch.setattr(maps, "_MOST_MADE", 2 * 20 * 20)
+    made, _ = pictures(service, name, 0, [0, 1], 1024)
+    assert made.shape == (2, 20, 20)
