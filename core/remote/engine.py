@@ -300,8 +300,8 @@ def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
         width=model.width,
         feed_forward=0,
         has_chat_template=True,
-        switches_thinking=server.switches_thinking,
-        tool_style="tags",
+        switches_thinking=server.switches_thinking and model.switches_thinking,
+        tool_style="tags" if model.calls_functions else "",
     )
 
 
