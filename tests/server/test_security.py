@@ -228,3 +228,30 @@ def test_no_answer_has_a_path_of_the_file_system(served):
         get(served, path="/%2e%2e/%2e%2e/etc/passwd").text,
     ]
     assert not any("somewhere" in text or ".gguf" in text or "root:" in text for text in texts)
+
+
+def test_what_http_allows_is_answered(served):
+    """A request in pieces, several behind each other, an older version, HEAD, 100-continue."""
+    body = b'{"content": "hello"}'
+    head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunked = b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    made = sockets.connect(served)
+    made.sendall(head + chunked + b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+    assert b'"count":1' in sockets.read_all(made)
+    whole = head + b"Content-Length: %d\r\n" % len(body)
+    last = b"Connection: close\r\n"
+    made = sockets.connect(served)
+    made.sendall((whole + b"\r\n" + body) * 3 + whole + last + b"\r\n" + body)
+    assert sockets.read_all(made).count(b'"count":1') == 4
+    made = sockets.connect(served)
+    made.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert sockets.read_all(made).endswith(b'{"status":"ok"}')
+    made = sockets.connect(served)
+    made.sendall(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    found = sockets.read_all(made)
+    assert found.startswith(b"HTTP/1.1 200 ") and found.endswith(b"\r\n\r\n")
+    made = sockets.connect(served)
+    made.sendall(whole + last + b"Expect: 100-continue\r\n\r\n")
+    assert made.recv(100).startswith(b"HTTP/1.1 100 ")
+    made.sendall(body)
+    assert b'"count":1' in sockets.read_all(made)

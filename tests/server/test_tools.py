@@ -51,6 +51,35 @@ def test_calls_stream_as_deltas(served):
     assert json.loads(calls[0]["arguments"]) == {"city": "Seoul"}
 
 
+def test_arguments_stream_as_they_are_written(serve):
+    arguments = '{"city": "a } \\"b\\" {", "days": [1, {"x": 2}]}'
+    calls = [
+        f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+        for name in ("weather", "time")
+    ]
+    served = serve(script=lambda request: "Wait. " + "\n".join(calls), delay=0.003)
+    whole = ask(served).choices[0].message
+    assert [json.loads(call.function.arguments) for call in whole.tool_calls] == [
+        json.loads(arguments)
+    ] * 2
+    deltas, said = [], ""
+    for chunk in ask(served, stream=True):
+        deltas += chunk.choices[0].delta.tool_calls or ()
+        said += chunk.choices[0].delta.content or ""
+    for index, name in enumerate(("weather", "time")):
+        mine = [delta for delta in deltas if delta.index == index]
+        assert [d.function.name for d in mine if d.function.name] == [name]
+        assert "".join(d.function.arguments for d in mine) == arguments
+        assert len(mine) > 4 and len({d.id for d in mine if d.id}) == 1
+    assert said.strip() == whole.content == "Wait."
+    one = [
+        d.index
+        for chunk in ask(served, stream=True, parallel_tool_calls=False)
+        for d in chunk.choices[0].delta.tool_calls or ()
+    ]
+    assert set(one) == {0}
+
+
 def test_results_go_back_in_the_order_of_their_calls(served):
     called = [
         {"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
@@ -117,9 +146,13 @@ def test_one_call_at_most_where_that_is_asked(serve, parallel):
 
 
 def test_a_broken_call_is_shown_and_breaks_nothing(serve):
-    served = serve(script=lambda request: "<tool_call>{nonsense</tool_call>")
+    broken = "<tool_call>{nonsense</tool_call> and so on"
+    served = serve(script=lambda request: broken, delay=0.003)
     message = ask(served).choices[0].message
-    assert message.content == "{nonsense" and not message.tool_calls
+    assert "{nonsense" in message.content and "and so on" in message.content
+    assert not message.tool_calls
+    pieces = [chunk.choices[0].delta.content or "" for chunk in ask(served, stream=True)]
+    assert "".join(pieces) == "{nonsense and so on"
 
 
 @pytest.mark.parametrize("style", ["", "unknown"])

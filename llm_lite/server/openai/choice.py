@@ -17,6 +17,7 @@ from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
+from llm_lite.server.openai.begun_call import BegunCall, begun_in
 from llm_lite.server.openai.tools import ToolPlan
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -57,8 +58,10 @@ class Choice:
         self._tokens: list[TokenDecoded] = []
         self._split: Split | None = None
         self._calls = CallSplit(plan.style) if plan.style else None
-        self._thought_told = self._said_heard = self._said_told = self._calls_told = 0
-        self._call_id = ""  # of the forced call
+        self._thought_told = self._said_heard = self._said_told = 0
+        self._calls_told = self._calls_heard = 0  # what cannot be a call is not told as one
+        self._call_id = ""  # of the forced call, or of the begun one
+        self._begun: BegunCall | None = None
 
     @property
     def stats(self) -> GenerationStats:
@@ -121,22 +124,39 @@ class Choice:
         self._calls = calls
         words = calls.said[self._said_told :]
         self._said_told += len(words)
+        deltas = self._of_begun(calls)
         found = calls.calls[: 1 if self._plan.is_single else None]
-        new = found[self._calls_told :]
-        deltas: list[CallDelta] = []
-        for call in new:
+        for call in found[self._calls_heard :]:
+            self._calls_heard += 1
             if call.name:
-                deltas.append(self._call_delta(call, len(deltas)))
+                deltas.append(self._call_delta(call))
+                self._calls_told += 1
             else:  # what cannot be a call is shown as it was written
                 words += call.arguments
-        self._calls_told += len(deltas)
         return words, tuple(deltas)
 
-    def _call_delta(self, call: ToolCall, place: int) -> CallDelta:
+    def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
+        """More of the arguments of the call that is being written, or has just been."""
+        deltas = []
+        if self._begun is None and not (self._plan.is_single and self._calls_told):
+            self._begun = begun_in(calls, {spec.name for spec in self._plan.specs})
+            if self._begun is not None:
+                self._call_id = call_id()
+                deltas.append(CallDelta(self._calls_told, self._call_id, self._begun.name, ""))
+        if self._begun is not None:
+            if more := self._begun.fresh(calls.raw):
+                deltas.append(CallDelta(self._calls_told, self._call_id, "", more))
+            if len(calls.calls) > self._calls_heard:  # it is whole
+                self._begun = None
+                self._calls_told += 1
+                self._calls_heard += 1
+        return deltas
+
+    def _call_delta(self, call: ToolCall) -> CallDelta:
         spec = self._plan.spec(call.name)
         if spec is not None and not call.problem:
             call = coerced(call, spec)
-        return CallDelta(self._calls_told + place, call_id(), call.name, call.arguments)
+        return CallDelta(self._calls_told, call_id(), call.name, call.arguments)
 
     def _forced(self, said: str) -> tuple[CallDelta, ...]:
         """The answer is the arguments of one function."""
