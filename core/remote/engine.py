@@ -204,7 +204,8 @@ class RemoteEngine:
     def _generate(self, command: Generate, exchange: Exchange) -> None:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
-                self._look_into(command, answer)
+                if event.stop_reason != "error":
+                    self._look_into(command, answer)
                 with self._lock:
                     self._answering = 0
             self._emit(event)
