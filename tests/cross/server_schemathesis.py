@@ -12,6 +12,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 
 from tests.cross.served import served
 
@@ -35,7 +36,8 @@ def main() -> int:
         words = [arguments.schemathesis, "run", f"{server.address}/openapi.json"]
         words += ["--checks", ",".join(CHECKS), "--no-color", "--request-timeout", "60"]
         words += ["-n", str(arguments.cases // _ADDRESSES)]
-        made = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+        with tempfile.TemporaryDirectory() as folder:  # it keeps what it has found
+            made = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=folder)
         print(made.stdout[-6000:])
         if not server.is_running():
             print("the server has ended")
