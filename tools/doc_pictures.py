@@ -36,6 +36,7 @@ SHOWN = {
     "performance": "04-performance-limit",
     "step": "04-step",
     "log": "04-log",
+    "serving": "05-serving-requests",
     "models": "15-models-details-light",
     "models-find": "15-models-found-light",
     "models-queue": "15-models-queue-light",

@@ -28,7 +28,11 @@ class App {
   constructor() {
     fillIcons();
     fillWords();
-    this.list = new ConversationList({ open: (id, message) => this.open(id, message), removed: () => this.begin() });
+    this.list = new ConversationList({
+      open: (id, message) => this.open(id, message),
+      removed: () => this.begin(),
+      listed: (all) => this.named(all),
+    });
     this.chat = new ChatView(this);
     this.xray = new XRay();
     this.engine = new Engine(this);
@@ -85,6 +89,7 @@ class App {
     this.conversation = conversation;
     this.watch(conversation);
     this.address();
+    this.titled();
     this.notice("");
     this.lastEnded = null;
     this.xray.show(false);
@@ -109,6 +114,17 @@ class App {
     });
   }
 
+  /** The history gives a conversation its title. */
+  named(conversations) {
+    const own = conversations.find(({ id }) => id === this.conversation.id);
+    if (own) this.conversation.title = own.title;
+    this.titled();
+  }
+
+  titled() {
+    document.title = this.conversation.title ? `${this.conversation.title} – llm-lite` : "llm-lite";
+  }
+
   /** The address names the conversation, so that it can be loaded again. */
   address() {
     const { id } = this.conversation;
@@ -119,7 +135,11 @@ class App {
   /** Something of the open conversation has changed. */
   changed() {
     if (this.conversation.answer) this.lastEnded = this.conversation.answer;
-    const isLast = !subject.message || subject.conversation !== this.conversation || !this.conversation.messages.includes(subject.message) || this.conversation.busy;
+    const isLast =
+      !subject.message ||
+      subject.conversation !== this.conversation ||
+      !this.conversation.messages.includes(subject.message) ||
+      this.conversation.busy;
     subject.show(this.conversation, isLast ? this.conversation.lastAnswer : subject.message);
     this.xray.grow();
     this.chat.showContext();
@@ -127,7 +147,10 @@ class App {
   }
 
   drawEngineSoon() {
-    this.engineTimer ??= setTimeout(() => { this.engineTimer = null; this.engine.draw(); }, 250);
+    this.engineTimer ??= setTimeout(() => {
+      this.engineTimer = null;
+      this.engine.draw();
+    }, 250);
   }
 
   look(message) {
@@ -143,7 +166,10 @@ class App {
     if (!document.hidden) {
       try {
         const status = await json("/page/status");
-        if (this.offline) { this.notice(""); toast(t("connected")); }
+        if (this.offline) {
+          this.notice("");
+          toast(t("connected"));
+        }
         this.offline = false;
         this.take(status);
       } catch (error) {
@@ -163,14 +189,19 @@ class App {
     const before = this.status;
     this.status = status;
     const other = !before || before.model?.name !== status.model?.name;
-    if (status.sampling) for (const [name, value] of Object.entries(status.sampling)) {
-      if (sampling[name] === usual[name]) sampling[name] = value;
-      usual[name] = value;
-    }
+    if (status.sampling)
+      for (const [name, value] of Object.entries(status.sampling)) {
+        if (sampling[name] === usual[name]) sampling[name] = value;
+        usual[name] = value;
+      }
     $("model").textContent = status.model?.name || t("noModel");
-    $("run").textContent = status.run ? [status.run.mode, status.run.activations, `KV ${status.run.keys}`, status.run.backend].join(" · ") : "";
-    document.title = this.conversation.title ? `${this.conversation.title} – llm-lite` : "llm-lite";
-    if (other) { this.chat.draw(); this.chat.fit(); }
+    $("run").textContent = status.run
+      ? [status.run.mode, status.run.activations, `KV ${status.run.keys}`, status.run.backend].join(" · ")
+      : "";
+    if (other) {
+      this.chat.draw();
+      this.chat.fit();
+    }
     if (before && before.history.changes !== status.history.changes) this.list.refresh().catch(() => {});
     if (status.history.problem) this.notice(t("notKept", { why: status.history.problem }));
     this.progress(status);
@@ -181,10 +212,13 @@ class App {
   progress({ serving }) {
     const message = this.conversation.answer?.message;
     if (!message || message.text || message.thought || !serving) return;
-    const own = serving.requests.find((request) => request.response === message.response);
+    const begun = serving.requests.filter((request) => request.new_tokens === 0);
+    const own = begun.find((request) => request.response === message.response) || begun.at(-1); // its name comes with its first token
     if (!own) return;
     const before = serving.requests.filter((request) => request.waiting).indexOf(own);
-    message.progress = own.waiting ? t("waiting", { n: serving.running + before }) : t("reading", { done: own.prefilled, all: own.prompt_tokens });
+    message.progress = own.waiting
+      ? t("waiting", { n: serving.running + before })
+      : t("reading", { done: own.prefilled, all: own.prompt_tokens });
     this.conversation.changed(message);
   }
 
@@ -198,8 +232,12 @@ class App {
   sides() {
     this.side("sidebar", !medium.matches && look.sidebar !== false, false);
     this.side("inside", !medium.matches && look.inside === true, false);
-    medium.addEventListener("change", () => this.side("inside", !medium.matches && look.inside === true, false));
-    narrow.addEventListener("change", () => this.side("sidebar", !narrow.matches && look.sidebar !== false, false));
+    medium.addEventListener("change", () =>
+      this.side("inside", !medium.matches && look.inside === true, false),
+    );
+    narrow.addEventListener("change", () =>
+      this.side("sidebar", !narrow.matches && look.sidebar !== false, false),
+    );
     $("shade").addEventListener("click", () => this.closeSide());
   }
 
@@ -224,14 +262,25 @@ class App {
   }
 
   closeSide() {
-    for (const name of ["inside", "sidebar"]) if (this.isOver(name)) { this.side(name, false); return true; }
+    for (const name of ["inside", "sidebar"])
+      if (this.isOver(name)) {
+        this.side(name, false);
+        return true;
+      }
     return false;
   }
 
   buttons() {
     const click = (id, what) => $(id).addEventListener("click", what);
-    click("skip", (event) => { event.preventDefault(); $("say").focus(); });
-    click("new-chat", () => { this.begin(); if (narrow.matches) this.side("sidebar", false); $("say").focus(); });
+    click("skip", (event) => {
+      event.preventDefault();
+      $("say").focus();
+    });
+    click("new-chat", () => {
+      this.begin();
+      if (narrow.matches) this.side("sidebar", false);
+      $("say").focus();
+    });
     click("sidebar-open", () => this.side("sidebar", !this.isOpen("sidebar")));
     click("sidebar-close", () => this.side("sidebar", false));
     click("inside-open", () => this.side("inside", !this.isOpen("inside")));
@@ -264,7 +313,9 @@ class App {
 
   keys() {
     const alt = {
-      KeyN: () => { this.begin(); },
+      KeyN: () => {
+        this.begin();
+      },
       KeyX: () => this.toggleXray(),
       KeyI: () => this.side("inside", !this.isOpen("inside")),
       KeyB: () => this.side("sidebar", !this.isOpen("sidebar")),
@@ -272,10 +323,17 @@ class App {
     addEventListener("keydown", (event) => {
       if (event.isComposing || document.querySelector("dialog[open]")) return;
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      if (event.altKey && !event.ctrlKey && !event.metaKey && alt[event.code]) { event.preventDefault(); alt[event.code](); }
-      else if (event.key === "Escape") this.escape();
-      else if (event.key === "/" && !typing) { event.preventDefault(); $("say").focus(); }
-      else if (event.key === "?" && !typing) { event.preventDefault(); openKeys(); }
+      if (event.altKey && !event.ctrlKey && !event.metaKey && alt[event.code]) {
+        event.preventDefault();
+        alt[event.code]();
+      } else if (event.key === "Escape") this.escape();
+      else if (event.key === "/" && !typing) {
+        event.preventDefault();
+        $("say").focus();
+      } else if (event.key === "?" && !typing) {
+        event.preventDefault();
+        openKeys();
+      }
     });
   }
 

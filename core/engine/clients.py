@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.core.memory import give_back
 from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Clients:
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.close()
+            give_back()
 
     def step(self, host: ModelHost) -> bool:
         """What comes next for the clients, at most a step; whether there is more. `host` has

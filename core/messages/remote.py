@@ -9,6 +9,10 @@ from typing import Literal
 DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "lm-studio", "openai"]
 
 
+# Token numbers from here on are made of the text: servers seldom tell theirs.
+UNTOLD_TOKENS = 1 << 31
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiKey:
     """A secret: what is printed of it says nothing."""
@@ -42,6 +46,8 @@ class RemoteModel:
     head_dim: int = 0
     architecture: str = ""
     weights: str = ""  # "Q4_K_M"
+    calls_functions: bool = True  # as far as is known
+    switches_thinking: bool = True
     loaded: bool = True  # else the server loads it when it is asked
 
     @property

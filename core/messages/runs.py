@@ -52,6 +52,10 @@ class AnswerRun:
         """Of an answer that is made now."""
         if model is None or executor is None:
             return None
+        if executor.backend == "remote":  # how it computes is not known
+            identity = ModelIdentity(model.name, model.path, model.file_bytes)
+            where = executor.device
+            return cls(identity, backend="remote", device=where, gains=gains, thinking=thinking)
         return cls(
             ModelIdentity(model.name, model.path, model.file_bytes),
             executor.mode,

@@ -124,9 +124,8 @@ class RemoteAnswer:
         self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
         now = time.monotonic()
         self._first = self._first or now
-        step_ms = (now - self._last) * 1e3 if self._last else 0.0
         self._last, self._count = now, self._count + 1
-        self._tell(piece, step_ms)
+        self._tell(piece)
 
     def _close_thought(self) -> None:
         """The mark that a server has taken out, which the window tells thoughts by."""
@@ -134,7 +133,7 @@ class RemoteAnswer:
             self._thinks = False
             self._tell(Piece("said", _CLOSING, 0, math.nan))
 
-    def _tell(self, piece: Piece, step_ms: float = 0.0) -> None:
+    def _tell(self, piece: Piece) -> None:
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
         self.emit(
             TokenDecoded(
@@ -144,7 +143,6 @@ class RemoteAnswer:
                 piece.probability,
                 self._context_used(),
                 piece.alternatives,
-                step_ms,
                 ttft_ms=ttft,
             )
         )
@@ -185,16 +183,14 @@ class RemoteAnswer:
         if self._hearing is None:
             return GenerationStats()
         use = self._hearing.usage
-        new = use.new or self._count
-        seconds = use.new_ms / 1e3 or self._last - self._first
-        steps = new if use.new_ms else new - 1
-        prefilled = use.prefilled or max(0, use.prompt - use.cached)
+        new, seconds = use.new or self._count, self._last - self._first
+        measured = (new - 1) / seconds if seconds > 0 and new > 1 else 0.0
         return GenerationStats(
             prompt_tokens=use.prompt or len(self.prompt),
             reused_tokens=use.cached,
             new_tokens=new,
-            prefill_tok_s=prefilled / use.prompt_ms * 1e3 if use.prompt_ms else 0.0,
-            decode_tok_s=steps / seconds if seconds > 0 and steps > 0 else 0.0,
+            prefill_tok_s=use.prompt_rate,
+            decode_tok_s=use.new_rate or measured,
             ttft_ms=(self._first - self._asked_at) * 1e3 if self._first else 0.0,
             context_used=(use.prompt or len(self.prompt)) + new,
         )

@@ -125,6 +125,8 @@ def _plain(row: dict[str, Any]) -> RemoteModel:
         head_dim=min(whole(meta.get("head_dim")), 1 << 16),
         architecture=one_line(text(meta.get("architecture"), 60)),
         weights=one_line(text(meta.get("mode"), 40)),
+        calls_functions=row.get("calls_functions") is not False,
+        switches_thinking=row.get("switches_thinking") is not False,
     )
 
 

@@ -204,7 +204,8 @@ class RemoteEngine:
     def _generate(self, command: Generate, exchange: Exchange) -> None:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
-                self._look_into(command, answer)
+                if event.stop_reason != "error":
+                    self._look_into(command, answer)
                 with self._lock:
                     self._answering = 0
             self._emit(event)
@@ -300,8 +301,8 @@ def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
         width=model.width,
         feed_forward=0,
         has_chat_template=True,
-        switches_thinking=server.switches_thinking,
-        tool_style="tags",
+        switches_thinking=server.switches_thinking and model.switches_thinking,
+        tool_style="tags" if model.calls_functions else "",
     )
 
 

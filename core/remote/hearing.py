@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from llm_lite.core.messages import Alternative
+from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
 from llm_lite.core.remote.failures import RemoteError, error_message
-from llm_lite.core.remote.reading import a_list, an_object, number, share, text, whole
+from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
 
 MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
 MOST_EARLY = 64  # tokens
 MOST_ARGUMENTS = 1 << 20  # characters of a call
 LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
-_UNKNOWN = 1 << 31  # token numbers from here on are made of the text: servers seldom tell theirs
 _DEEP = 64  # lists and objects within each other
 
 NOTHING = -9999.0  # OpenAI's logprob of what has none
@@ -45,9 +45,8 @@ class Usage:
     prompt: int = 0
     cached: int = 0
     new: int = 0
-    prompt_ms: float = 0.0
-    new_ms: float = 0.0
-    prefilled: int = 0
+    prompt_rate: float = 0.0  # tokens a second
+    new_rate: float = 0.0
 
 
 @dataclass(slots=True)
@@ -185,9 +184,8 @@ class Hearing:
             use.cached = whole(times.get("cache_n")) or use.cached
             use.prompt = use.prompt or whole(times.get("prompt_n")) + use.cached
             use.new = whole(times.get("predicted_n")) or use.new
-            use.prefilled = whole(times.get("prompt_n")) or use.prefilled
-            use.prompt_ms = float(whole(times.get("prompt_ms"))) or use.prompt_ms
-            use.new_ms = float(whole(times.get("predicted_ms"))) or use.new_ms
+            use.prompt_rate = rate(times.get("prompt_per_second")) or use.prompt_rate
+            use.new_rate = rate(times.get("predicted_per_second")) or use.new_rate
 
 
 def progress(data: str) -> tuple[int, int] | None:
@@ -228,9 +226,9 @@ def _bytes_of(row: dict[str, Any]) -> bytes:
 def _number(row: dict[str, Any], spelled: str) -> int:
     """Of a token; where it is not told, one that is the same for the same text."""
     told = row.get("id")
-    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < _UNKNOWN:
+    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < UNTOLD_TOKENS:
         return told
-    return _UNKNOWN | (zlib.crc32(spelled.encode("utf-8", "replace")) & (_UNKNOWN - 1))
+    return UNTOLD_TOKENS | (zlib.crc32(spelled.encode("utf-8", "replace")) & (UNTOLD_TOKENS - 1))
 
 
 def _alternatives(row: dict[str, Any]) -> tuple[Alternative, ...]:

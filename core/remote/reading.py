@@ -37,6 +37,12 @@ def number(value: Any) -> float:
         return math.nan
 
 
+def rate(value: Any) -> float:
+    """Of so many a second; 0 for what is none."""
+    found = number(value)
+    return found if 0 < found < 1e9 else 0.0
+
+
 def share(log: Any) -> float:
     """A probability of its logarithm; nan for what is none."""
     found = number(log)

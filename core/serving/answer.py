@@ -48,6 +48,7 @@ class ServedAnswer:
     ) -> None:
         """RequestError where the request cannot be answered, FileError where the model's template
         is at fault."""
+        asked = time.perf_counter()
         self.number, self.request, self._emit = number, request, emit
         self.client = request.client
         tokenizer, sampling = file.tokenizer, request.sampling
@@ -64,6 +65,7 @@ class ServedAnswer:
         self._teller = TokenTeller(
             tokenizer, number, self._tell, sampling.stop, thinking, continued
         )
+        self._teller.requested = asked
         self.paged = PagedTokens(encoded.ids, pages_for(context))
         self.prompt_tokens, self._context = len(encoded.ids), context
         self._labels, self._thinking = labelled(tokenizer, encoded), thinking

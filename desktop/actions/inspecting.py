@@ -26,7 +26,7 @@ from llm_lite.desktop.actions.requests import (
     switch,
     versions,
 )
-from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AnswerComparison, AppState, RowDetails
@@ -163,7 +163,10 @@ def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result
 
 
 def reread(action: ReadAgain, state: AppState, now: float) -> Result:
-    if problem := obstacle(state):
+    problem = obstacle(state)
+    if state.elsewhere:
+        problem = tr("A server reads the conversation with the next answer, when it is asked.")
+    if problem:
         return notify(state, "warning", problem, now), ()
     return read_again(state, action.afresh)
 

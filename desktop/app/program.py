@@ -154,8 +154,8 @@ class Program:
         maps = self.interface.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
-        there = self.remote.maps() if self.remote is not None else None
-        self.interface.ui.maps = maps if there is None else there
+        if self.remote is not None:  # a server's, where one answers the chat
+            self.interface.ui.maps = self.remote.maps() or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)

@@ -108,7 +108,7 @@ MODEL = (
     ),
     UserCommand(
         "connect", mark("Connect to a server"), "model", _connect,
-        words="remote openai api vllm llama-server lm studio url address",
+        words="remote openai api vllm llama server lm studio url address",
     ),
     UserCommand(
         "disconnect", mark("Disconnect"), "model", lambda s, u: [Disconnect()],

@@ -157,6 +157,15 @@ class BorrowedAnswer(Answer):
         super().__init__()
         self.command = command
         self._model = model
+        self._problem = ""  # told once, behind the tokens that came before it
+
+    def _next(self) -> bool:
+        if super()._next():
+            return True
+        problem, self._problem = self._problem, ""
+        if problem:
+            raise RequestError(problem)
+        return False
 
     def has_ended(self, events: list[Event]) -> bool:
         """Whether that is among these events, or its connection is gone."""
@@ -181,4 +190,4 @@ class BorrowedAnswer(Answer):
             case GenerationFinished(request=request) if request == number:
                 self.finish_reason = event.stop_reason
                 if event.stop_reason == "error":
-                    raise RequestError(event.message)
+                    self._problem = event.message

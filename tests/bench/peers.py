@@ -1,14 +1,15 @@
 """Set up what we are measured against: llama.cpp, built for this machine, and its model files.
 
     python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan | --avx2]
-        [--files]
+        [--files] [--server]
 
 Builds the source package llama-cpp-python with native flags in a virtual environment of its own
 (minutes; needs a C++ compiler; with its Vulkan backend in a second environment, which needs the
 Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then lets llama.cpp's own
 quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also writes those that
 `tests.bench.files` measures: the model and a random one of Llama 1B's shapes in other block formats
-(5 GB). What is there already is kept.
+(5 GB). With --server it also builds llama-server from the same package, for `tests.bench.servers`,
+with the lowest priority. What is there already is kept.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 import venv
 from pathlib import Path
 
@@ -39,6 +42,20 @@ _FLAGS = {
         + [f"-DGGML_{name}=OFF" for name in _ABOVE_AVX2]
     ),
 }
+# ggml's options by what Linux calls the features of a processor; asked for one by one, since its
+# own choice includes AMX, which faults where a process has not asked the system for it.
+_SERVER_FLAGS = {
+    "avx": "AVX",
+    "avx2": "AVX2",
+    "fma": "FMA",
+    "f16c": "F16C",
+    "bmi2": "BMI2",
+    "avx512f": "AVX512",
+    "avx512_vnni": "AVX512_VNNI",
+    "avx512vbmi": "AVX512_VBMI",
+    "avx512_bf16": "AVX512_BF16",
+}
+_SERVER_PARTS = ("TESTS", "EXAMPLES", "APP")
 FILES = {"F32": "f32.gguf", "F16": "f16.gguf", "Q8_0": "q8_0.gguf", "Q4_0": "q4_0.gguf"}
 BLOCK_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_XS", "MXFP4")
 # The rows of the second are whole super-blocks; of the first they are not, so that the peer mixes
@@ -96,6 +113,41 @@ def check_avx2(system: str) -> None:
         raise ValueError(f"expected {' '.join(_AVX2)} and nothing above, found: {system}")
 
 
+def server_of(folder: Path) -> Path:
+    return folder / "llama-server"
+
+
+def set_up_server(folder: Path) -> None:
+    """llama-server from the source package, unless it is there: many minutes.
+
+    subprocess.CalledProcessError where the package cannot be had or does not build."""
+    if server_of(folder).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    print("building llama-server: many minutes", flush=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
+        subprocess.run([*pip, "--no-binary", ":all:", _PACKAGE], check=True)
+        with tarfile.open(next(Path(place).glob("*.tar.gz"))) as archive:
+            archive.extractall(place, filter="data")
+        source = next(Path(place).glob("*/vendor/llama.cpp"))
+        build = Path(place) / "build"
+        subprocess.run(["cmake", "-S", source, "-B", build, *server_options()], check=True)
+        words = ["cmake", "--build", build, "--target", "llama-server", "--parallel", "2"]
+        subprocess.run(["nice", "-n", "19", *words], check=True)
+        (build / "bin" / "llama-server").rename(server_of(folder))
+
+
+def server_options() -> list[str]:
+    """For CMake: of a program in one file, without its page, which would come from the network."""
+    known = set(Path("/proc/cpuinfo").read_text().split())
+    features = [f"GGML_{name}=ON" for feature, name in _SERVER_FLAGS.items() if feature in known]
+    parts = [f"LLAMA_BUILD_{name}=OFF" for name in _SERVER_PARTS]
+    kinds = ["CMAKE_BUILD_TYPE=Release", "BUILD_SHARED_LIBS=OFF", "GGML_NATIVE=OFF"]
+    without = ["LLAMA_USE_PREBUILT_UI=OFF", "LLAMA_OPENSSL=OFF"]
+    return [f"-D{option}" for option in (*kinds, *without, *parts, *features)]
+
+
 def _write_models(folder: Path, model: Path, python: Path) -> None:
     (folder / "models").mkdir(exist_ok=True)
     files = files_of(folder, model)
@@ -138,9 +190,12 @@ def main() -> int:
             f"--{name}", dest="build", action="store_const", const=name, help=f"build {what}"
         )
     parser.add_argument("--files", action="store_true", help="write those of block formats too")
+    parser.add_argument("--server", action="store_true", help="build llama-server too")
     arguments = parser.parse_args()
     model = catalog.resolve(arguments.model)
     try:
+        if arguments.server:
+            set_up_server(arguments.folder)
         set_up(arguments.folder, model, arguments.build)
         if arguments.files:
             write_block_files(arguments.folder, model, python_of(arguments.folder, arguments.build))

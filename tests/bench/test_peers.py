@@ -36,6 +36,16 @@ def test_builds_lie_apart_and_models_are_shared() -> None:
     assert peers.python_of(folder) == folder / "llama.cpp" / "bin" / "python"
 
 
+def test_the_server_is_built_for_what_the_processor_has_and_without_amx(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = "flags : sse avx avx2 fma avx512f avx512_vnni amx_int8"
+    monkeypatch.setattr(Path, "read_text", lambda _: words)
+    options = set(peers.server_options())
+    assert {"-DGGML_NATIVE=OFF", "-DGGML_AVX512=ON", "-DGGML_AVX512_VNNI=ON"} <= options
+    assert not any("AMX" in option or "F16C" in option for option in options)
+
+
 def test_a_limit_is_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["compare", "--isa", "avx2", "--backend", "vulkan"])
     with pytest.raises(SystemExit):

@@ -22,7 +22,8 @@ const kept = () => {
 };
 
 // Half a character, as some keyboards leave one, is none in JSON.
-const wellFormed = (_, value) => (typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value);
+const wellFormed = (_, value) =>
+  typeof value === "string" && value.toWellFormed ? value.toWellFormed() : value;
 
 /** A response with status 2xx; ApiError with the server's sentence for any other. */
 export async function request(path, { method = "GET", body, signal, keepalive } = {}) {
@@ -30,7 +31,13 @@ export async function request(path, { method = "GET", body, signal, keepalive } 
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
     const key = kept();
     if (key) headers.Authorization = `Bearer ${key}`;
-    const said = { method, headers, signal, keepalive, body: body === undefined ? undefined : JSON.stringify(body, wellFormed) };
+    const said = {
+      method,
+      headers,
+      signal,
+      keepalive,
+      body: body === undefined ? undefined : JSON.stringify(body, wellFormed),
+    };
     const response = await fetch(path, said);
     if (response.ok) return response;
     if (response.status === 401 && !keepalive) {
@@ -59,22 +66,43 @@ async function problemOf(response) {
 /** One dialog, however many requests wait for the key. */
 function askKey(wrong) {
   asking ??= new Promise((resolve) => {
-    openDialog(t("keyTitle"), (form) => {
-      const field = el("input", { id: "key", class: "field", type: "password", autocomplete: "off", required: true, "aria-describedby": "key-text" });
-      form.append(
-        el("div", { class: "dialog-body" },
-          el("p", { id: "key-text", class: "muted" }, wrong ? `${t("keyWrong")} ${t("keyText")}` : t("keyText")),
-          el("div", { class: "setting" }, el("label", { for: "key" }, t("key")), field)),
-        el("div", { class: "dialog-end" }, el("button", { class: "button" }, t("enter"))),
-      );
-      form.addEventListener("submit", () => {
-        try {
-          sessionStorage.setItem(PLACE, field.value.trim());
-        } catch {
-          // Without it, the key would be asked for again.
-        }
-      });
-    }, { closable: false }).then(() => { asking = null; resolve(); });
+    openDialog(
+      t("keyTitle"),
+      (form) => {
+        const field = el("input", {
+          id: "key",
+          class: "field",
+          type: "password",
+          autocomplete: "off",
+          required: true,
+          "aria-describedby": "key-text",
+        });
+        form.append(
+          el(
+            "div",
+            { class: "dialog-body" },
+            el(
+              "p",
+              { id: "key-text", class: "muted" },
+              wrong ? `${t("keyWrong")} ${t("keyText")}` : t("keyText"),
+            ),
+            el("div", { class: "setting" }, el("label", { for: "key" }, t("key")), field),
+          ),
+          el("div", { class: "dialog-end" }, el("button", { class: "button" }, t("enter"))),
+        );
+        form.addEventListener("submit", () => {
+          try {
+            sessionStorage.setItem(PLACE, field.value.trim());
+          } catch {
+            // Without it, the key would be asked for again.
+          }
+        });
+      },
+      { closable: false },
+    ).then(() => {
+      asking = null;
+      resolve();
+    });
   });
   return asking;
 }

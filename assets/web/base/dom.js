@@ -2,9 +2,30 @@
 import { t } from "./words.js";
 
 const GLYPHS = {
-  send: 0xe900, stop: 0xe901, regenerate: 0xe902, copy: 0xe903, "new-chat": 0xe906, trash: 0xe908, settings: 0xe909,
-  sun: 0xe90b, moon: 0xe90c, check: 0xe921, close: 0xe922, down: 0xe924, left: 0xe925, right: 0xe926, search: 0xe927,
-  pin: 0xe92c, edit: 0xe92d, sparkles: 0xe936, sidebar: 0xe93a, grid: 0xe915, panel: 0xe946, inspect: 0xe948, lens: 0xe94d, keyboard: 0xe94a,
+  send: 0xe900,
+  stop: 0xe901,
+  regenerate: 0xe902,
+  copy: 0xe903,
+  "new-chat": 0xe906,
+  trash: 0xe908,
+  settings: 0xe909,
+  sun: 0xe90b,
+  moon: 0xe90c,
+  check: 0xe921,
+  close: 0xe922,
+  down: 0xe924,
+  left: 0xe925,
+  right: 0xe926,
+  search: 0xe927,
+  pin: 0xe92c,
+  edit: 0xe92d,
+  sparkles: 0xe936,
+  sidebar: 0xe93a,
+  grid: 0xe915,
+  panel: 0xe946,
+  inspect: 0xe948,
+  lens: 0xe94d,
+  keyboard: 0xe94a,
 };
 
 export const $ = (id) => document.getElementById(id);
@@ -36,7 +57,15 @@ export const icon = (name) => el("span", { class: "icon", icon: name, "aria-hidd
 
 /** A button that is an icon: its name is told to a screen reader and shown under the pointer. */
 export const iconButton = (name, label, onclick, more = {}) =>
-  el("button", { type: "button", class: "icon-button small", icon: name, "aria-label": label, title: label, onclick, ...more });
+  el("button", {
+    type: "button",
+    class: "icon-button small",
+    icon: name,
+    "aria-label": label,
+    title: label,
+    onclick,
+    ...more,
+  });
 
 /** Colours and sizes that follow from values; the policy allows no styles in HTML. */
 export function styled(element, styles) {
@@ -56,7 +85,20 @@ let toastEnds = 0;
 export function toast(words, action) {
   const place = $("toast");
   place.replaceChildren(el("span", {}, words));
-  if (action) place.append(el("button", { type: "button", onclick: () => { place.hidden = true; action[1](); } }, action[0]));
+  if (action)
+    place.append(
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            place.hidden = true;
+            action[1]();
+          },
+        },
+        action[0],
+      ),
+    );
   place.hidden = false;
   clearTimeout(toastEnds);
   toastEnds = setTimeout(() => (place.hidden = true), action ? 8000 : 3500);
@@ -65,13 +107,26 @@ export function toast(words, action) {
 /** A dialog of its own; `body` gets the form. Resolves when it is closed, with its returnValue. */
 export function openDialog(title, fill, options = {}) {
   const heading = el("h2", { id: "dialog-title" }, title);
-  const form = el("form", { method: "dialog" },
-    el("div", { class: "dialog-top" }, heading, options.closable === false ? null : iconButton("close", t("close"), () => dialog.close())));
+  const form = el(
+    "form",
+    { method: "dialog" },
+    el(
+      "div",
+      { class: "dialog-top" },
+      heading,
+      options.closable === false ? null : iconButton("close", t("close"), () => dialog.close()),
+    ),
+  );
   const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, form);
   fill(form, dialog);
   document.body.append(dialog);
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue); }));
+  return new Promise((resolve) =>
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue);
+    }),
+  );
 }
 
 export async function copyText(text) {

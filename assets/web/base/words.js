@@ -4,7 +4,9 @@ import ko from "../words/ko.js";
 import { look, keepLook } from "./look.js";
 
 const languages = { en, ko };
-let code = languages[look.language] ? look.language : navigator.languages.find((one) => languages[one.slice(0, 2)])?.slice(0, 2) || "en";
+let code = languages[look.language]
+  ? look.language
+  : navigator.languages.find((one) => languages[one.slice(0, 2)])?.slice(0, 2) || "en";
 
 export const language = () => code;
 
@@ -22,7 +24,8 @@ export const percent = (p) =>
 export function fillWords(root = document) {
   document.documentElement.lang = code;
   for (const element of root.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);
-  for (const element of root.querySelectorAll("[data-t-placeholder]")) element.placeholder = t(element.dataset.tPlaceholder);
+  for (const element of root.querySelectorAll("[data-t-placeholder]"))
+    element.placeholder = t(element.dataset.tPlaceholder);
   for (const element of root.querySelectorAll("[data-t-label]")) {
     const label = t(element.dataset.tLabel);
     element.setAttribute("aria-label", label);

@@ -48,8 +48,7 @@ export class Answer {
       if (this.stopped) {
         message.reason = "stopped";
         await new Promise((resolve) => setTimeout(resolve, NOTICING));
-      }
-      else {
+      } else {
         message.reason = "error";
         message.problem = error instanceof ApiError ? error.message : String(error.message || error);
       }
@@ -67,12 +66,21 @@ export class Answer {
   /** The stream; where the server is full, it is asked again when it says so. */
   async ask(messages) {
     const body = {
-      model: this.model, messages, stream: true, stream_options: { include_usage: true },
-      logprobs: true, top_logprobs: 5, ...samplingFields(),
+      model: this.model,
+      messages,
+      stream: true,
+      stream_options: { include_usage: true },
+      logprobs: true,
+      top_logprobs: 5,
+      ...samplingFields(),
     };
     for (let tries = 1; ; tries++) {
       try {
-        return await request("/v1/chat/completions", { method: "POST", body, signal: this.controller.signal });
+        return await request("/v1/chat/completions", {
+          method: "POST",
+          body,
+          signal: this.controller.signal,
+        });
       } catch (error) {
         if (error.status !== 429 || tries >= MOST_RETRIES || this.stopped) throw error;
         await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(error.wait, LEAST_RETRY)));
@@ -123,18 +131,27 @@ export class Answer {
     const body = { text: message.text, thought: message.thought };
     if (finished) {
       Object.assign(body, {
-        finished: true, reason: message.reason || "stopped", problem: message.problem || "", response: message.response || "",
+        finished: true,
+        reason: message.reason || "stopped",
+        problem: message.problem || "",
+        response: message.response || "",
         likelihoods: keepalive ? [] : message.tokens.map((token) => round(token.p)),
         seconds: (performance.now() - this.asked) / 1000,
         stats: {
           prompt_tokens: message.usage?.prompt_tokens || 0,
           reused_tokens: message.usage?.prompt_tokens_details?.cached_tokens || 0,
-          new_tokens: message.new_tokens ?? message.tokens.length, decode_tok_s: this.speed, ttft_ms: this.times[0] || 0,
+          new_tokens: message.new_tokens ?? message.tokens.length,
+          decode_tok_s: this.speed,
+          ttft_ms: this.times[0] || 0,
         },
       });
     }
     try {
-      await json(`/page/conversations/${conversation.id}/answers/${message.id}`, { method: "PUT", body, keepalive });
+      await json(`/page/conversations/${conversation.id}/answers/${message.id}`, {
+        method: "PUT",
+        body,
+        keepalive,
+      });
     } catch (error) {
       if (finished) conversation.notKept(error);
     }
@@ -143,7 +160,9 @@ export class Answer {
 
 /** {text, p, top: [{text, p}]} of an entry of OpenAI's logprobs. */
 const tokenOf = ({ token, logprob, top_logprobs }) => ({
-  text: token, p: Math.exp(logprob), top: (top_logprobs || []).map((other) => ({ text: other.token, p: Math.exp(other.logprob) })),
+  text: token,
+  p: Math.exp(logprob),
+  top: (top_logprobs || []).map((other) => ({ text: other.token, p: Math.exp(other.logprob) })),
 });
 
 const round = (p) => Number(p.toPrecision(5));

@@ -30,7 +30,11 @@ export class Conversation extends EventTarget {
     this.title = kept?.title || "";
     this.systemPrompt = kept ? kept.system_prompt : defaultPrompt();
     const known = new Map(this.messages.map((message) => [message.id, message]));
-    this.messages = (kept?.messages || []).map((message) => Object.assign(known.get(message.id) || { key: ++keys, tokens: null }, message, { response: known.get(message.id)?.response || responseOf(message.id) }));
+    this.messages = (kept?.messages || []).map((message) =>
+      Object.assign(known.get(message.id) || { key: ++keys, tokens: null }, message, {
+        response: known.get(message.id)?.response || responseOf(message.id),
+      }),
+    );
     this.changed();
   }
 
@@ -54,7 +58,10 @@ export class Conversation extends EventTarget {
     const said = this.add("user", text, this.messages.at(-1)?.id ?? null);
     await this.keep(async () => {
       if (!this.id) await this.begin();
-      this.kept(said, await json(this.path("messages"), { method: "POST", body: { text, parent: said.parent } }));
+      this.kept(
+        said,
+        await json(this.path("messages"), { method: "POST", body: { text, parent: said.parent } }),
+      );
     });
     await this.reply(said, model);
   }
@@ -117,7 +124,18 @@ export class Conversation extends EventTarget {
   }
 
   add(role, text, parent, before = null) {
-    const message = { key: ++keys, id: null, parent, role, text, thought: "", versions: before?.versions || [], finished: role === "user", tokens: null, attachments: before?.attachments };
+    const message = {
+      key: ++keys,
+      id: null,
+      parent,
+      role,
+      text,
+      thought: "",
+      versions: before?.versions || [],
+      finished: role === "user",
+      tokens: null,
+      attachments: before?.attachments,
+    };
     this.messages.push(message);
     this.changed();
     return message;
@@ -133,7 +151,10 @@ export class Conversation extends EventTarget {
   }
 
   async begin() {
-    const begun = await json("/page/conversations", { method: "POST", body: { system_prompt: this.systemPrompt } });
+    const begun = await json("/page/conversations", {
+      method: "POST",
+      body: { system_prompt: this.systemPrompt },
+    });
     this.id = begun.id;
     this.dispatchEvent(new Event("begun"));
   }

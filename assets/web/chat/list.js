@@ -6,7 +6,7 @@ import { t } from "../base/words.js";
 const TYPING = 200; // ms until a search begins
 
 export class ConversationList {
-  /** `does` has open(id) and removed(id). */
+  /** `does` has open(id), removed(id) and listed(conversations). */
   constructor(does) {
     this.does = does;
     this.place = $("list");
@@ -17,7 +17,11 @@ export class ConversationList {
     this.found = null;
     $("search").addEventListener("input", () => this.searchSoon());
     $("search").addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && $("search").value) { event.stopPropagation(); $("search").value = ""; this.search(); }
+      if (event.key === "Escape" && $("search").value) {
+        event.stopPropagation();
+        $("search").value = "";
+        this.search();
+      }
     });
     document.addEventListener("language", () => this.draw());
   }
@@ -27,6 +31,7 @@ export class ConversationList {
     const first = await json(`/page/conversations?limit=${Math.min(this.shown, 200)}`);
     this.conversations = first.conversations;
     this.next = first.next;
+    this.does.listed(this.conversations);
     if (!this.renaming) this.draw();
   }
 
@@ -74,7 +79,10 @@ export class ConversationList {
       }
       rows.append(this.row(conversation));
     }
-    if (this.next) made.push(el("button", { type: "button", class: "text-button", onclick: () => this.more() }, t("more")));
+    if (this.next)
+      made.push(
+        el("button", { type: "button", class: "text-button", onclick: () => this.more() }, t("more")),
+      );
     return made;
   }
 
@@ -84,22 +92,57 @@ export class ConversationList {
     const isOpen = id === this.open;
     const row = el("li", { class: isOpen ? "row open" : "row" });
     row.append(
-      el("button", { type: "button", class: "name", "data-id": id, title, "aria-current": isOpen ? "true" : null, onclick: () => this.does.open(id) }, title),
-      el("span", { class: "tools" },
-        iconButton("pin", conversation.pinned ? t("unpin") : t("pin"), () => this.change(id, { pinned: !conversation.pinned })),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "name",
+          "data-id": id,
+          title,
+          "aria-current": isOpen ? "true" : null,
+          onclick: () => this.does.open(id),
+        },
+        title,
+      ),
+      el(
+        "span",
+        { class: "tools" },
+        iconButton("pin", conversation.pinned ? t("unpin") : t("pin"), () =>
+          this.change(id, { pinned: !conversation.pinned }),
+        ),
         iconButton("edit", t("rename"), () => this.rename(row, conversation)),
-        iconButton("trash", t("remove"), () => this.remove(conversation))),
+        iconButton("trash", t("remove"), () => this.remove(conversation)),
+      ),
     );
     return row;
   }
 
   results() {
     if (!this.found.length) return [el("p", { class: "none small-text" }, t("nothingFound"))];
-    return [el("ul", { "aria-label": t("search") }, ...this.found.map((found) => {
-      const title = found.title || t("untitled");
-      const snippet = found.message ? el("span", { class: "snippet" }, ...marked(found)) : null;
-      return el("li", { class: "row" }, el("button", { type: "button", class: "name", onclick: () => this.does.open(found.conversation, found.message) }, title, snippet));
-    }))];
+    return [
+      el(
+        "ul",
+        { "aria-label": t("search") },
+        ...this.found.map((found) => {
+          const title = found.title || t("untitled");
+          const snippet = found.message ? el("span", { class: "snippet" }, ...marked(found)) : null;
+          return el(
+            "li",
+            { class: "row" },
+            el(
+              "button",
+              {
+                type: "button",
+                class: "name",
+                onclick: () => this.does.open(found.conversation, found.message),
+              },
+              title,
+              snippet,
+            ),
+          );
+        }),
+      ),
+    ];
   }
 
   async change(id, body) {
@@ -120,7 +163,10 @@ export class ConversationList {
     field.addEventListener("keydown", (event) => {
       if (event.isComposing) return;
       if (event.key === "Enter") end(true);
-      if (event.key === "Escape") { event.stopPropagation(); end(false); }
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        end(false);
+      }
     });
     field.addEventListener("blur", () => end(true));
     this.renaming = true;

@@ -68,16 +68,20 @@ export class Markdown {
     if (!this.text.startsWith(this.shown)) this.element.replaceChildren();
     if (!rest) return;
     let last = this.element.lastElementChild;
-    while (last && /^(UL|OL|LI|BLOCKQUOTE)$/.test(last.tagName) && last.lastElementChild) last = last.lastElementChild;
+    while (last && /^(UL|OL|LI|BLOCKQUOTE)$/.test(last.tagName) && last.lastElementChild)
+      last = last.lastElementChild;
     const place = last && /^(P|LI)$/.test(last.tagName) ? last : this.element;
-    this.tail = place === this.element ? el("p", { class: "plain" }, rest) : el("span", { class: "plain" }, rest);
+    this.tail =
+      place === this.element ? el("p", { class: "plain" }, rest) : el("span", { class: "plain" }, rest);
     place.append(this.tail);
   }
 }
 
 function addCopy(code) {
   const text = code.querySelector("code").textContent;
-  code.querySelector(".code-bar").append(iconButton("copy", t("copyCode"), () => copyText(text.replace(/\n$/, ""))));
+  code
+    .querySelector(".code-bar")
+    .append(iconButton("copy", t("copyCode"), () => copyText(text.replace(/\n$/, ""))));
 }
 
 function remember(text, html) {

@@ -12,7 +12,10 @@ export class MessageView {
     const user = message.role !== "assistant";
     this.under = el("div", { class: "under" });
     this.body = el("div", { class: "body" });
-    this.element = el("article", { class: `message ${user ? "user" : "assistant"}`, "aria-label": user ? t("you") : t("answer") });
+    this.element = el("article", {
+      class: `message ${user ? "user" : "assistant"}`,
+      "aria-label": user ? t("you") : t("answer"),
+    });
     if (user) this.said = el("div", { class: "said" });
     else {
       this.thought = el("div");
@@ -23,7 +26,14 @@ export class MessageView {
       this.note = el("div", { class: "end" });
       this.problem = el("div", { class: "problem", role: "alert", hidden: true });
       this.name = el("span");
-      this.body.append(el("div", { class: "who" }, icon("sparkles"), this.name), this.details, this.waiting, this.markdown.element, this.note, this.problem);
+      this.body.append(
+        el("div", { class: "who" }, icon("sparkles"), this.name),
+        this.details,
+        this.waiting,
+        this.markdown.element,
+        this.note,
+        this.problem,
+      );
     }
     this.element.append(this.body, this.under);
     this.update(false);
@@ -38,7 +48,9 @@ export class MessageView {
   updateSaid() {
     if (this.editing) return;
     const { attachments } = this.message;
-    const files = attachments?.length ? el("div", { class: "files" }, ...attachments.map((name) => el("span", {}, name))) : null;
+    const files = attachments?.length
+      ? el("div", { class: "files" }, ...attachments.map((name) => el("span", {}, name)))
+      : null;
     this.said.textContent = this.message.text;
     this.body.replaceChildren(...(files ? [files] : []), ...(this.message.text ? [this.said] : []));
   }
@@ -51,11 +63,17 @@ export class MessageView {
     this.details.hidden = !message.thought;
     this.summary.textContent = message.live && !message.text ? t("thinking") : t("thoughts");
     if (this.thought.textContent !== message.thought) this.thought.textContent = message.thought;
-    this.note.textContent = message.live ? message.progress || "" : t(ENDS[message.reason] || (message.finished ? "" : "endStopped"));
+    this.note.textContent = message.live
+      ? message.progress || ""
+      : t(ENDS[message.reason] || (message.finished ? "" : "endStopped"));
     this.note.hidden = !this.note.textContent;
     this.problem.hidden = !message.problem;
     if (message.problem && !this.problem.textContent.startsWith(message.problem)) {
-      const again = el("button", { type: "button", class: "text-button", onclick: () => this.does.regenerate(message) }, t("tryAgain"));
+      const again = el(
+        "button",
+        { type: "button", class: "text-button", onclick: () => this.does.regenerate(message) },
+        t("tryAgain"),
+      );
       this.problem.replaceChildren(el("span", {}, message.problem), again);
     }
   }
@@ -63,9 +81,18 @@ export class MessageView {
   /** The row below: made again only where something in it differs. */
   updateTools(busy) {
     const { message } = this;
-    const face = [busy, message.live, message.versions.join(), message.id, message.new_tokens, message.finished].join("|");
+    const face = [
+      busy,
+      message.live,
+      message.versions.join(),
+      message.id,
+      message.new_tokens,
+      message.finished,
+    ].join("|");
     if (face === this.face) return;
-    const focused = this.under.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    const focused = this.under.contains(document.activeElement)
+      ? document.activeElement.getAttribute("aria-label")
+      : null;
     this.face = face;
     this.under.replaceChildren(...(message.live ? [] : this.tools(busy)));
     if (focused) [...this.under.querySelectorAll("button")].find((one) => one.ariaLabel === focused)?.focus();
@@ -89,10 +116,13 @@ export class MessageView {
     const { versions, id } = this.message;
     const at = versions.indexOf(id);
     const go = (step) => () => this.does.select(versions[at + step]);
-    return el("span", { class: "versions", role: "group", "aria-label": t("version", { at: at + 1, all: versions.length }) },
+    return el(
+      "span",
+      { class: "versions", role: "group", "aria-label": t("version", { at: at + 1, all: versions.length }) },
       iconButton("left", t("before"), go(-1), { disabled: busy || at <= 0 }),
       `${at + 1} / ${versions.length}`,
-      iconButton("right", t("after"), go(1), { disabled: busy || at >= versions.length - 1 }));
+      iconButton("right", t("after"), go(1), { disabled: busy || at >= versions.length - 1 }),
+    );
   }
 
   edit() {
@@ -108,15 +138,31 @@ export class MessageView {
       if (send && text) this.does.edit(this.message, text);
       else this.under.querySelector(`[data-icon="edit"]`)?.focus();
     };
-    const form = el("form", { class: "edit" }, field,
-      el("div", { class: "ends" },
+    const form = el(
+      "form",
+      { class: "edit" },
+      field,
+      el(
+        "div",
+        { class: "ends" },
         el("button", { type: "button", class: "button plain", onclick: () => end(false) }, t("cancel")),
-        el("button", { class: "button" }, t("sendAgain"))));
-    form.addEventListener("submit", (event) => { event.preventDefault(); end(true); });
+        el("button", { class: "button" }, t("sendAgain")),
+      ),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      end(true);
+    });
     field.addEventListener("keydown", (event) => {
       if (event.isComposing) return;
-      if (event.key === "Escape") { event.stopPropagation(); end(false); }
-      if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); end(true); }
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        end(false);
+      }
+      if (event.key === "Enter" && !event.shiftKey) {
+        event.preventDefault();
+        end(true);
+      }
     });
     this.element.classList.add("is-edited");
     this.under.hidden = true;
@@ -129,6 +175,9 @@ export class MessageView {
 
 function stats({ new_tokens, tok_s, ttft_ms }) {
   if (!tok_s) return t("statsShort", { n: count(new_tokens) });
-  return t("stats", { n: count(new_tokens), speed: tok_s < 100 ? tok_s.toFixed(1) : count(tok_s), first: count(ttft_ms) });
+  return t("stats", {
+    n: count(new_tokens),
+    speed: tok_s < 100 ? tok_s.toFixed(1) : count(tok_s),
+    first: count(ttft_ms),
+  });
 }
-

@@ -15,10 +15,16 @@ export class ChatView {
     this.scroll = $("scroll");
     this.field = $("say");
     this.follow = true;
-    $("composer").addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
+    $("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
     this.field.addEventListener("input", () => this.fit());
     this.field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!this.conversation.busy) this.submit(); }
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        if (!this.conversation.busy) this.submit();
+      }
     });
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
     $("to-end").addEventListener("click", () => this.toEnd());
@@ -49,7 +55,9 @@ export class ChatView {
       return;
     }
     const elements = shown.map((message) => this.viewOf(message).element);
-    const same = elements.length === this.place.children.length && elements.every((one, at) => one === this.place.children[at]);
+    const same =
+      elements.length === this.place.children.length &&
+      elements.every((one, at) => one === this.place.children[at]);
     if (!same) this.place.replaceChildren(...elements);
   }
 
@@ -71,12 +79,28 @@ export class ChatView {
 
   welcome() {
     if (!this.app.status) return el("div", { class: "welcome" }); // it is not known yet what runs
-    const examples = t("examples").map((text) => el("button", { type: "button", onclick: () => { this.field.value = text; this.fit(); this.field.focus(); } }, text));
+    const examples = t("examples").map((text) =>
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            this.field.value = text;
+            this.fit();
+            this.field.focus();
+          },
+        },
+        text,
+      ),
+    );
     const model = this.app.modelName;
-    return el("div", { class: "welcome" },
+    return el(
+      "div",
+      { class: "welcome" },
       el("h2", {}, model ? t("welcome") : t("noModel")),
       el("p", { class: "muted" }, model ? t("welcomeModel", { model }) : t("noModelHint")),
-      model ? el("div", { class: "examples" }, ...examples) : null);
+      model ? el("div", { class: "examples" }, ...examples) : null,
+    );
   }
 
   /** A part of an answer, or anything (null). Drawn once a frame. */
@@ -116,7 +140,12 @@ export class ChatView {
   aloud(busy) {
     const last = this.conversation.lastAnswer;
     if (busy) announce(t("answering"));
-    else if (last && this.wasBusy) announce(last.reason === "stopped" ? t("stoppedAloud") : t("answered", { text: last.text.slice(0, LONGEST_ALOUD) }));
+    else if (last && this.wasBusy)
+      announce(
+        last.reason === "stopped"
+          ? t("stoppedAloud")
+          : t("answered", { text: last.text.slice(0, LONGEST_ALOUD) }),
+      );
   }
 
   problem() {
@@ -153,7 +182,8 @@ export class ChatView {
   /** Of the context, what the last answer took. */
   showContext() {
     const usage = this.conversation.lastAnswer?.usage;
-    const used = usage && this.app.context ? (usage.prompt_tokens + usage.completion_tokens) / this.app.context : 0;
+    const used =
+      usage && this.app.context ? (usage.prompt_tokens + usage.completion_tokens) / this.app.context : 0;
     $("context").textContent = used ? t("contextUsed", { percent: percent(used) }) : "";
   }
 

@@ -5,12 +5,16 @@ import { percent } from "../base/words.js";
 /** `rows`: [{p, text, aside, is}], of which the largest fills its bar. */
 export function bars(rows) {
   const most = Math.max(...rows.map(({ p }) => p), 1e-9);
-  return el("div", { class: "bars" }, ...rows.flatMap(({ p, text, aside = "", is }) => [
-    el("span", {}, percent(p)),
-    el("span", { class: "of", "aria-hidden": "true" }, styled(el("i"), { width: `${(p / most) * 100}%` })),
-    el("span", { class: is ? "word is" : "word" }, text),
-    el("span", { class: "muted" }, String(aside)),
-  ]));
+  return el(
+    "div",
+    { class: "bars" },
+    ...rows.flatMap(({ p, text, aside = "", is }) => [
+      el("span", {}, percent(p)),
+      el("span", { class: "of", "aria-hidden": "true" }, styled(el("i"), { width: `${(p / most) * 100}%` })),
+      el("span", { class: is ? "word is" : "word" }, text),
+      el("span", { class: "muted" }, String(aside)),
+    ]),
+  );
 }
 
 /** The largest of a row of attention. */

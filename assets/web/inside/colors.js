@@ -1,13 +1,16 @@
 // Colours of maps: viridis, as in the window, on a logarithmic scale from 0.01 % to 100 %.
 const STOPS = ["440154", "472d7b", "3b528b", "2c728e", "21918c", "28ae80", "5ec962", "addc30", "fde725"].map(
-  (hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  (hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)),
+);
 export const FLOOR = 1e-4;
 
 /** [r, g, b] of a share from 0 to 1. */
 export function viridis(share) {
   const at = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
   const low = Math.min(Math.floor(at), STOPS.length - 2);
-  return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
+  return STOPS[low].map((value, channel) =>
+    Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)),
+  );
 }
 
 /** 256 colours, four bytes each. */
@@ -25,7 +28,8 @@ export function pixels(bytes, side, at = 0) {
   const words = new Uint32Array(image.data.buffer);
   const colors = new Uint32Array(ramp.buffer);
   for (let row = 0; row < side; row++) {
-    for (let column = 0; column <= row; column++) words[row * side + column] = colors[bytes[at + row * side + column]];
+    for (let column = 0; column <= row; column++)
+      words[row * side + column] = colors[bytes[at + row * side + column]];
   }
   return image;
 }
@@ -34,13 +38,17 @@ export function pixels(bytes, side, at = 0) {
 export function attentionTint(share, isDark) {
   if (share < 0.02) return null;
   const base = isDark ? [22, 24, 29] : [255, 255, 255];
-  const ground = viridis(share).map((value, channel) => Math.round(base[channel] + (value - base[channel]) * (0.25 + 0.75 * share)));
+  const ground = viridis(share).map((value, channel) =>
+    Math.round(base[channel] + (value - base[channel]) * (0.25 + 0.75 * share)),
+  );
   return { ground: `rgb(${ground.join(" ")})`, text: luminance(ground) > 0.179 ? "dark-on" : "light-on" };
 }
 
 /** As WCAG has it. */
 function luminance(color) {
-  const [r, g, b] = color.map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = color.map((value) =>
+    value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4,
+  );
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 

@@ -26,7 +26,12 @@ export class Engine {
       this.place.replaceChildren(el("p", { class: "empty" }, t("noModel")));
       return;
     }
-    this.place.replaceChildren(this.speed(), cache(status, this.app.conversation.lastAnswer), requests(status), model(status));
+    this.place.replaceChildren(
+      this.speed(),
+      cache(status, this.app.conversation.lastAnswer),
+      requests(status),
+      model(status),
+    );
   }
 
   speed() {
@@ -40,7 +45,11 @@ export class Engine {
     const { speed } = answer;
     const seconds = (times.at(-1) - times[0]) / 1000;
     const facts = { n: count(times.length), s: seconds.toFixed(1), first: count(times[0]) };
-    part.append(el("p", { class: "big" }, speed < 100 ? speed.toFixed(1) : count(speed), " ", el("small", {}, "tok/s")), spark(times), el("p", { class: "hint" }, t("speedHint", facts)));
+    part.append(
+      el("p", { class: "big" }, speed < 100 ? speed.toFixed(1) : count(speed), " ", el("small", {}, "tok/s")),
+      spark(times),
+      el("p", { class: "hint" }, t("speedHint", facts)),
+    );
     return part;
   }
 }
@@ -63,7 +72,13 @@ function spark(times) {
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     picture.append(made);
   };
-  for (const [name, value] of Object.entries({ class: "spark", viewBox: "0 0 300 72", preserveAspectRatio: "none", "aria-hidden": "true" })) picture.setAttribute(name, value);
+  for (const [name, value] of Object.entries({
+    class: "spark",
+    viewBox: "0 0 300 72",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  }))
+    picture.setAttribute(name, value);
   make("line", { x1: 0, x2: 300, y1: 71, y2: 71, class: "spark-base" });
   make("polyline", { points: line, class: "spark-line", "vector-effect": "non-scaling-stroke" });
   return picture;
@@ -73,12 +88,25 @@ function cache({ serving }, last) {
   const free = Math.max(0, serving.pages - serving.pages_used - serving.pages_kept);
   const share = (pages) => `${serving.pages ? (pages / serving.pages) * 100 : 0}%`;
   const dot = (kind, label, pages) => el("span", { class: `key-dot ${kind}` }, `${label} ${count(pages)}`);
-  const part = el("section", { class: "part" }, el("h2", {}, t("cache")),
-    el("div", { class: "gauge", role: "img", "aria-label": t("cachePages", pages(serving)) },
+  const part = el(
+    "section",
+    { class: "part" },
+    el("h2", {}, t("cache")),
+    el(
+      "div",
+      { class: "gauge", role: "img", "aria-label": t("cachePages", pages(serving)) },
       styled(el("i", { class: "used" }), { width: share(serving.pages_used) }),
-      styled(el("i", { class: "kept" }), { width: share(serving.pages_kept) })),
-    el("p", { class: "controls small-text" }, dot("used", t("cacheUsed"), serving.pages_used), dot("kept", t("cacheKept"), serving.pages_kept), dot("", t("cacheFree"), free)),
-    el("p", { class: "hint" }, t("cachePages", pages(serving))));
+      styled(el("i", { class: "kept" }), { width: share(serving.pages_kept) }),
+    ),
+    el(
+      "p",
+      { class: "controls small-text" },
+      dot("used", t("cacheUsed"), serving.pages_used),
+      dot("kept", t("cacheKept"), serving.pages_kept),
+      dot("", t("cacheFree"), free),
+    ),
+    el("p", { class: "hint" }, t("cachePages", pages(serving))),
+  );
   const usage = last?.usage;
   if (usage) {
     const n = usage.prompt_tokens_details?.cached_tokens || 0;
@@ -87,23 +115,47 @@ function cache({ serving }, last) {
   return part;
 }
 
-const pages = ({ pages: all, pages_used, pages_kept, page_tokens }) => ({ n: count(pages_used + pages_kept), all: count(all), tokens: count(page_tokens) });
+const pages = ({ pages: all, pages_used, pages_kept, page_tokens }) => ({
+  n: count(pages_used + pages_kept),
+  all: count(all),
+  tokens: count(page_tokens),
+});
 
 function requests({ serving }) {
   const { running, waiting, parallel } = serving;
-  return el("section", { class: "part" }, el("h2", {}, t("requests")), el("p", { class: "hint" }, t("requestsNow", { running, waiting, parallel })));
+  return el(
+    "section",
+    { class: "part" },
+    el("h2", {}, t("requests")),
+    el("p", { class: "hint" }, t("requestsNow", { running, waiting, parallel })),
+  );
 }
 
 function model({ model: is, run, serving }) {
   const facts = [
-    [t("modelPart"), is.name], [t("parameters"), large(is.parameters)], [t("weights"), `${run.mode}, ${mebibytes(is.weight_bytes)}`],
-    [t("activations"), run.activations], [t("kv"), `${run.keys}, ${run.values}`], [t("device"), [run.backend, run.device].filter(Boolean).join(": ")],
-    [t("threads"), run.threads || "–"], [t("layersHeads"), `${is.layers}, ${is.heads}`], [t("contextSize"), t("tokensOf", { n: count(serving.context) })],
+    [t("modelPart"), is.name],
+    [t("parameters"), large(is.parameters)],
+    [t("weights"), `${run.mode}, ${mebibytes(is.weight_bytes)}`],
+    [t("activations"), run.activations],
+    [t("kv"), `${run.keys}, ${run.values}`],
+    [t("device"), [run.backend, run.device].filter(Boolean).join(": ")],
+    [t("threads"), run.threads || "–"],
+    [t("layersHeads"), `${is.layers}, ${is.heads}`],
+    [t("contextSize"), t("tokensOf", { n: count(serving.context) })],
   ];
-  return el("section", { class: "part" }, el("h2", {}, t("modelPart")),
-    el("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))])),
-    el("p", { class: "hint" }, t("modeNote")));
+  return el(
+    "section",
+    { class: "part" },
+    el("h2", {}, t("modelPart")),
+    el(
+      "dl",
+      { class: "facts" },
+      ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]),
+    ),
+    el("p", { class: "hint" }, t("modeNote")),
+  );
 }
 
 const large = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} B` : `${(n / 1e6).toFixed(0)} M`);
-const mebibytes = (n) => (n >= 1 << 30 ? `${(n / (1 << 30)).toFixed(1)} GiB` : `${(n / (1 << 20)).toFixed(0)} MiB`);
+const mebibytes = (n) =>
+  n >= 1 << 30 ? `${(n / (1 << 30)).toFixed(1)} GiB` : `${(n / (1 << 20)).toFixed(0)} MiB`;

@@ -30,7 +30,10 @@ export async function attentionRow(response, layer, heads, position) {
 /** [{layer, tokens: [{text, p}]}] behind a position. */
 export async function lensOf(response, position) {
   const found = await remembered(`/glass/lens?${query({ response, position, count: 3 })}`, json);
-  return found.layers.map(({ layer, texts, probabilities }) => ({ layer, tokens: texts.map((text, at) => ({ text, p: probabilities[at] })) }));
+  return found.layers.map(({ layer, texts, probabilities }) => ({
+    layer,
+    tokens: texts.map((text, at) => ({ text, p: probabilities[at] })),
+  }));
 }
 
 /** Pictures of a layer's heads (or of one): {bytes, side, length}. */

@@ -1,11 +1,12 @@
 // All heads of all layers as small pictures, and one of them large.
-import { $, el, icon, styled } from "../base/dom.js";
+import { $, el, icon } from "../base/dom.js";
 import { percent, t } from "../base/words.js";
 import { bars, largest } from "./bars.js";
-import { legendCanvas, pixels, probabilityOf } from "./colors.js";
+import { color, offscreen, onScale } from "./canvas.js";
+import { headSelect, hideFirst, layerSelect } from "./choices.js";
+import { legendCanvas, probabilityOf } from "./colors.js";
 import { attentionRow, mapsOf } from "./glass.js";
 import { subject, trimmed } from "./subject.js";
-import { headSelect, hideFirst, layerSelect } from "./xray.js";
 
 const [LEAST, MOST] = [22, 60]; // CSS pixels of a small picture
 const GUTTER = 26; // for the numbers of layers
@@ -14,33 +15,6 @@ const GAP = 3;
 const LARGE = 512; // pixels of the large picture, at most
 const AT_ONCE = 2; // layers that are asked for
 const GROUND = "#101216"; // of maps, in both themes: their colours are made for a dark one
-
-/** A colour of the theme: canvases know no variables. */
-function color(name) {
-  const probe = styled(el("i"), { color: `var(${name})` });
-  document.body.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
-
-function offscreen(bytes, side, at = 0) {
-  const canvas = el("canvas", { width: side, height: side });
-  canvas.getContext("2d").putImageData(pixels(bytes, side, at), 0, 0);
-  return canvas;
-}
-
-const onScale = (canvas, width, height) => {
-  const ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  styled(canvas, { width: `${width}px`, height: `${height}px` });
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  context.imageSmoothingEnabled = false;
-  return context;
-};
 
 export class Heads {
   constructor() {
@@ -53,7 +27,10 @@ export class Heads {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     let width = 0;
     new ResizeObserver(([{ contentRect }]) => {
-      if (Math.abs(contentRect.width - width) > 8) { width = contentRect.width; this.draw(); }
+      if (Math.abs(contentRect.width - width) > 8) {
+        width = contentRect.width;
+        this.draw();
+      }
     }).observe(this.place);
   }
 
@@ -64,7 +41,10 @@ export class Heads {
 
   /** All of it, once a frame. */
   draw() {
-    this.frame ??= requestAnimationFrame(() => { this.frame = null; this.drawNow(); });
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.drawNow();
+    });
   }
 
   drawNow() {
@@ -72,12 +52,24 @@ export class Heads {
     if (subject.state !== "whole") {
       this.face = null;
       this.cancel();
-      const words = { none: "nothingYet", gone: subject.message?.response || subject.message?.has_tokens ? "gone" : "noTokens", live: "answering", loading: "loading" };
-      this.place.replaceChildren(el("div", { class: "empty" }, icon("grid"), el("p", {}, t(words[subject.state]))));
+      const words = {
+        none: "nothingYet",
+        gone: subject.message?.response || subject.message?.has_tokens ? "gone" : "noTokens",
+        live: "answering",
+        loading: "loading",
+      };
+      this.place.replaceChildren(
+        el("div", { class: "empty" }, icon("grid"), el("p", {}, t(words[subject.state]))),
+      );
       return;
     }
     this.cancel();
-    this.grid = el("canvas", { tabindex: "0", role: "application", "aria-label": t("headsGrid"), "aria-describedby": "heads-at" });
+    this.grid = el("canvas", {
+      tabindex: "0",
+      role: "application",
+      "aria-label": t("headsGrid"),
+      "aria-describedby": "heads-at",
+    });
     this.gridNote = el("p", { class: "readout", id: "heads-at", role: "status" });
     this.picture = el("canvas", { tabindex: "0", role: "application" });
     this.controls = el("div", { class: "controls" });
@@ -85,16 +77,34 @@ export class Heads {
     this.rowList = el("div");
     const scale = el("span", { class: "legend" }, "≤ 0.01%", legendCanvas(), "100%");
     this.place.replaceChildren(
-      el("section", { class: "part" }, el("h2", {}, t("heads")), el("p", { class: "hint" }, t("headsHint")), scale,
-        el("div", { class: "grid-box" }, this.grid), this.gridNote),
-      el("section", { class: "part" }, this.controls, el("div", { class: "large" }, this.picture), this.readout, this.positions(), this.rowList));
+      el(
+        "section",
+        { class: "part" },
+        el("h2", {}, t("heads")),
+        el("p", { class: "hint" }, t("headsHint")),
+        scale,
+        el("div", { class: "grid-box" }, this.grid),
+        this.gridNote,
+      ),
+      el(
+        "section",
+        { class: "part" },
+        this.controls,
+        el("div", { class: "large" }, this.picture),
+        this.readout,
+        this.positions(),
+        this.rowList,
+      ),
+    );
     this.grid.addEventListener("pointerdown", (event) => this.press(event));
     this.grid.addEventListener("pointermove", (event) => this.over(this.cellAt(event)));
     this.grid.addEventListener("pointerleave", () => this.over(null));
     this.grid.addEventListener("keydown", (event) => this.gridKey(event));
     this.picture.addEventListener("pointermove", (event) => this.cross(this.placeAt(event)));
     this.picture.addEventListener("pointerleave", () => this.cross(null));
-    this.picture.addEventListener("pointerdown", (event) => subject.choose({ position: this.placeAt(event).row }));
+    this.picture.addEventListener("pointerdown", (event) =>
+      subject.choose({ position: this.placeAt(event).row }),
+    );
     this.picture.addEventListener("keydown", (event) => this.pictureKey(event));
     this.drawGrid();
     this.drawLarge();
@@ -130,22 +140,29 @@ export class Heads {
     context.textBaseline = "middle";
     const every = Math.ceil(22 / (cell + GAP));
     context.textAlign = "center";
-    for (let head = 0; head < subject.heads; head += every) context.fillText(head, GUTTER + head * (cell + GAP) + cell / 2, TOP / 2);
+    for (let head = 0; head < subject.heads; head += every)
+      context.fillText(head, GUTTER + head * (cell + GAP) + cell / 2, TOP / 2);
     context.textAlign = "right";
-    for (let layer = 0; layer < subject.layers; layer++) context.fillText(layer, GUTTER - 7, TOP + layer * (cell + GAP) + cell / 2);
-    for (let layer = 0; layer < subject.layers; layer++) for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
+    for (let layer = 0; layer < subject.layers; layer++)
+      context.fillText(layer, GUTTER - 7, TOP + layer * (cell + GAP) + cell / 2);
+    for (let layer = 0; layer < subject.layers; layer++)
+      for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
   }
 
   /** Those of the layers that are not there yet, from above. */
   async fetchLayers(side, signal) {
     const { response } = subject.message;
-    const waiting = Array.from({ length: subject.layers }, (_, layer) => layer).filter((layer) => !this.images[layer]);
+    const waiting = Array.from({ length: subject.layers }, (_, layer) => layer).filter(
+      (layer) => !this.images[layer],
+    );
     const work = async () => {
       for (let layer = waiting.shift(); layer !== undefined && !signal.aborted; layer = waiting.shift()) {
         this.gridNote.textContent = t("computing", { n: layer + 1, all: subject.layers });
         const { bytes, side: found } = await mapsOf(response, layer, side, null, signal);
         if (signal.aborted) return;
-        this.images[layer] = Array.from({ length: subject.heads }, (_, head) => offscreen(bytes, found, head * found * found));
+        this.images[layer] = Array.from({ length: subject.heads }, (_, head) =>
+          offscreen(bytes, found, head * found * found),
+        );
         for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
       }
     };
@@ -198,7 +215,14 @@ export class Heads {
   gridKey(event) {
     const { layer } = subject;
     const { head } = this;
-    const to = { ArrowLeft: { layer, head: head - 1 }, ArrowRight: { layer, head: head + 1 }, ArrowUp: { layer: layer - 1, head }, ArrowDown: { layer: layer + 1, head }, Home: { layer, head: 0 }, End: { layer, head: subject.heads - 1 } }[event.key];
+    const to = {
+      ArrowLeft: { layer, head: head - 1 },
+      ArrowRight: { layer, head: head + 1 },
+      ArrowUp: { layer: layer - 1, head },
+      ArrowDown: { layer: layer + 1, head },
+      Home: { layer, head: 0 },
+      End: { layer, head: subject.heads - 1 },
+    }[event.key];
     if (!to) return;
     event.preventDefault();
     if (to.layer >= 0 && to.layer < subject.layers && to.head >= 0 && to.head < subject.heads) {
@@ -211,7 +235,8 @@ export class Heads {
     const box = this.grid.parentElement;
     const y = TOP + layer * (this.cell + GAP);
     if (y < box.scrollTop + TOP) box.scrollTop = y - TOP;
-    else if (y + this.cell > box.scrollTop + box.clientHeight) box.scrollTop = y + this.cell + GAP - box.clientHeight;
+    else if (y + this.cell > box.scrollTop + box.clientHeight)
+      box.scrollTop = y + this.cell + GAP - box.clientHeight;
   }
 
   // One head
@@ -220,7 +245,8 @@ export class Heads {
     if (!this.shown || subject.state !== "whole" || !this.grid) return;
     const face = `${subject.layer}/${this.head}`;
     if (face !== this.face) {
-      for (let layer = 0; layer < subject.layers; layer++) for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
+      for (let layer = 0; layer < subject.layers; layer++)
+        for (let head = 0; head < subject.heads; head++) this.drawCell(layer, head);
       this.over(null);
       this.drawLarge();
       return;
@@ -276,19 +302,28 @@ export class Heads {
 
   placeAt(event) {
     const { left, top } = this.picture.getBoundingClientRect();
-    const within = (value) => Math.min(Math.max(Math.floor((value / this.size) * this.map.length), 0), this.map.length - 1);
+    const within = (value) =>
+      Math.min(Math.max(Math.floor((value / this.size) * this.map.length), 0), this.map.length - 1);
     return { row: within(event.clientY - top), column: within(event.clientX - left) };
   }
 
   cross(place) {
     this.crossed = place;
     this.paintLarge();
-    if (!place) { this.readout.textContent = t("layerHead", { layer: subject.layer, head: this.head }); return; }
+    if (!place) {
+      this.readout.textContent = t("layerHead", { layer: subject.layer, head: this.head });
+      return;
+    }
     const { row, column } = place;
     const { bytes, side, length } = this.map;
     const byte = bytes[Math.floor((row * side) / length) * side + Math.floor((column * side) / length)];
     const p = column > row ? 0 : probabilityOf(byte);
-    const words = { from: trimmed(subject.tokens.texts[row]), to: trimmed(subject.tokens.texts[column]), i: row, j: column };
+    const words = {
+      from: trimmed(subject.tokens.texts[row]),
+      to: trimmed(subject.tokens.texts[column]),
+      i: row,
+      j: column,
+    };
     this.readout.textContent = t("looksAt", { ...words, p: column > row ? "–" : percent(p) });
   }
 
@@ -320,7 +355,14 @@ export class Heads {
     this.rowFace = face;
     const row = await attentionRow(subject.message.response, layer, [head], position).catch(() => null);
     if (!row || this.rowFace !== face) return;
-    const rows = largest(row, 8, subject.hideFirst).map(({ p, at }) => ({ p, text: subject.textAt(at), aside: at }));
-    this.rowList.replaceChildren(el("h2", {}, t("rowTitle", { text: trimmed(subject.tokens.texts[position]), at: position })), bars(rows));
+    const rows = largest(row, 8, subject.hideFirst).map(({ p, at }) => ({
+      p,
+      text: subject.textAt(at),
+      aside: at,
+    }));
+    this.rowList.replaceChildren(
+      el("h2", {}, t("rowTitle", { text: trimmed(subject.tokens.texts[position]), at: position })),
+      bars(rows),
+    );
   }
 }

@@ -21,7 +21,9 @@ export class Lens {
     if (!this.shown) return;
     if (subject.state !== "whole") {
       const words = { none: "nothingYet", gone: "gone", live: "answering", loading: "loading" };
-      this.place.replaceChildren(el("div", { class: "empty" }, icon("lens"), el("p", {}, t(words[subject.state]))));
+      this.place.replaceChildren(
+        el("div", { class: "empty" }, icon("lens"), el("p", {}, t(words[subject.state]))),
+      );
       return;
     }
     const { position, message, tokens } = subject;
@@ -34,16 +36,36 @@ export class Lens {
     const words = [t("lensHint", { text: trimmed(tokens.texts[position]), at: position })];
     if (next !== undefined) words.push(t("lensNext", { next: trimmed(next) }));
     const body = layers instanceof Error ? el("p", { class: "hint" }, layers.message) : table(layers, next);
-    this.place.replaceChildren(el("section", { class: "part" }, el("h2", {}, t("lensTitle")), el("p", { class: "hint" }, words.join(" ")), body));
+    this.place.replaceChildren(
+      el(
+        "section",
+        { class: "part" },
+        el("h2", {}, t("lensTitle")),
+        el("p", { class: "hint" }, words.join(" ")),
+        body,
+      ),
+    );
   }
 }
 
 function table(layers, next) {
-  const rows = [...layers].reverse().map(({ layer, tokens }) => el("tr", {},
-    el("th", { scope: "row" }, `L${layer}`),
-    ...tokens.map(({ text, p }) => el("td", { class: text === next ? "is" : null },
-      styled(el("i", { "aria-hidden": "true" }), { width: `${p * 100}%` }),
-      el("span", {}, el("b", {}, trimmed(text)), el("em", {}, short(p)))))));
+  const rows = [...layers]
+    .reverse()
+    .map(({ layer, tokens }) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, `L${layer}`),
+        ...tokens.map(({ text, p }) =>
+          el(
+            "td",
+            { class: text === next ? "is" : null },
+            styled(el("i", { "aria-hidden": "true" }), { width: `${p * 100}%` }),
+            el("span", {}, el("b", {}, trimmed(text)), el("em", {}, short(p))),
+          ),
+        ),
+      ),
+    );
   return el("table", { class: "lens", "aria-label": t("lensTitle") }, el("tbody", {}, ...rows));
 }
 

@@ -34,7 +34,12 @@ class Subject extends EventTarget {
     if (face !== this.face) return;
     if (!tokens && message.reason === "stopped" && !message.lateOnce) {
       message.lateOnce = true; // a server that is busy ends it a moment later
-      setTimeout(() => { if (face === this.face) { this.face = ""; this.show(conversation, message); } }, LATE);
+      setTimeout(() => {
+        if (face === this.face) {
+          this.face = "";
+          this.show(conversation, message);
+        }
+      }, LATE);
     }
     this.tokens = tokens;
     this.state = tokens ? "whole" : "gone";
@@ -47,8 +52,14 @@ class Subject extends EventTarget {
     if (message.tokens !== null || !message.has_tokens) return;
     message.tokens = [];
     try {
-      const { texts, likelihoods } = await json(`/page/conversations/${conversation.id}/messages/${message.id}/tokens`);
-      message.tokens = texts.map((text, at) => ({ text, p: likelihoods[at] >= 0 ? likelihoods[at] : NaN, top: [] }));
+      const { texts, likelihoods } = await json(
+        `/page/conversations/${conversation.id}/messages/${message.id}/tokens`,
+      );
+      message.tokens = texts.map((text, at) => ({
+        text,
+        p: likelihoods[at] >= 0 ? likelihoods[at] : NaN,
+        top: [],
+      }));
     } catch {
       // Then nothing is known of them.
     }

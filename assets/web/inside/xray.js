@@ -3,6 +3,7 @@ import { $, el, styled } from "../base/dom.js";
 import { isDark } from "../base/look.js";
 import { percent, t } from "../base/words.js";
 import { bars, largest } from "./bars.js";
+import { headSelect, hideFirst, layerSelect, where } from "./choices.js";
 import { attentionTint, legendCanvas, likelihoodTint } from "./colors.js";
 import { attentionRow } from "./glass.js";
 import { subject, trimmed, visible } from "./subject.js";
@@ -18,7 +19,11 @@ export class XRay {
     this.spans = [];
     this.row = null;
     subject.addEventListener("answer", () => this.draw());
-    subject.addEventListener("choice", () => { this.drawBar(); this.mark(); this.look(this.at ?? subject.position); });
+    subject.addEventListener("choice", () => {
+      this.drawBar();
+      this.mark();
+      this.look(this.at ?? subject.position);
+    });
     document.addEventListener("language", () => this.draw());
     document.addEventListener("theme", () => this.paint());
     this.place.addEventListener("pointerover", (event) => this.over(event));
@@ -27,7 +32,11 @@ export class XRay {
     this.place.addEventListener("focusin", (event) => this.focus(event));
     this.place.addEventListener("focusout", () => this.hideCard());
     this.place.addEventListener("keydown", (event) => this.key(event));
-    $("scroll").addEventListener("scroll", () => this.cardOf && this.put(this.cardOf.getBoundingClientRect()), { passive: true });
+    $("scroll").addEventListener(
+      "scroll",
+      () => this.cardOf && this.put(this.cardOf.getBoundingClientRect()),
+      { passive: true },
+    );
   }
 
   show(on) {
@@ -44,7 +53,9 @@ export class XRay {
     if (!this.on || subject.state !== "live") return;
     const { tokens } = subject.message;
     if (!this.stream) this.draw();
-    else for (let at = this.spans.length; at < tokens.length; at++) this.stream.append(this.span(tokens[at].text, at, tokens[at]));
+    else
+      for (let at = this.spans.length; at < tokens.length; at++)
+        this.stream.append(this.span(tokens[at].text, at, tokens[at]));
   }
 
   draw() {
@@ -60,9 +71,16 @@ export class XRay {
     else if (tokens) this.drawWhole(tokens, own);
     else if (own.length || message.live) {
       const note = subject.state === "gone" ? el("p", { class: "hint" }, t("gone")) : null;
-      this.stream = el("div", { class: "stream" }, ...own.map((token, at) => this.span(token.text, at, token)));
+      this.stream = el(
+        "div",
+        { class: "stream" },
+        ...own.map((token, at) => this.span(token.text, at, token)),
+      );
       this.place.replaceChildren(el("h2", {}, t("answer")), this.stream, ...(note ? [note] : []));
-    } else this.place.replaceChildren(el("p", { class: "empty" }, t(subject.state === "loading" ? "loading" : "noTokens")));
+    } else
+      this.place.replaceChildren(
+        el("p", { class: "empty" }, t(subject.state === "loading" ? "loading" : "noTokens")),
+      );
     this.rove(this.spans.length - 1);
     this.mark();
     this.look(subject.position);
@@ -72,15 +90,32 @@ export class XRay {
   drawWhole({ texts, prompt_tokens: begin }, own) {
     const part = (name, from, to, kind) => [
       el("h2", {}, `${t(name)} · ${t("tokensOf", { n: to - from })}`),
-      el("div", { class: kind }, ...texts.slice(from, to).map((text, at) => this.span(text, from + at, own[from + at - begin])))];
-    this.place.replaceChildren(el("p", { class: "hint" }, t("lookAt")), ...part("prompt", 0, begin, "stream prompt"), ...part("answer", begin, texts.length, "stream"));
+      el(
+        "div",
+        { class: kind },
+        ...texts.slice(from, to).map((text, at) => this.span(text, from + at, own[from + at - begin])),
+      ),
+    ];
+    this.place.replaceChildren(
+      el("p", { class: "hint" }, t("lookAt")),
+      ...part("prompt", 0, begin, "stream prompt"),
+      ...part("answer", begin, texts.length, "stream"),
+    );
   }
 
   span(text, at, judged) {
-    const span = el("span", { class: "tok", role: "button", tabindex: "-1", "data-at": at }, visible(text).replaceAll("↵", "↵\n"));
+    const span = el(
+      "span",
+      { class: "tok", role: "button", tabindex: "-1", "data-at": at },
+      visible(text).replaceAll("↵", "↵\n"),
+    );
     span.judged = judged;
-    span.setAttribute("aria-label", judged ? t("xrayToken", { text: trimmed(text), p: percent(judged.p || 0) }) : trimmed(text));
-    if (this.tint === "likelihood" && judged) styled(span, { backgroundColor: likelihoodTint(judged.p) || "" });
+    span.setAttribute(
+      "aria-label",
+      judged ? t("xrayToken", { text: trimmed(text), p: percent(judged.p || 0) }) : trimmed(text),
+    );
+    if (this.tint === "likelihood" && judged)
+      styled(span, { backgroundColor: likelihoodTint(judged.p) || "" });
     this.spans.push(span);
     return span;
   }
@@ -92,7 +127,10 @@ export class XRay {
     const rest = row?.slice(subject.hideFirst ? 1 : 0) || [];
     const most = Math.max(...[...rest].sort((a, b) => b - a).slice(1, 2), 1e-6); // the second: one often has nearly all
     this.spans.forEach((span, at) => {
-      const tint = this.tint === "attention" && row && !(subject.hideFirst && at === 0) ? attentionTint(Math.min(1, (row[at] || 0) / most), dark) : null;
+      const tint =
+        this.tint === "attention" && row && !(subject.hideFirst && at === 0)
+          ? attentionTint(Math.min(1, (row[at] || 0) / most), dark)
+          : null;
       const ground = this.tint === "likelihood" && span.judged ? likelihoodTint(span.judged.p) : tint?.ground;
       styled(span, { backgroundColor: ground || "" });
       for (const name of ["dark-on", "light-on"]) span.classList.toggle(name, tint?.text === name);
@@ -103,16 +141,26 @@ export class XRay {
 
   mark() {
     if (!this.on) return;
-    for (const span of this.spans) span.classList.toggle("pinned", Boolean(subject.tokens) && Number(span.dataset.at) === subject.position);
+    for (const span of this.spans)
+      span.classList.toggle(
+        "pinned",
+        Boolean(subject.tokens) && Number(span.dataset.at) === subject.position,
+      );
   }
 
   /** Where a position looks, in the tints and in the card. */
   look(at) {
     clearTimeout(this.timer);
     this.at = at;
-    if (!this.on || !subject.tokens || at === null || at === undefined) { this.row = null; this.paint(); return; }
+    if (!this.on || !subject.tokens || at === null || at === undefined) {
+      this.row = null;
+      this.paint();
+      return;
+    }
     this.timer = setTimeout(async () => {
-      const row = await attentionRow(subject.message.response, subject.layer, subject.allHeads, at).catch(() => null);
+      const row = await attentionRow(subject.message.response, subject.layer, subject.allHeads, at).catch(
+        () => null,
+      );
       if (this.at !== at || !this.on) return;
       this.row = row;
       this.paint();
@@ -153,9 +201,22 @@ export class XRay {
   key(event) {
     const at = this.spans.indexOf(document.activeElement);
     if (at < 0) return;
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: this.spans.length - 1, ArrowUp: this.lineFrom(at, -1), ArrowDown: this.lineFrom(at, 1) }[event.key];
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.pin(this.spans[at]); }
-    if (event.key === "Escape" && !this.card.hidden) { event.stopPropagation(); this.hideCard(); }
+    const to = {
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      Home: 0,
+      End: this.spans.length - 1,
+      ArrowUp: this.lineFrom(at, -1),
+      ArrowDown: this.lineFrom(at, 1),
+    }[event.key];
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.pin(this.spans[at]);
+    }
+    if (event.key === "Escape" && !this.card.hidden) {
+      event.stopPropagation();
+      this.hideCard();
+    }
     if (to === undefined || !this.spans[to]) return;
     event.preventDefault();
     this.rove(to);
@@ -172,7 +233,11 @@ export class XRay {
       if (Math.abs(place.top - top) < 4) continue;
       if (line !== null && Math.abs(place.top - line) > 4) break;
       line ??= place.top;
-      if (best === at || Math.abs(place.left - left) < Math.abs(this.spans[best].getBoundingClientRect().left - left)) best = to;
+      if (
+        best === at ||
+        Math.abs(place.left - left) < Math.abs(this.spans[best].getBoundingClientRect().left - left)
+      )
+        best = to;
     }
     return best;
   }
@@ -190,13 +255,29 @@ export class XRay {
     span.setAttribute("aria-describedby", "card");
     const at = Number(span.dataset.at);
     const { judged } = span;
-    const facts = judged && judged.p === judged.p ? t("tokenLikely", { at, p: percent(judged.p) }) : t("tokenAt", { at });
-    const parts = [el("h3", {}, `“${trimmed(span.firstChild.data.replaceAll("↵\n", "\n"))}”`), el("p", {}, facts)];
+    const facts =
+      judged && judged.p === judged.p ? t("tokenLikely", { at, p: percent(judged.p) }) : t("tokenAt", { at });
+    const parts = [
+      el("h3", {}, `“${trimmed(span.firstChild.data.replaceAll("↵\n", "\n"))}”`),
+      el("p", {}, facts),
+    ];
     if (judged?.top.length) {
-      parts.push(el("h4", {}, t("likeliest")), bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))));
+      parts.push(
+        el("h4", {}, t("likeliest")),
+        bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))),
+      );
     }
     if (this.row && this.at === at) {
-      parts.push(el("h4", {}, `${t("lookMost")} · ${where()}`), bars(largest(this.row, 5, subject.hideFirst).map(({ p, at: to }) => ({ p, text: subject.textAt(to), aside: to }))));
+      parts.push(
+        el("h4", {}, `${t("lookMost")} · ${where()}`),
+        bars(
+          largest(this.row, 5, subject.hideFirst).map(({ p, at: to }) => ({
+            p,
+            text: subject.textAt(to),
+            aside: to,
+          })),
+        ),
+      );
     }
     this.card.replaceChildren(...parts);
     this.card.hidden = false;
@@ -209,7 +290,10 @@ export class XRay {
     const { right } = $("scroll").getBoundingClientRect();
     const left = Math.max(12, Math.min(place.left, right - width - 12));
     const below = place.bottom + 8 + height < innerHeight - 8;
-    styled(this.card, { left: `${left}px`, top: `${below ? place.bottom + 8 : Math.max(8, place.top - 8 - height)}px` });
+    styled(this.card, {
+      left: `${left}px`,
+      top: `${below ? place.bottom + 8 : Math.max(8, place.top - 8 - height)}px`,
+    });
   }
 
   hideCard() {
@@ -222,42 +306,43 @@ export class XRay {
     if (!this.on) return;
     const bar = $("xray-bar");
     const whole = subject.state === "whole";
-    const segment = (name) => el("button", { type: "button", "aria-pressed": String(this.tint === name), disabled: name === "attention" && !whole, onclick: () => { this.tint = name; this.drawBar(); this.paint(); } }, t(name));
-    const parts = [el("span", { class: "segments", role: "group", "aria-label": t("tint") }, segment("likelihood"), segment("attention"))];
+    const segment = (name) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(this.tint === name),
+          disabled: name === "attention" && !whole,
+          onclick: () => {
+            this.tint = name;
+            this.drawBar();
+            this.paint();
+          },
+        },
+        t(name),
+      );
+    const parts = [
+      el(
+        "span",
+        { class: "segments", role: "group", "aria-label": t("tint") },
+        segment("likelihood"),
+        segment("attention"),
+      ),
+    ];
     const focus = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     if (this.tint === "likelihood") {
-      parts.push(el("span", { class: "legend" }, t("unlikely"), el("i", { class: "likelihoods" }), t("likely")));
-    } else parts.push(layerSelect(), headSelect(), hideFirst(), el("span", { class: "legend" }, "0", legendCanvas(), el("span", { class: "scale" })));
+      parts.push(
+        el("span", { class: "legend" }, t("unlikely"), el("i", { class: "likelihoods" }), t("likely")),
+      );
+    } else
+      parts.push(
+        layerSelect(),
+        headSelect(),
+        hideFirst(),
+        el("span", { class: "legend" }, "0", legendCanvas(), el("span", { class: "scale" })),
+      );
     bar.replaceChildren(...parts);
     if (focus) bar.querySelector(`[data-name="${focus}"]`)?.focus();
     this.paint();
   }
-}
-
-/** "Layer 3, head 2", or "Layer 3, mean of heads". */
-export const where = () => subject.head === null ? `${t("layerN", { n: subject.layer })}, ${t("meanOfHeads")}` : t("layerHead", { layer: subject.layer, head: subject.head });
-
-function select(name, label, options, chosen, change) {
-  const made = el("select", { class: "select", "aria-label": label, "data-name": name }, ...options.map(([value, text]) => el("option", { value }, text)));
-  made.value = String(chosen);
-  made.addEventListener("change", () => change(made.value));
-  return made;
-}
-
-export function layerSelect() {
-  const options = Array.from({ length: subject.layers }, (_, n) => [n, t("layerN", { n })]);
-  return select("layer", t("layer"), options, subject.layer, (value) => subject.choose({ layer: Number(value) }));
-}
-
-export function headSelect(mean = true) {
-  const options = Array.from({ length: subject.heads }, (_, n) => [n, t("headN", { n })]);
-  if (mean) options.unshift(["", t("meanOfHeads")]);
-  return select("head", t("head"), options, subject.head ?? (mean ? "" : 0), (value) => subject.choose({ head: value === "" ? null : Number(value) }));
-}
-
-export function hideFirst() {
-  const field = el("input", { type: "checkbox", "data-name": "first" });
-  field.checked = Boolean(subject.hideFirst);
-  field.addEventListener("change", () => subject.choose({ hideFirst: field.checked }));
-  return el("label", { class: "muted" }, field, " ", t("hideFirst"));
 }

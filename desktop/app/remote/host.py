@@ -118,7 +118,12 @@ class RemoteHost:
         return self._maps
 
     def close(self) -> None:
+        """What is under way ends."""
         self._cancel()
+        if self._router is not None:
+            self._router.leave()
+        if self._maps is not None:
+            self._maps.leave()
 
     def _cancel(self) -> None:
         if self._exchange is not None:

@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.places import user_folder
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.serving.switching import (
     CancelServed,
@@ -170,10 +171,16 @@ _NOTHING = object()
 def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> ServerConfig:
     from llm_lite.server.config import ServerConfig
 
+    history = None if choice.shows_history else page_history()
     if choice.reach == "machine":
-        return ServerConfig(port=choice.port, api_key=key)
+        return ServerConfig(port=choice.port, api_key=key, history=history)
     names = (*others, socket.gethostname())
-    return ServerConfig("0.0.0.0", choice.port, key, host_names=names)
+    return ServerConfig("0.0.0.0", choice.port, key, host_names=names, history=history)
+
+
+def page_history() -> Path:
+    """Of the page's own conversations, where those of the window are not for it."""
+    return user_folder("data") / "page-history.db"
 
 
 def reachable(choice: ServingChoice) -> tuple[str, ...]:

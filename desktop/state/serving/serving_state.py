@@ -18,18 +18,26 @@ PACE_SPAN = 0.4  # seconds that they must span before it means something
 
 @dataclass(frozen=True, slots=True)
 class ServingChoice:
-    """What is remembered. `at_start`: switch it on whenever the window opens."""
+    """What is remembered. `at_start`: switch it on whenever the window opens. In the network, the
+    page has the window's conversations only where a person `shares_history`.
+    """
 
     reach: Reach = "machine"
     port: int = 8080
     parallel: int = 4
     asks_key: bool = False
+    shares_history: bool = False
     at_start: bool = False
 
     @property
     def needs_key(self) -> bool:
         """Whoever is not on this machine needs one in any case."""
         return self.asks_key or self.reach == "network"
+
+    @property
+    def shows_history(self) -> bool:
+        """Whether the page has the conversations of the window."""
+        return self.reach == "machine" or self.shares_history
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
+from llm_lite.desktop.actions.connecting import FindServer
 from llm_lite.desktop.actions.history import ForkConversation, Reveal
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
 from llm_lite.desktop.language.translate import mark, tr
@@ -19,6 +20,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
 
 PANEL = "chat.again"
+THERE = "/v1/models/"  # between the address of a server and the name of its model
 REGENERATE = mark("Answer again; a new seed gives another answer")
 EXACTLY = mark("Answer exactly so again: the same seed, sampling and gains")
 EDIT = mark("Edit the answer; what the model said stays beside it")
@@ -76,17 +78,24 @@ def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
         if not shown:
             return []
         wrapped(ui, other_writer(state, written))
-        if primary_button(ui, f"{PANEL}.load", tr("Load it"), enabled=state.load is None):
+        label = tr("Connect") if written.backend == "remote" else tr("Load it")
+        if primary_button(ui, f"{PANEL}.load", label, enabled=state.load is None):
             imgui.close_current_popup()
+            if written.backend == "remote":
+                ui.show_popover("models")  # which tells what comes of it
             return _load(state, written)
     return []
 
 
 def other_writer(state: AppState, written: AnswerRun) -> str:
     how = ", ".join(filter(None, (written.mode, written.activations)))
+    how = written.device if written.backend == "remote" else how
     now = AnswerRun.by(state.model, state.executor)
     there = tr("No model is loaded.")
-    if now is not None:
+    if now is not None and now.backend == "remote":
+        there = tr("{model} answers now ({where}).")
+        there = there.format(model=now.model.name, where=now.device)
+    elif now is not None:
         there = tr("{model} is loaded in {mode} with {activations}.")
         if now.model.path == written.model.path:
             there = tr("It is loaded in {mode} with {activations}.")
@@ -96,6 +105,9 @@ def other_writer(state: AppState, written: AnswerRun) -> str:
 
 
 def _load(state: AppState, written: AnswerRun) -> list[Action]:
+    if written.backend == "remote":
+        address, _, name = written.model.path.partition(THERE)
+        return [FindServer(address, model=name)]
     if state.model is None or state.model.path != written.model.path:
         return [OpenModel(written.model.path)]
     options = state.options

@@ -52,7 +52,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             wrapped(ui, tr(TEACHES), "faint")
     _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
-    if len(points) > 1:
+    if len(points) > 1 and not state.elsewhere:  # a server's steps are not told
         note = tr("Milliseconds of the model's step for a token, nothing else.")
         heading(ui, tr("Engine time"), note)
         _draw_steps(ui, points)

@@ -31,9 +31,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     lacks = connection.server.lacks if connection is not None else ()
     if connection is not None and lacks:
         name = connection.server.title
-        wrapped(
-            ui, tr("{server} does not take all of this: the rest is greyed.").format(server=name)
-        )
+        wrapped(ui, tr("What {server} does not take is greyed.").format(server=name))
     new = draw_groups(ui, new, lacks)
     count = slider(
         ui, "sampler.max_new_tokens", tr("Longest answer"), new.max_new_tokens, (16, 8192),

@@ -37,7 +37,14 @@ PARALLEL_HINT = mark(
     "Requests that are answered together; more of them wait. Each takes its share of the memory "
     "for its context."
 )
-KEY_HINT = mark("Other people and programs of this machine cannot ask without it")
+KEY_HINT = mark(
+    "Without it, other people of this machine cannot ask then, nor read your conversations on the "
+    "page"
+)
+HISTORY_HINT = mark(
+    "Whoever has the key then reads and changes them. Otherwise the page keeps conversations of "
+    "its own."
+)
 START_HINT = mark("Otherwise the server is off whenever the window opens")
 
 
@@ -60,6 +67,10 @@ def draw_setup(state: AppState, ui: Ui) -> list[Action]:
     if choice.reach == "machine":
         asks = toggle(ui, "serving.key", tr("Ask for a key"), choice.asks_key, tr(KEY_HINT))
         changed = replace(changed, asks_key=asks)
+    else:
+        label, shares = tr("The page has your conversations"), choice.shares_history
+        shares = toggle(ui, "serving.history", label, shares, tr(HISTORY_HINT))
+        changed = replace(changed, shares_history=shares)
     label, hint = tr("Switch it on when the window opens"), tr(START_HINT)
     changed = replace(changed, at_start=toggle(ui, "serving.start", label, choice.at_start, hint))
     imgui.dummy(ImVec2(0, ui.u(0.5)))

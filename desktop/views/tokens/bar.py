@@ -135,7 +135,8 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
         imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
         return []
     spoken = [bool(message.whole) for message in state.messages]
-    if state.running or state.model is None or not unread(state.owners, spoken):
+    here = state.model is not None and not state.elsewhere
+    if state.running or not here or not unread(state.owners, spoken):
         return None
     text(ui, tr(ELSEWHERE), "muted", "small")
     imgui.same_line(0, ui.u(2))

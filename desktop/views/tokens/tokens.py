@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import SpellAnswer
 from llm_lite.desktop.actions.inspecting import SetXRay, SwitchVersion
@@ -222,7 +223,8 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     if not pointed.cut.own <= pointed.token < pointed.cut.behind:
         facts.append(tr("the chat template's own"))
     elif token is not None and token < len(message.tokens):
-        facts.insert(0, tr("token {n:,}").format(n=message.tokens[token].id))
+        number = message.tokens[token].id
+        facts[:0] = [tr("token {n:,}").format(n=number)] if number < UNTOLD_TOKENS else []
     likely = math.nan if token is None else message.likelihood(token)
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))

@@ -7,12 +7,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from llm_lite.server.page import bodies
-from llm_lite.server.page.conversations import Conversations
 from llm_lite.server.page.files import file_routes
+from llm_lite.server.page.history.conversations import Conversations
+from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.page.maps import Maps
 from llm_lite.server.page.markdown import Renderer
 from llm_lite.server.page.row import Row
-from llm_lite.server.page.shelf import Shelf
 from llm_lite.server.page.status import status_of
 from llm_lite.server.shared import Shared
 

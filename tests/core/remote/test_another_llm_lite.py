@@ -76,6 +76,7 @@ def test_an_answer_with_all_its_tokens(serve: Callable[..., Served]) -> None:
     assert by[2].startswith("You said: Why is the sky blue?")
     end = finished(events)
     assert end.stats.prompt_tokens == len(started.prompt) and end.stop_reason == "end"
+    assert end.stats.decode_tok_s > 0
     engine.close()
 
 

@@ -60,6 +60,16 @@ def test_a_conversation_is_as_in_the_chat(client, served_model):
     assert service.tokenize(service.detokenize([70, 71])) == [70, 71]
 
 
+def test_an_answer_goes_on_where_it_ended(client, served_model):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    messages = (ChatMessage("user", "Hello there"), ChatMessage("assistant", "the and"))
+    asked = Asked(service, messages=messages, continue_last=True)
+    _, tokens = client.ask(1, messages, continue_last=True)
+    assert asked.tokens() == tokens
+    assert asked.tokens() != Asked(service, messages=messages[:1]).tokens()
+
+
 def test_the_chat_goes_on_beside_clients(client, served_model):
     client.load(served_model, exact())
     service = serve(client, parallel=2)

@@ -6,12 +6,16 @@ import pytest
 
 from llm_lite.core.errors import DeviceLostError, GoneError, RequestError
 from llm_lite.core.messages import (
+    ChatMessage,
+    CompareRuns,
     ExecutorChanged,
     LoadModel,
     ModelLoaded,
     Reconfigure,
+    SamplingOptions,
     ServingChanged,
     StopServing,
+    TaskFinished,
 )
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
@@ -142,3 +146,33 @@ def test_nothing_is_imported_before_somebody_serves():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_clients_are_answered_while_another_executor_is_prepared(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    asked = Asked(service, tokens=(5, 6), sampling=LONG)
+    reached, go_on = hook.block_make()
+    client.send(Reconfigure(exact(context=384)))
+    assert reached.wait(60)
+    asked.finished()
+    go_on.set()
+    client.until(ExecutorChanged)
+    assert len(Asked(service, tokens=(5, 6)).tokens()) == 12
+
+
+def test_clients_are_answered_between_the_steps_of_a_comparison(client, served_model, hook):
+    client.load(served_model, exact())
+    service = serve(client, parallel=2)
+    count = len(hook.steps)
+    reached = hook.block_step(count + 3)
+    sampling = SamplingOptions(temperature=0.0, max_new_tokens=20)
+    runs = (exact(), exact(keys="fp16"))
+    client.send(CompareRuns(1, (ChatMessage("user", "Hello"),), runs, sampling))
+    assert reached.wait(60)
+    asked = Asked(service, tokens=(5, 6))
+    hook.heard = True
+    assert client.until(TaskFinished).message == ""
+    assert len(asked.tokens()) == 12
+    kinds = [bool(step.segments) for step in hook.steps[count:]]
+    assert kinds.index(True) < len(kinds) - 1 - kinds[::-1].index(False), "in turns"

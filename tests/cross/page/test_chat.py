@@ -39,6 +39,31 @@ def test_an_answer_streams(person, service):
     assert person.messages[-1] == "You said: one two three four five six seven eight nine ten"
     assert "tokens · " in person.text(".under .stats")
     assert person.conversations == ["one two three four five six seven eight nine ten"]
+    person.wait("document.title.startsWith('one two three')")
+
+
+def test_a_full_server_is_asked_again(person, service):
+    service.most_waiting = 0
+    person.expected = "429"
+    person.say("Hello")
+    person.page.wait_for_selector(".waiting")
+    person.page.wait_for_timeout(300)
+    service.most_waiting = 64
+    person.answered()
+    assert person.messages[-1] == "You said: Hello"
+
+
+def test_who_waits_is_told_so(person, service):
+    service.hold.clear()
+    person.say("Hello")
+    person.page.wait_for_selector(".message.assistant .end:not([hidden])")
+    assert person.text(".message.assistant .end") in (
+        "Reading the prompt: 0 of 0 tokens",
+        *(f"Reading the prompt: 0 of {n} tokens" for n in range(10, 40)),
+    )
+    service.hold.set()
+    person.answered()
+    assert person.messages[-1] == "You said: Hello"
 
 
 def test_markdown_is_drawn(person):
@@ -47,7 +72,7 @@ def test_markdown_is_drawn(person):
     assert page.inner_text(".markdown strong") == "bold"
     assert page.inner_text(".markdown td >> nth=1") == "2"
     formula = page.locator(".markdown math").bounding_box()
-    assert formula["height"] > 30, "a fraction stands in two lines"
+    assert formula["height"] > 25, "a fraction stands in two lines"
     assert (
         page.evaluate("getComputedStyle(document.querySelector('.markdown td.right')).textAlign")
         == "right"
@@ -303,3 +328,15 @@ def test_a_key_is_asked_for_once(visit, history, stack):
     assert "secret" not in person.page.evaluate(
         "JSON.stringify(localStorage) + document.cookie + location.href"
     )
+
+
+def test_a_history_that_cannot_be_saved_is_told_and_the_chat_goes_on(
+    visit, service, stack, tmp_path
+):
+    (tmp_path / "file").write_text("no folder")
+    address = stack.enter_context(site(service, tmp_path / "file" / "history.db"))
+    person = visit(address)
+    person.page.wait_for_selector("#notice:not([hidden])")
+    assert "not being saved" in person.text("#notice")
+    person.ask("Hello")
+    assert person.messages == ["Hello", "You said: Hello"]

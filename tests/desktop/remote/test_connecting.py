@@ -77,7 +77,7 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
         assert answer.text == WHOLE and answer.stop_reason == "end"
         assert answer.likelihood(0) == pytest.approx(0.8)
         assert answer.written.backend == "remote" and server.url[7:] in answer.written.device
-        assert answer.written.model.name == MODEL_THERE
+        assert (answer.written.model.name, answer.written.mode) == (MODEL_THERE, "")
         assert not sent(window.engine, Generate)
         driver.click("rail.models")
         driver.click("remote.disconnect")
@@ -88,6 +88,21 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
     (command,) = sent(window.engine, Generate)
     assert [m.content for m in command.messages[:2]] == ["Why?", WHOLE]
     assert command.messages[1].tokens == ()  # those of another model
+
+
+def test_an_answer_from_elsewhere_is_asked_again_there(window: Headless) -> None:
+    with scripted("vllm") as server:
+        connected(window, server.url)
+        ask(window)
+        window.driver.click("message.1.exactly")
+        window.driver.wait("again", lambda s: not s.busy and s.messages[-1].place == 1)
+        assert server.chats[0]["seed"] == server.chats[1]["seed"]
+        window.program.do(Disconnect())
+        window.driver.wait("the model here", lambda s: s.model == MODEL)
+        window.driver.click("message.1.exactly")
+        window.driver.click("chat.again.load")
+        window.driver.wait("the server", lambda s: s.elsewhere)
+        assert window.state.model.name == MODEL_THERE
 
 
 def test_one_of_several_models_is_chosen(window: Headless) -> None:

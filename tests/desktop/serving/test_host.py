@@ -16,7 +16,7 @@ from llm_lite.desktop.actions.serving.switching import (
     SetServing,
     SwitchServing,
 )
-from llm_lite.desktop.app.serving.host import config_of, reachable
+from llm_lite.desktop.app.serving.host import config_of, page_history, reachable
 from llm_lite.desktop.app.serving.key_file import key_file, new_key, read_key
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
@@ -205,11 +205,14 @@ def test_the_network_needs_a_key_and_this_machine_none(tmp_path):
     config = config_of(network, new_key(tmp_path / "key"), ("192.168.1.20",))
     assert (config.host, config.port) == ("0.0.0.0", 9000) and config.api_key
     assert "192.168.1.20" in config.host_names
+    assert config.history == page_history()  # nobody else reads the person's conversations
+    shares = replace(network, shares_history=True)
+    assert config_of(shares, "key", ()).history is None is config_of(machine, "", ()).history
     assert all(not host.startswith("127.") for host in reachable(network))
 
 
 def test_what_was_chosen_is_remembered_and_not_switched_on(tmp_path):
-    choice = ServingChoice("network", 9001, 7, True, True)
+    choice = ServingChoice("network", 9001, 7, True, True, True)
     state = AppState()
     state = replace(state, serving=replace(state.serving, choice=choice, phase="on"))
     path = tmp_path / "settings.json"

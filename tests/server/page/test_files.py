@@ -84,8 +84,8 @@ def words(code: str) -> dict[str, object]:
     """As a browser reads them: keys without quotes, commas at the end."""
     text = (WEB / "words" / f"{code}.js").read_text("utf-8").partition("export default")[2]
     text = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r'(?<=[{,\n])\s*(\w+):(?= ["\[])', r'"\1":', text)
-    return json.loads(re.sub(r",\s*}", "}", text.strip().rstrip(";")))
+    text = re.sub(r'(?<=[{,\n])\s*(\w+):(?=\s+["\[])', r'"\1":', text)
+    return json.loads(re.sub(r",\s*([}\]])", r"\1", text.strip().rstrip(";")))
 
 
 def test_both_languages_say_the_same():

@@ -86,7 +86,7 @@ def test_formulas_are_mathml(renderer):
     html = renderer.html("Inline $x^2$ and\n\n$$\\frac{a}{b}$$\n\n\\[ \\sum_{i=0}^n i \\]")
     assert "<math><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow></math>" in html
     assert html.count('<math display="block">') == 2
-    assert "<mfrac>" in html and "<msubsup>" in html
+    assert "<mfrac>" in html and "<munderover>" in html
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from llm_lite.core.history import (
     StoredMessage,
 )
 from llm_lite.server.failures import ApiError
-from llm_lite.server.page import record
-from llm_lite.server.page.answers import AnswerWriter
 from llm_lite.server.page.bodies import (
     count,
     fields,
@@ -22,8 +20,10 @@ from llm_lite.server.page.bodies import (
     optional_number,
     text,
 )
+from llm_lite.server.page.history import record
+from llm_lite.server.page.history.answers import AnswerWriter
+from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.page.row import Row
-from llm_lite.server.page.shelf import Shelf
 from llm_lite.server.shared import Shared
 
 _MOST_LISTED = 200

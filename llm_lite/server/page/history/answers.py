@@ -13,9 +13,9 @@ from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.history import AnswerEnd, AnswerRun, History, StoredMessage
 from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
 from llm_lite.server.failures import ApiError
-from llm_lite.server.page import record
 from llm_lite.server.page.bodies import fields, flag, number, optional_number, reals, text
-from llm_lite.server.page.shelf import Shelf
+from llm_lite.server.page.history import record
+from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.shared import Shared
 
 _MOST_TOKENS = 1 << 20

@@ -1,0 +1,29 @@
+"""The real model on the C++ executor: texts that are the same alone, together and put off."""
+
+from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions
+from tests.core.serving.clients import Asked, serve
+
+QUESTIONS = ("Why is the sky blue?", "Name a city.", "Write a poem.", "Count to nine.", "Who?")
+SAMPLING = SamplingOptions(temperature=0.0, max_new_tokens=40)
+A_PAGE = 128 * 30 * 2 * (2 * 3 * 64 + 9 * 64)  # bytes: keys, values and queries, float16
+
+
+def test_texts_are_the_same_alone_together_and_put_off(client, smollm2):
+    client.load(smollm2, EngineOptions("cpu", mode="int4", context=512))
+    service = serve(client, parallel=5)
+    prompts = [
+        service.prompt_tokens([ChatMessage("user", question + " Go on." * 25 * number)])
+        for number, question in enumerate(QUESTIONS)
+    ]
+    assert {len(prompt) // 128 for prompt in prompts} >= {0, 1, 2}
+
+    def ask(prompt):
+        return Asked(service, tokens=tuple(prompt), sampling=SAMPLING)
+
+    alone = [ask(prompt).tokens() for prompt in prompts]
+    for budget in (0, 5 * A_PAGE):
+        service = serve(client, parallel=5, cache_budget=budget)
+        together = [ask(prompt) for prompt in prompts]
+        assert [asked.tokens() for asked in together] == alone
+        assert "atmosphere" in together[0].text()
+    assert service.status().pages == 5
