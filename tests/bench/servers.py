@@ -16,6 +16,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -76,29 +77,28 @@ def _servers(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 @contextmanager
 def _running(command: list[str], port: int) -> Iterator[None]:
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        said: list[str] = []
-        assert process.stderr is not None
-        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
-        reader.start()
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said) as process,
+    ):
         try:
-            _wait_until_ready(process, port, said)
+            if not _is_ready(process, port):
+                said.seek(0)
+                raise SystemExit(f"{' '.join(command)}: {said.read()[-2000:]}")
             yield
         finally:
             process.terminate()
 
 
-def _wait_until_ready(process: subprocess.Popen[str], port: int, said: list[str]) -> None:
+def _is_ready(process: subprocess.Popen[bytes], port: int) -> bool:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:
             _answer(port, _model(port), [1, 2, 3], 1)
-            return
+            return True
         except (OSError, _NotYetError):
             time.sleep(0.2)
-    raise SystemExit(f"{process.args!r}: {''.join(said[-5:])}")
+    return False
 
 
 def _measure(port: int, clients: int, rng: np.random.Generator) -> float:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from tests.cross.served import served
 
@@ -32,10 +35,12 @@ def main() -> int:
     parser.add_argument("--model")
     arguments = parser.parse_args()
     with served(arguments.model, "--parallel", "4") as server:
-        words = [arguments.schemathesis, "run", f"{server.address}/openapi.json"]
+        program = shutil.which(arguments.schemathesis) or arguments.schemathesis
+        words = [str(Path(program).absolute()), "run", f"{server.address}/openapi.json"]
         words += ["--checks", ",".join(CHECKS), "--no-color", "--request-timeout", "60"]
         words += ["-n", str(arguments.cases // _ADDRESSES)]
-        made = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+        with tempfile.TemporaryDirectory() as folder:  # it keeps what it has found
+            made = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=folder)
         print(made.stdout[-6000:])
         if not server.is_running():
             print("the server has ended")

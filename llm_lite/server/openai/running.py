@@ -96,8 +96,12 @@ async def _first(answers: Answers, seconds: float) -> list[Told]:
 
 def check(one: AnswerEvent) -> None:
     """ApiError where an answer failed. What a request itself has wrong was told before."""
-    if isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped"):
+    if isinstance(one, GenerationFinished) and is_failure(one):
         raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
+
+
+def is_failure(one: AnswerEvent) -> bool:
+    return isinstance(one, GenerationFinished) and one.stop_reason in ("error", "stopped")
 
 
 async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[list[Told]]:
@@ -105,8 +109,10 @@ async def told(call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[
     yield head
     while not answers.are_over:
         events = await answers.events(call.shared.config.quiet_seconds)
-        for _, one in events:
-            check(one)
+        for at, (_, one) in enumerate(events):
+            if is_failure(one):
+                yield events[:at]  # what was said before is told before
+                check(one)
         yield events
 
 
