@@ -28,6 +28,7 @@ from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
 F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array
 MOST_TOKENS = 1 << 17
+MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
 _MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
 
@@ -69,7 +70,7 @@ class Glass:
         if (
             not tokens
             or len(texts) != len(tokens)
-            or not (0 < layers <= 1024 and 0 < heads <= 1024)
+            or not (0 < layers <= 1024 and 0 < heads <= 1024 and layers * heads <= MOST_HEADS)
         ):
             raise RemoteError(f"{self._host} tells nothing usable of the cache of {response[:40]}")
         prompt = min(whole(told.get("prompt_tokens")), len(tokens))

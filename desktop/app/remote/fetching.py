@@ -92,10 +92,15 @@ class LayerMaps:
             except CancelledError:
                 return
             except LlmLiteError as error:
-                self.problem = fit_line(str(error))
-                with self._lock:
-                    self._wanted.clear()
+                self._give_up(str(error))
+            except Exception as error:  # what a server says may do what nobody thought of
+                self._give_up(f"the maps cannot be made: {error!r}")
             self._heard()
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = fit_line(problem)
+        with self._lock:
+            self._wanted.clear()
 
     def _fetch(self, layer: int) -> None:
         held, rows = self.held, self.rows
@@ -117,22 +122,25 @@ class LayerMaps:
 def pooled(rows: F32, first: int, side: int) -> F32:
     """A map of all positions on side x side pixels: a pixel is the largest of its pairs. `rows` are
     those of the positions from `first` on."""
-    length = rows.shape[1]
-    whole = np.zeros((length, length), np.float32)
-    whole[first : first + len(rows)] = rows
-    return resized(whole, side)
+    return placed(rows, first, rows.shape[1], side)
 
 
-def resized(part: F32, side: int) -> F32:
-    """A part of a map on side x side pixels: of several pairs the largest, of one its value."""
-    for axis in (0, 1):
-        count = part.shape[axis]
-        if count > side:
-            starts = np.arange(side) * count // side
-            part = np.maximum.reduceat(part, starts, axis=axis)
-        else:
-            part = part.take(np.arange(side) * count // side, axis=axis)
-    return part
+def placed(part: F32, first: int, count: int, side: int) -> F32:
+    """Rows first .. of a part of a map that has `count` of them, on side x side pixels: of several
+    pairs the largest, of one its value. The others are 0; a long map is never whole in memory."""
+    narrow = _resized(part, side, 1)
+    whole = np.zeros((count, side), np.float32)
+    whole[first : first + len(narrow)] = narrow
+    return _resized(whole, side, 0)
+
+
+def _resized(part: F32, side: int, axis: int) -> F32:
+    count = part.shape[axis]
+    if count > side:
+        starts = np.arange(side) * count // side
+        found: F32 = np.maximum.reduceat(part, starts, axis=axis)
+        return found
+    return part.take(np.arange(side) * count // side, axis=axis)
 
 
 def without_first(maps: F32) -> F32:

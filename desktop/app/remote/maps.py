@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.desktop.app.remote.fetching import F32, THUMBNAIL, LayerMaps, resized, without_first
+from llm_lite.desktop.app.remote.fetching import F32, THUMBNAIL, LayerMaps, placed, without_first
 from llm_lite.desktop.attention.colors import faded
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.maps import ColorScale, MapPicture
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
     from llm_lite.core.remote.glass import RemoteResponse
 
 U32 = NDArray[np.uint32]
-ACROSS = 16  # thumbnails beside each other in their image
+ACROSS = 16  # thumbnails beside each other in their image, at least
 PICTURES = 6  # large maps that are kept
 LARGEST = 1024  # pixels
 _Key = tuple[object, ...]
+
+
+def atlas_shape(count: int) -> tuple[int, int]:
+    """Rows and columns of so many thumbnails. Two such images lie above each other in a texture,
+    which is about square: devices take 16,384 pixels a side, some no more than 4,096."""
+    across = max(ACROSS, isqrt(2 * count))
+    return -(-count // across), across
 
 
 class RemoteMaps:
@@ -74,8 +82,8 @@ class RemoteMaps:
         groups = engine.model.kv_heads or held.heads
         one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
         self._layers = (one,) * held.layers
-        rows = -(-held.layers * held.heads // ACROSS)
-        self._atlas_pixels = np.zeros((rows * THUMBNAIL, ACROSS * THUMBNAIL), np.uint32)
+        rows, across = atlas_shape(held.layers * held.heads)
+        self._atlas_pixels = np.zeros((rows * THUMBNAIL, across * THUMBNAIL), np.uint32)
         self._stale = True
 
     # What views ask.
@@ -148,8 +156,8 @@ class RemoteMaps:
             image.write(pixels)
         texture, low, high = image.whole(pixels.shape[1], pixels.shape[0])
         number = layer * source.held.heads + head
-        row, column = divmod(number, ACROSS)
-        wide, tall = high[0] / ACROSS, (high[1] - low[1]) * THUMBNAIL / pixels.shape[0]
+        row, column = divmod(number, self._across)
+        wide, tall = high[0] / self._across, (high[1] - low[1]) * THUMBNAIL / pixels.shape[0]
         x, y = column * wide, low[1] + row * tall
         waiting = 0 if layer in self._drawn else self.length
         return MapPicture(texture, (x, y), (x + wide, y + tall), 1, waiting, self._missing())
@@ -157,7 +165,7 @@ class RemoteMaps:
     def _draw_thumbnails(self, layer: int, maps: F32) -> None:
         first = layer * len(maps)
         for head, pixels in enumerate(self._painted(maps)):
-            row, column = divmod(first + head, ACROSS)
+            row, column = divmod(first + head, self._across)
             y, x = row * THUMBNAIL, column * THUMBNAIL
             self._atlas_pixels[y : y + THUMBNAIL, x : x + THUMBNAIL] = pixels
         self._drawn.add(layer)
@@ -184,6 +192,10 @@ class RemoteMaps:
         return MapPicture(texture, low, high, 1, 0 if there else len(rows), self._missing())
 
     @property
+    def _across(self) -> int:
+        return self._atlas_pixels.shape[1] // THUMBNAIL
+
+    @property
     def _is_full(self) -> bool:
         return len(self._pictures) >= PICTURES
 
@@ -200,13 +212,14 @@ class RemoteMaps:
         if maps is None:
             return np.zeros((size, size), np.uint32)
         first = self.rows.start
-        part = np.zeros((len(rows), self.length), np.float32)
         low, high = max(rows.start, first), min(rows.stop, first + maps.shape[1])
-        if high > low:
-            part[low - rows.start : high - rows.start] = maps[head, low - first : high - first]
+        if high <= low:
+            return np.zeros((size, size), np.uint32)
+        part = maps[head, low - first : high - first]
         if self._scale.exclude_first:
             part = without_first(part)
-        return self._painted(resized(part[:, columns.start : columns.stop], size))
+        part = part[:, columns.start : columns.stop]
+        return self._painted(placed(part, low - rows.start, len(rows), size))
 
     def _painted(self, values: F32) -> U32:
         """Packed colours; nothing is transparent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -13,9 +14,9 @@ from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.app.remote.fetching import pooled, resized, without_first
+from llm_lite.desktop.app.remote.fetching import THUMBNAIL, placed, pooled, without_first
 from llm_lite.desktop.app.remote.host import RemoteHost
-from llm_lite.desktop.app.remote.maps import RemoteMaps
+from llm_lite.desktop.app.remote.maps import RemoteMaps, atlas_shape
 from llm_lite.desktop.state.maps import ColorScale
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.fake_engine import MODEL, FakeEngine
@@ -134,7 +135,7 @@ def test_pixels_are_the_largest_of_their_pairs() -> None:
     small = pooled(rows, 30, 64)
     assert small.shape == (64, 64) and small.max() == rows.max()
     assert (small[: 30 * 64 // 100 - 1] == 0).all()
-    large = resized(rows[:5, :5], 12)
+    large = placed(rows[:5, :5], 0, 5, 12)
     assert large.shape == (12, 12) and large[0, 0] == rows[0, 0] and large[11, 11] == rows[4, 4]
     rest = without_first(rows / rows.sum(axis=1, keepdims=True))
     assert np.allclose(rest.sum(axis=1), 1, atol=1e-4) and (rest[:, 0] == 0).all()
@@ -148,3 +149,24 @@ def test_colours_follow_the_scale() -> None:
     light = maps._painted(values)
     assert dark[0, 0] == 0 == light[0, 0] and (dark[0, 3] >> 24) == 255
     assert not (dark == light).all()
+
+
+def test_a_long_map_is_never_whole_in_memory() -> None:
+    rows = np.zeros((16, 20_000), np.float32)
+    rows[3, 19_000] = 0.5
+    tracemalloc.start()
+    small = pooled(rows, 10_000, THUMBNAIL)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 << 20  # it would be 1.6 GB
+    assert small[10_003 * THUMBNAIL // 20_000, 19_000 * THUMBNAIL // 20_000] == 0.5
+    assert np.count_nonzero(small) == 1
+
+
+@pytest.mark.parametrize("count", [1, 270, 2560, 5120, 16384])
+def test_thumbnails_of_large_models_fit_a_texture(count: int) -> None:
+    rows, across = atlas_shape(count)
+    assert rows * across >= count
+    assert 2 * rows * THUMBNAIL <= 16384 and across * THUMBNAIL <= 16384
+    if count <= 1024:
+        assert 2 * rows * THUMBNAIL <= 4096
