@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.state.incoming import fit_line
@@ -94,7 +95,7 @@ class LayerMaps:
             except LlmLiteError as error:
                 self._give_up(str(error))
             except Exception as error:  # what a server says may do what nobody thought of
-                self._give_up(f"the maps cannot be made: {error!r}")
+                self._give_up(system_errors.sentence(error) or repr(error))
             self._heard()
 
     def _give_up(self, problem: str) -> None:
@@ -136,11 +137,11 @@ def placed(part: F32, first: int, count: int, side: int) -> F32:
 
 def _resized(part: F32, side: int, axis: int) -> F32:
     count = part.shape[axis]
+    starts = np.arange(side) * count // side
+    found: F32 = part.take(starts, axis=axis)
     if count > side:
-        starts = np.arange(side) * count // side
-        found: F32 = np.maximum.reduceat(part, starts, axis=axis)
-        return found
-    return part.take(np.arange(side) * count // side, axis=axis)
+        found = np.maximum.reduceat(part, starts, axis=axis)
+    return found
 
 
 def without_first(maps: F32) -> F32:
