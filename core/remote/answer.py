@@ -29,6 +29,7 @@ from llm_lite.core.remote.hearing import LONGEST_PIECE, Hearing, Piece, progress
 from llm_lite.core.remote.sse import EventReader
 from llm_lite.core.text.thinking import MARKS
 
+MOST_SAID = 4 << 20  # characters of an answer: a window has to show them
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
 _CLOSING = MARKS["think"].written[1]
@@ -54,6 +55,7 @@ class RemoteAnswer:
     _first: float = 0.0
     _last: float = 0.0
     _count: int = 0
+    _length: int = 0  # characters
     _thinks: bool = False  # the last piece was a thought
     _notes: list[str] = field(default_factory=list)
 
@@ -113,6 +115,12 @@ class RemoteAnswer:
             raise RemoteError(f"the answer of {host} was cut off before its end")
 
     def _say(self, piece: Piece, asked: Asked) -> None:
+        self._length += len(piece.text)
+        if self._length > MOST_SAID:
+            raise RemoteError(
+                f"{self.client.address.host} sends an answer without an end, expected at most "
+                f"{MOST_SAID >> 20} million characters"
+            )
         if not self._started:
             self._start(piece.kind == "thought", 0)
         if not self._count and asked.begun:

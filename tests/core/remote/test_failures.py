@@ -10,6 +10,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import Generate
 from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.remote import answer as answer_module
 from llm_lite.core.remote import client as client_module
 from llm_lite.core.remote import sse
 from llm_lite.core.remote.address import read_address, read_key
@@ -35,6 +36,15 @@ def test_an_answer_that_breaks_keeps_what_was_said(fault: Fault, sentence: str) 
     end = finished(events)
     assert end.stop_reason == "error" and sentence in end.message and "\n" not in end.message
     assert said(events) == "The sky is blue"
+
+
+def test_an_answer_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_module, "MOST_SAID", 12)
+    with scripted("vllm") as server:
+        events = answer_of(server)
+    end = finished(events)
+    assert end.stop_reason == "error" and "an answer without an end" in end.message
+    assert said(events).startswith("The sky") and len(said(events)) <= 12
 
 
 def test_invalid_utf8_is_told_and_does_not_end_the_answer() -> None:
