@@ -347,21 +347,22 @@ export class Heads {
   }
 
   async showRow() {
-    const { position, layer } = subject;
+    const { position, layer, tokens } = subject;
     const { head } = this;
+    const text = trimmed(tokens.texts[position]);
     this.slider.value = position;
-    this.positionNote.textContent = `${position} “${trimmed(subject.tokens.texts[position])}”`;
+    this.positionNote.textContent = `${position} “${text}”`;
     const face = `${layer}/${head}/${position}`;
     this.rowFace = face;
     const row = await attentionRow(subject.message.response, layer, [head], position).catch(() => null);
-    if (!row || this.rowFace !== face) return;
+    if (!row || this.rowFace !== face || subject.tokens !== tokens) return; // another answer by now
     const rows = largest(row, 8, subject.hideFirst).map(({ p, at }) => ({
       p,
       text: subject.textAt(at),
       aside: at,
     }));
     this.rowList.replaceChildren(
-      el("h2", {}, t("rowTitle", { text: trimmed(subject.tokens.texts[position]), at: position })),
+      el("h2", {}, t("rowTitle", { text, at: position })),
       bars(rows),
     );
   }

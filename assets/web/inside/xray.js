@@ -157,11 +157,13 @@ export class XRay {
       this.paint();
       return;
     }
+    const { tokens } = subject;
     this.timer = setTimeout(async () => {
+      if (subject.tokens !== tokens) return; // another answer by now
       const row = await attentionRow(subject.message.response, subject.layer, subject.allHeads, at).catch(
         () => null,
       );
-      if (this.at !== at || !this.on) return;
+      if (this.at !== at || !this.on || subject.tokens !== tokens) return;
       this.row = row;
       this.paint();
       if (this.cardOf && Number(this.cardOf.dataset.at) === at) this.showCard(this.cardOf);
