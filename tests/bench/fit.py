@@ -2,7 +2,7 @@
 of resident memory counts after the context was filled and some tokens were decoded.
 
     python -m tests.bench.fit                      all cases, into tests/bench/results/fit.json
-    python -m tests.bench.fit --only smollm2 int4  those whose names have all these words
+    python -m tests.bench.fit --only smollm2-135m int4  those whose names have all these words
 
 On lavapipe what the device allocates is memory of the process, so it is resident and counts once.
 A device's cache is zeroed when it is made, and so resident whole: there only the largest step is
