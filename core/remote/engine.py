@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     Inspect,
     LensResult,
+    Level,
     LoadFailed,
     LoadModel,
     Logged,
@@ -273,8 +274,8 @@ class RemoteEngine:
         else:
             self._log("warning", problem)
 
-    def _log(self, level: str, text: str) -> None:
-        self._emit(Logged(level, text, time.time()))  # type: ignore[arg-type]
+    def _log(self, level: Level, text: str) -> None:
+        self._emit(Logged(level, text, time.time()))
 
     def _emit(self, event: Event) -> None:
         self._events.put(event)

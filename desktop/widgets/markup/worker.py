@@ -14,6 +14,7 @@ from functools import cache
 from html import unescape
 from typing import Any
 
+from llm_lite.core.text.code_classes import CLASSES
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 
 EM = 1000.0  # units of outlines
@@ -27,29 +28,6 @@ UNKNOWN = re.compile(r"<m[ion][^>]*>(?:\\|&#x0005C;)[A-Za-z]")
 TEXT = re.compile(r">([^<]+)<")
 
 Point = tuple[float, float]
-# The first that a token is of, in the order of pygments' tree from leaf to root.
-CLASSES = {
-    "Comment": "comment",
-    "Literal.String": "string",
-    "Literal.Number": "number",
-    "Literal": "string",
-    "Keyword.Type": "type",
-    "Keyword.Constant": "number",
-    "Keyword": "keyword",
-    "Operator.Word": "keyword",
-    "Name.Function": "function",
-    "Name.Class": "type",
-    "Name.Builtin.Pseudo": "keyword",
-    "Name.Builtin": "function",
-    "Name.Decorator": "function",
-    "Name.Tag": "keyword",
-    "Name.Attribute": "type",
-    "Name.Exception": "type",
-    "Generic.Deleted": "deleted",
-    "Generic.Inserted": "string",
-    "Generic.Heading": "keyword",
-    "Generic.Subheading": "type",
-}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from llm_lite.core.text.code_classes import CLASSES
 from llm_lite.core.text.math_rules import add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 from llm_lite.server.page.formulas import mathml
@@ -20,28 +21,6 @@ if TYPE_CHECKING:
 
 DEPTH = 24  # of quotes, lists and marks in each other
 LONGEST_CODE = 60_000  # characters that are coloured
-# The first that a token of pygments is of, from leaf to root -> a class of the page's style.
-CLASSES = {
-    "Comment": "comment",
-    "Literal.Number": "number",
-    "Literal": "string",
-    "Keyword.Type": "type",
-    "Keyword.Constant": "number",
-    "Keyword": "keyword",
-    "Operator.Word": "keyword",
-    "Name.Function": "function",
-    "Name.Class": "type",
-    "Name.Builtin.Pseudo": "keyword",
-    "Name.Builtin": "function",
-    "Name.Decorator": "function",
-    "Name.Tag": "keyword",
-    "Name.Attribute": "type",
-    "Name.Exception": "type",
-    "Generic.Deleted": "deleted",
-    "Generic.Inserted": "string",
-    "Generic.Heading": "keyword",
-    "Generic.Subheading": "type",
-}
 
 
 def main() -> None:
