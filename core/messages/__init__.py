@@ -108,7 +108,9 @@ from llm_lite.core.messages.models import (
     LoadStarted,
     ModelInfo,
     ModelLoaded,
+    ModeSwitch,
     Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -160,6 +162,7 @@ Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
+    | SwitchMode
     | Generate
     | Read
     | SpellTokens
@@ -299,6 +302,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModeSwitch",
     "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
@@ -335,6 +339,7 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "SwitchMode",
     "Task",
     "TaskFinished",
     "TaskProgress",

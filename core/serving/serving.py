@@ -18,6 +18,7 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import CHANGED, Desk
 from llm_lite.core.serving.glass import Responses
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
+from llm_lite.core.serving.service import ModeDoor
 from llm_lite.core.serving.tally import Tally
 
 NO_MODEL = "no model is loaded: open one first"
@@ -35,13 +36,16 @@ class Serving:
         log: Callable[[Level, str], None],
         wake: Callable[[], None],
         is_closing: Callable[[], bool],
+        modes: ModeDoor,
     ) -> None:
         self._options, self._emit, self._log = options, emit, log
         self._is_closing = is_closing
         self._scheduler = Scheduler(options.parallel, options.most_waiting)
         self._desk = Desk(self._scheduler, wake)
         self._responses, self._tally = Responses(), Tally()
-        self.service = AnswerService(self._desk, self._responses, self._tally, options.parallel)
+        self.service = AnswerService(
+            self._desk, self._responses, self._tally, options.parallel, modes
+        )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
         self._is_spoiled = False  # by a defect: the next step begins with empty pages

@@ -26,6 +26,7 @@ from llm_lite.core.messages import (
     LensResult,
     Level,
     LoadNeedsMemory,
+    Mode,
     ModelInfo,
     Overflow,
     Role,
@@ -230,6 +231,7 @@ class Load:
     stage: str = "opening"
     fraction: float = 0.0
     cancelling: bool = False
+    mode: Mode | None = None  # that a client of the server asked for
 
 
 @dataclass(frozen=True, slots=True)
