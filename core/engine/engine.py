@@ -23,7 +23,6 @@ from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversatio
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.model_host import ModelHost
-from llm_lite.core.engine.outbox import Outbox, failure_of
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
 from llm_lite.core.engine.switching import Switching
@@ -63,6 +62,7 @@ from llm_lite.core.messages import (
     Task,
     TaskFinished,
 )
+from llm_lite.core.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ class ScriptedModes:
             raise RequestError(f"the weight mode is being switched to {self.last.mode}: wait")
         number = self.last.number + 1 if self.last else 1
         self.last = ModeSwitch(
-            number, mode, activations, "preparing", "converting weights", fraction=0.4
+            number, mode, activations, "preparing", "preparing the weights", fraction=0.4
         )
         self._is_cancelled = False
         threading.Thread(target=self._prepare, daemon=True).start()

@@ -9,6 +9,7 @@ from llm_lite.core.serving.service import Service
 from llm_lite.server.page.modes import switch_of
 
 _MOST_LISTED = 32  # requests
+_RUN = ("mode", "activations", "keys", "values", "backend", "device", "threads")
 
 
 def status_of(service: Service | None) -> dict[str, Any]:
@@ -28,15 +29,7 @@ def status_of(service: Service | None) -> dict[str, Any]:
             "heads": model.heads,
             "kv_heads": model.kv_heads,
         },
-        "run": {
-            "mode": executor.mode,
-            "activations": executor.activations,
-            "keys": executor.keys,
-            "values": executor.values,
-            "backend": executor.backend,
-            "device": executor.device,
-            "threads": executor.threads,
-        },
+        "run": {name: getattr(executor, name) for name in _RUN},
         "modes": {  # that may be chosen: bytes of all weights in each, 0 where that is not known
             "weights": {mode: model.mode_bytes.get(mode, 0) for mode in MODES},
             "activations": ACTIVATIONS,
