@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
     engine = Engine(None)
-    server = Server(engine.service, config, tell_lines)
+    server = Server(engine.service, config, tell_lines, say)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, engine_options(arguments)))
