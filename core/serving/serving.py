@@ -146,14 +146,14 @@ class Serving:
         embedding = self._desk.embedding
         if embedding is not None:
             try:
-                if embedding.advance(batch, self._make_room):
+                if embedding.advance(batch):
                     self._desk.end_embedding()
             except DeviceError:
                 embedding.restart()
                 raise
             except LlmLiteError as error:
                 self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool)
+        parts = self._scheduler.parts(batch.pool, self._desk.embedding)
         if parts:
             self._run(batch, parts)
 
@@ -169,11 +169,6 @@ class Serving:
             if part.outputs:
                 part.answer.take(logits[row], batch.last_seconds)
                 row += 1
-
-    def _make_room(self) -> bool:
-        """The youngest answer gives its pages back and waits."""
-        assert self._batch is not None
-        return self._scheduler.return_youngest(self._batch.pool)
 
     def _end_those_over(self) -> None:
         for answer in self._scheduler.over():
