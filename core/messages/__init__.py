@@ -133,6 +133,7 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -164,6 +165,7 @@ Command = (
     | Read
     | SpellTokens
     | StepRequest
+    | TokenizeText
     | SaveCache
     | OpenCache
     | KeepConversation
@@ -212,6 +214,7 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TextTokenized
     | RunReady
     | RunToken
     | RunFinished
@@ -340,10 +343,12 @@ __all__ = [
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "TextTokenized",
     "Thinking",
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenizeText",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",
