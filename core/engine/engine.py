@@ -114,7 +114,8 @@ class Engine:
     def send(self, command: Command) -> None:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
         if isinstance(command, TokenizeText):
-            return self._tokenizing.ask(command, self._host.file)
+            self._tokenizing.ask(command, self._host.file)
+            return
         with self._lock:
             self._sent += 1
             number = self._sent

@@ -32,8 +32,8 @@ class Merge:
 class MergeSteps:
     """Byte-pair encoding of a word: what it begins with, and its merges in their order.
 
-    Ranks of pairs are places in the list of merges; where `scored`, pairs are ranked by the score of
-    the token that they become, and ranks are scores with the sign turned.
+    Ranks of pairs are places in the list of merges; where `scored`, pairs are ranked by the score
+    of the token that they become, and ranks are scores with the sign turned.
     """
 
     symbols: tuple[str, ...]
@@ -41,6 +41,10 @@ class MergeSteps:
     merges: tuple[Merge, ...]
     scored: bool = False
     whole: bool = False  # the whole word is a token, and the tokenizer takes it without merging
+
+    @property
+    def count(self) -> int:
+        return len(self.merges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,14 @@ class Lattice:
     best: tuple[int, ...]  # indices of the edges of the best path, from left to right
     totals: tuple[float | None, ...]  # best sum of scores up to each character; None: no way there
 
+    @property
+    def count(self) -> int:
+        """Steps: one for each place, and one back along the best path."""
+        return len(self.totals)
+
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class LongestMatch:
     """The longest token at character `start`; the search begins with all that is left."""
 
     start: int
@@ -75,16 +84,32 @@ class Match:
 class LongestMatches:
     """WordPiece: at each place the longest token that fits is taken."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[LongestMatch, ...]
     prefix: str  # of tokens that do not begin a word: "##"
     too_long: bool = False  # more characters than the tokenizer takes: unknown without a search
+    characters: int = 0  # of the word
+
+    @property
+    def tries(self) -> tuple[tuple[int, int, bool], ...]:
+        """All that is looked up, in order: start, end, whether it is a token."""
+        found = []
+        for match in self.matches:
+            last = match.end or match.start + 1
+            ends = range(self.characters, last - 1, -1)
+            found += [(match.start, end, end == match.end) for end in ends]
+        return tuple(found)
+
+    @property
+    def count(self) -> int:
+        """Steps: a candidate that is looked up each."""
+        return len(self.tries)
 
 
 Steps = MergeSteps | Lattice | LongestMatches
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenPiece:
     """A token of the result."""
 
     token: str
@@ -102,7 +127,7 @@ class Word:
     start: int
     end: int
     spelled: str  # in the characters of the vocabulary
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TokenPiece, ...]
     steps: Steps | None = None  # None: not told
     marked: bool = False
     control: bool = False  # marked, and steers the model
@@ -122,15 +147,15 @@ class TokenizedText:
     tokens: int  # of the whole text
     vocabulary: int
     of_bytes: bool = False  # symbols are bytes, each spelled as a printable character
-    before: tuple[Piece, ...] = ()  # added before the text: <s>, [CLS]
-    after: tuple[Piece, ...] = ()
+    before: tuple[TokenPiece, ...] = ()  # added before the text: <s>, [CLS]
+    after: tuple[TokenPiece, ...] = ()
     own_words: bool = False  # it cuts no words; these end where no merge reaches across
     typed: tuple[
         tuple[int, int], ...
     ] = ()  # of a chat: what messages say; the rest is the template
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[TokenPiece, ...]:
         """All that is told, in order."""
         inside = (piece for word in self.words for piece in word.pieces)
         return (*self.before, *inside, *self.after)
@@ -139,8 +164,8 @@ class TokenizedText:
 @dataclass(frozen=True, slots=True)
 class TokenizeText:
     """Ask for a TextTokenized. `source`: a path or name of a model, or of a tokenizer.json; "" is
-    the model in use. With `messages` the text is what its chat template makes of them. Answered by a
-    thread of its own, also while an answer is written; a later request with the same `slot` takes
+    the model in use. With `messages` the text is what its chat template makes of them. Answered by
+    a thread of its own, also while an answer is written; a later request with the same `slot` takes
     the place of one that still waits."""
 
     request: int

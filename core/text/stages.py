@@ -1,11 +1,11 @@
-"""The stages of a text on its way to token ids, by a model's tokenizer or by a tokenizer.json alone.
+"""The stages of a text on its way to token ids, by a model's tokenizer or a tokenizer.json alone.
 
 Ids are those of `Tokenizer.encode_segments`, or of the library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,16 @@ from llm_lite.core.messages.tokenizing import (
     MOST_STEPPED,
     Edge,
     Lattice,
+    LongestMatch,
     LongestMatches,
-    Match,
     Merge,
     MergeSteps,
-    Piece,
     Steps,
     TokenizedText,
+    TokenPiece,
     Word,
 )
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -57,7 +58,7 @@ def tokenized(
     for start, text, marked in parts:
         if marked is not None:
             end = start + len(text)
-            piece = Piece(text, marked, start, end, tokenizer.token_bytes(marked))
+            piece = TokenPiece(text, marked, start, end, tokenizer.token_bytes(marked))
             control = tokenizer.is_special(marked)
             words.append(Word(start, end, text, (piece,), None, True, control))
             normalized += text
@@ -74,7 +75,7 @@ def tokenized(
         answer["kind"],
         whole[:MOST_CHARACTERS],
         len(whole),
-        normalized,
+        normalized[: 2 * MOST_CHARACTERS],
         tuple(answer["normalizers"]),
         tuple(words),
         len(ids),
@@ -97,34 +98,36 @@ class TokenizerFile:
         data = partial(read_bytes, path, MAX_TOKENIZER_BYTES)
         self._library = SandboxedEncoder(path, "load tokenizer", request, data)
         about = self._library.load()
-        self._vocabulary, self._around = int(about["ids"]), list(about["around"])
+        self._vocabulary = int(about["ids"])
         self._added = {number: text for number, text, *_ in about["added"]}
         self._of_bytes = '"ByteLevel"' in about["decoder"]
 
     @property
     def name(self) -> str:
-        return self.path.parent.name or self.path.name
+        return one_line(self.path.parent.name or self.path.name)
 
     def tokenized(self, text: str, *, control: bool = True) -> TokenizedText:
         """As `tokenized` above; `control`: names of control tokens in the text count as these."""
         _refuse_long(text)
-        answer = self._library.trace_all([text], stepped=MOST_STEPPED, control=control)
+        shown = text[:MOST_CHARACTERS]
+        answer = self._library.trace_all([shown], stepped=MOST_STEPPED, control=control)
         told = answer["traced"][0]
-        words = [_word(0, 0, self._bytes, word) for word in told["words"] if _fits(word)]
-        begin, end = self._around[:1], self._around[1:]
+        tokens = told["tokens"] if shown == text else self.count(text)
+        words = [_word(0, 0, self._bytes, word) for word in told["words"]]
+        before, after = (self._added_pieces(named, at) for named, at in _at_ends(answer, shown))
         return TokenizedText(
             self.name,
             answer["kind"],
-            text[:MOST_CHARACTERS],
+            shown,
             len(text),
             told["normalized"][: 2 * MOST_CHARACTERS],
             tuple(answer["normalizers"]),
             tuple(words),
-            told["tokens"] + len(self._around),
+            tokens + len(before) + len(after),
             self._vocabulary,
             answer["of_bytes"],
-            tuple(Piece(self._named(i), i, 0, 0, self._named(i).encode()) for i in begin),
-            tuple(Piece(self._named(i), i, len(text), len(text)) for i in end),
+            before,
+            after,
             answer["own_words"],
         )
 
@@ -132,8 +135,8 @@ class TokenizerFile:
         """Tokens of a text, without those around it."""
         return len(self._library.encode_all([text])[0])
 
-    def _named(self, number: int) -> str:
-        return self._added.get(number, str(number))
+    def _added_pieces(self, named: Sequence[tuple[str, int]], at: int) -> tuple[TokenPiece, ...]:
+        return tuple(TokenPiece(token, i, at, at, self._bytes(token, i)) for token, i in named)
 
     def _bytes(self, token: str, number: int) -> bytes:
         if number in self._added:
@@ -143,6 +146,11 @@ class TokenizerFile:
         if len(token) == 6 and token[:3] == "<0x" and token[5] == ">":
             return bytes([int(token[3:5], 16)])
         return token.replace("▁", " ").encode()
+
+
+def _at_ends(answer: Mapping[str, Any], text: str) -> Iterator[tuple[Any, int]]:
+    """What the file puts around a text, and where."""
+    yield from zip(answer["around"], (0, len(text)), strict=True)
 
 
 def _refuse_long(text: str) -> None:
@@ -156,10 +164,6 @@ def _refuse_long(text: str) -> None:
         code, at = ord(text[error.start]), error.start
         problem = f"a lone surrogate (U+{code:04X}) at character {at}"
         raise RequestError(f"the text is not valid Unicode: {problem}") from None
-
-
-def _fits(word: Mapping[str, Any]) -> bool:
-    return int(word["span"][0]) < MOST_CHARACTERS
 
 
 def _beginning(segments: Sequence[Segment], most: int) -> list[Segment]:
@@ -179,8 +183,8 @@ def _typed(segments: Sequence[Segment]) -> tuple[tuple[int, int], ...]:
     return tuple(spans) if any(trusted for _, trusted in segments) else ()
 
 
-def _added(tokenizer: Tokenizer, number: int, at: int) -> Piece:
-    return Piece(tokenizer.token_text(number), number, at, at, tokenizer.token_bytes(number))
+def _added(tokenizer: Tokenizer, number: int, at: int) -> TokenPiece:
+    return TokenPiece(tokenizer.token_text(number), number, at, at, tokenizer.token_bytes(number))
 
 
 def _word(shift: int, least: int, bytes_of: BytesOf, told: Mapping[str, Any]) -> Word:
@@ -190,7 +194,7 @@ def _word(shift: int, least: int, bytes_of: BytesOf, told: Mapping[str, Any]) ->
         return max(least, at + shift)
 
     pieces = tuple(
-        Piece(token, int(number), moved(start), moved(end), bytes_of(token, number))
+        TokenPiece(token, int(number), moved(start), moved(end), bytes_of(token, number))
         for token, number, start, end in told["pieces"]
     )
     start, end = told["span"]
@@ -211,8 +215,8 @@ def _lattice(told: Mapping[str, Any]) -> Steps:
 
 
 def _matches(told: Mapping[str, Any]) -> Steps:
-    matches = tuple(Match(**match) for match in told["matches"])
-    return LongestMatches(matches, told["prefix"], told["too_long"])
+    matches = tuple(LongestMatch(**match) for match in told["matches"])
+    return LongestMatches(matches, told["prefix"], told["too_long"], told["characters"])
 
 
 _STEPS: Mapping[str, Callable[[Mapping[str, Any]], Steps]] = {

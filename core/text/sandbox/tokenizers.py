@@ -94,8 +94,8 @@ class LoadedTokenizers:
         return {"ids": [library.encode(text, add_special_tokens=False).ids for text in texts]}
 
     def trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The stages of each of "texts" as "traced", with "kind", "normalizers", "of_bytes" and
-        "own_words" of the tokenizer; {"unknown": True} where the key is not loaded. Steps are told of words before
+        """The stages of each of "texts" as "traced", and what `TracedLibrary.about` says of the
+        tokenizer; {"unknown": True} where the key is not loaded. Steps are told of words before
         character "stepped"; with "control", names of control tokens in a text count as these."""
         library = self._loaded.get(request["key"])
         if library is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import LongestMatches, Match
+from llm_lite.core.messages.tokenizing import LongestMatch, LongestMatches
 
 Found = list[tuple[str, int]]
 
@@ -37,17 +37,18 @@ class WordPieceModel:
         is one unknown token."""
         unknown = [(self.unknown, self.ids[self.unknown])] if self.unknown in self.ids else []
         if len(word) > self.longest_word:
-            return unknown, LongestMatches((), self.prefix, too_long=True)
-        matches, pieces, start = list[Match](), Found(), 0
+            return unknown, LongestMatches((), self.prefix, True, len(word))
+        matches, pieces, start = list[LongestMatch](), Found(), 0
         while start < len(word):
             end = self._longest(word, start)
-            matches.append(Match(start, end))
+            matches.append(LongestMatch(start, end))
             if end is None:
-                return unknown, LongestMatches(tuple(matches), self.prefix)
+                break
             token = candidate(word, start, end, self.prefix)
             pieces.append((token, self.ids[token]))
             start = end
-        return pieces, LongestMatches(tuple(matches), self.prefix)
+        found = LongestMatches(tuple(matches), self.prefix, False, len(word))
+        return unknown if matches and matches[-1].end is None else pieces, found
 
     def _longest(self, word: str, start: int) -> int | None:
         ends = range(len(word), start, -1)

@@ -1,8 +1,8 @@
 """Byte-pair encoding of one word, with every merge in its order.
 
-Source: Sennrich, Haddow and Birch, 2016; the order of equal ranks (the leftmost pair first) and what
-becomes of characters without a token are those of the `tokenizers` library and, where pairs are
-ranked by scores, of SentencePiece's `bpe_model.cc`.
+Source: Sennrich, Haddow and Birch, 2016; the order of equal ranks (the leftmost pair first) and
+what becomes of characters without a token are those of the `tokenizers` library and, where pairs
+are ranked by scores, of SentencePiece's `bpe_model.cc`.
 """
 
 from __future__ import annotations
@@ -93,10 +93,9 @@ class PairModel:
 
     @classmethod
     def read(cls, model: Mapping[str, Any]) -> PairModel:
-        pairs = (tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in model["merges"])
         return cls(
             model["vocab"],
-            {pair: rank for rank, pair in enumerate(pairs)},
+            {(left, right): rank for rank, (left, right) in enumerate(model["merges"])},
             model.get("unk_token"),
             model.get("continuing_subword_prefix") or "",
             model.get("end_of_word_suffix") or "",

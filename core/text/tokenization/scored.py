@@ -1,4 +1,4 @@
-"""SentencePiece's BPE, with every merge in its order: pairs are ranked by the score of their union."""
+"""SentencePiece's BPE with its merges in order: pairs are ranked by the score of their union."""
 
 from __future__ import annotations
 

@@ -18,12 +18,6 @@ from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceMo
 from llm_lite.core.text.tokenization.merging import PairModel
 from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Span, Token, told
 
-_MODELS = {
-    "BPE": PairModel,
-    "Unigram": UnigramModel,
-    "WordPiece": WordPieceModel,
-    "WordLevel": WordLevelModel,
-}
 _CONTAINERS = ("Sequence",)
 Split = tuple[str, Span]  # as the vocabulary spells it, and its characters in the text
 
@@ -36,11 +30,24 @@ class _Model(Protocol):
     def trace(self, word: str) -> Traced: ...
 
 
+class _Readable(_Model, Protocol):
+    @classmethod
+    def read(cls, model: Mapping[str, Any]) -> _Model: ...
+
+
+_MODELS: Mapping[str, type[_Readable]] = {
+    "BPE": PairModel,
+    "Unigram": UnigramModel,
+    "WordPiece": WordPieceModel,
+    "WordLevel": WordLevelModel,
+}
+
+
 class TracedLibrary:
     def __init__(self, library: Tokenizer) -> None:
         self._library = library
         parts = json.loads(library.to_str())
-        self._model: _Model = _MODELS[parts["model"]["type"]].read(parts["model"])
+        self._model = _MODELS[parts["model"]["type"]].read(parts["model"])
         self._added = frozenset(library.get_added_tokens_decoder())
         self._known: dict[str, Traced] = {}  # words that were traced
         self._own_words = library.pre_tokenizer is None and _ends_at_spaces(self._model)
@@ -50,6 +57,7 @@ class TracedLibrary:
             "normalizers": normalizers,
             "of_bytes": "ByteLevel" in [*_names(parts.get("pre_tokenizer")), *normalizers],
             "own_words": self._own_words,
+            "around": self._around(),
         }
 
     def trace(self, text: str, stepped: int) -> dict[str, Any]:
@@ -63,6 +71,16 @@ class TracedLibrary:
         normalized, splits = self._splits(text, marked)
         words = list(self._words(groups, splits, stepped))
         return {"normalized": normalized, "words": words, "tokens": len(tokens)}
+
+    def _around(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+        """(token, id) of what the file puts before and behind a text."""
+        whole = self._library.encode("a", add_special_tokens=True)
+        plain = self._library.encode("a", add_special_tokens=False).ids
+        named = list(zip(whole.tokens, whole.ids, strict=True))
+        for at in range(len(named) - len(plain) + 1):
+            if plain and whole.ids[at : at + len(plain)] == plain:
+                return named[:at], named[at + len(plain) :]
+        return named, []
 
     def _trace(self, word: str) -> Traced:
         found = self._known.get(word)
@@ -130,7 +148,7 @@ class TracedLibrary:
 
 
 def _splits_of(held: PreTokenizedString) -> list[tuple[str, Span, Any]]:
-    return held.get_splits(offset_referential="original", offset_type="char")  # type: ignore[no-any-return]
+    return held.get_splits(offset_referential="original", offset_type="char")
 
 
 def _names(part: Mapping[str, Any] | None) -> Iterator[str]:

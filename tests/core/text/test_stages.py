@@ -79,15 +79,22 @@ def test_of_long_texts_the_beginning_is_told():
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "around"),
-    [("bert", "WordPiece", ["[CLS]", "[SEP]"]), ("t5", "Unigram", ["</s>"]), ("gpt", "BPE", [])],
+    ("name", "kind", "before", "after"),
+    [
+        ("bert", "WordPiece", ["[CLS]"], ["[SEP]"]),
+        ("t5", "Unigram", [], ["</s>"]),
+        ("llama", "BPE", ["<s>"], []),
+        ("gpt", "BPE", [], []),
+    ],
 )
-def test_a_tokenizer_file_alone(name, kind, around):
+def test_a_tokenizer_file_alone(name, kind, before, after):
     file = TokenizerFile(FIXTURES / name / "tokenizer.json")
     told = file.tokenized("Unbelievable 한국어!")
     assert (told.kind, told.tokenizer) == (kind, name)
-    assert [piece.token for piece in (*told.before, *told.after)] == around
-    assert told.tokens == len(told.pieces) == file.count("Unbelievable 한국어!") + len(around)
+    assert [piece.token for piece in told.before] == before
+    assert [piece.token for piece in told.after] == after
+    around = len(before) + len(after)
+    assert told.tokens == len(told.pieces) == file.count("Unbelievable 한국어!") + around
 
 
 def test_a_control_token_is_one_in_a_tokenizer_file_too():

@@ -1,6 +1,7 @@
-"""Steps of tokenization: they lead to the library's own ids, in the order of a plain implementation."""
+"""Steps of tokenization lead to the library's own ids, in the order of a plain implementation."""
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def plain_merges(pieces, ranks, prefix=""):
     """Again and again the first pair of the lowest rank."""
     merges = []
     while True:
-        pairs = [(ranks[p], at) for at, p in enumerate(zip(pieces, pieces[1:])) if p in ranks]
+        pairs = [(ranks[p], at) for at, p in enumerate(pairwise(pieces)) if p in ranks]
         if not pairs:
             return merges
         rank, at = min(pairs)
@@ -176,7 +177,7 @@ def test_ranks_between_pieces_are_kept_while_they_merge(word, tokens):
     steps = merge_steps(list(word), lambda a, b: (ranks[a, b], a + b) if (a, b) in ranks else None)
     gaps, pieces = list(steps.ranks), list(word)
     for merge in steps.merges:
-        assert gaps == [ranks.get(pair) for pair in zip(pieces, pieces[1:])]
+        assert gaps == [ranks.get(pair) for pair in pairwise(pieces)]
         assert merge.rank == min(rank for rank in gaps if rank is not None)
         pieces[merge.at : merge.at + 2] = [merge.made]
         del gaps[merge.at]
