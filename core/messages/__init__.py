@@ -135,6 +135,7 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -167,6 +168,7 @@ Command = (
     | Read
     | SpellTokens
     | StepRequest
+    | TokenizeText
     | SaveCache
     | OpenCache
     | KeepConversation
@@ -215,6 +217,7 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TextTokenized
     | RunReady
     | RunToken
     | RunFinished
@@ -345,10 +348,12 @@ __all__ = [
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "TextTokenized",
     "Thinking",
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenizeText",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",

@@ -48,6 +48,7 @@ from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.undo.steps import Undoing
 from llm_lite.desktop.state.window.layouts import Layouts
@@ -330,6 +331,7 @@ class AppState:
     attention_rows: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
+    tokenizer: TokenizerState = field(default_factory=TokenizerState)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
