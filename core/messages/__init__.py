@@ -94,6 +94,13 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kernels import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    StudyBackend,
+    StudyKernels,
+)
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -154,6 +161,7 @@ Task = (  # ends with TaskFinished
     | KeepVariant
     | DropVariant
     | ProfileStep
+    | StudyKernels
 )
 
 Command = (
@@ -221,6 +229,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | StepProfiled
+    | KernelsStudied
     | TensorReport
     | VariantKept
     | VariantDropped
@@ -281,6 +290,9 @@ __all__ = [
     "KeepVariant",
     "KeptChecked",
     "KeptResumed",
+    "KernelForm",
+    "KernelStudy",
+    "KernelsStudied",
     "KvType",
     "LensResult",
     "LensRow",
@@ -335,6 +347,8 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "StudyBackend",
+    "StudyKernels",
     "Task",
     "TaskFinished",
     "TaskProgress",
