@@ -94,6 +94,13 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kernels import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    StudyBackend,
+    StudyKernels,
+)
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -157,6 +164,7 @@ Task = (  # ends with TaskFinished
     | KeepVariant
     | DropVariant
     | ProfileStep
+    | StudyKernels
 )
 
 Command = (
@@ -227,6 +235,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | StepProfiled
+    | KernelsStudied
     | TensorReport
     | VariantKept
     | VariantDropped
@@ -287,6 +296,9 @@ __all__ = [
     "KeepVariant",
     "KeptChecked",
     "KeptResumed",
+    "KernelForm",
+    "KernelStudy",
+    "KernelsStudied",
     "KvType",
     "LensResult",
     "LensRow",
@@ -342,6 +354,8 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "StudyBackend",
+    "StudyKernels",
     "SwitchMode",
     "Task",
     "TaskFinished",
