@@ -94,6 +94,7 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -143,9 +144,16 @@ class Shutdown:
     pass
 
 
-StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
-)  # between steps
+StepRequest = (  # between steps
+    SetGains
+    | Inspect
+    | CompareGains
+    | ReadAttentionRows
+    | ExportMaps
+    | MeasureCache
+    | CountTokens
+    | FollowToken
+)
 Task = (  # ends with TaskFinished
     CompareRuns
     | MeasureDivergence
@@ -212,6 +220,7 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TokenFollowed
     | RunReady
     | RunToken
     | RunFinished
@@ -269,6 +278,7 @@ __all__ = [
     "ExecutorInfo",
     "ExportMaps",
     "FileDamaged",
+    "FollowToken",
     "Forced",
     "Gains",
     "GainsEffect",
@@ -344,6 +354,8 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenFollowed",
+    "TokenTrace",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",
