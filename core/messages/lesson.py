@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider
 MOST_TOKENS = 24  # of a sentence
 MOST_NEURONS = 10
@@ -24,8 +25,9 @@ Positions = Literal["rotary", "learned", "none"]
 @dataclass(frozen=True, slots=True)
 class FollowToken:
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
-    as it stands, and leaves no trace in it. One layer is opened, and one head of it. Scores are
-    told for the positions `first`..`position`, MOST_TOKENS at most.
+    as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
+    the one that looks most at the tokens between the first and this one. Scores are told for the
+    positions `first`..`position`, MOST_TOKENS at most.
 
     Served between two tokens of an answer.
     """

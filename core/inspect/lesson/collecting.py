@@ -18,6 +18,7 @@ from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import LayerOps, Wiring, layer_ops
 from llm_lite.core.messages.lesson import (
+    ANY_HEAD,
     MOST_NEURONS,
     MOST_TOKENS,
     FeedForwardTrace,
@@ -69,14 +70,19 @@ def follow(
     rows = record(session, plan, step, (*wanted, *ops.read))
     layer = layers[asked.layer]
     owner = next(one for one in session.cache.layers if one.keys.name == layer.keys)
-    opened = _Opened(session, wires, ops, layer, owner, asked.head, asked.position, rows)
-    row, place, embedded = embedding
     sentence = _sentence(asked)
+    head = asked.head
+    if head == ANY_HEAD:
+        queries = rows[ops.query].reshape(layer.heads, layer.head_dim)
+        seen = _seen(layer, sentence)
+        head = one_head.liveliest(session, owner, layer, seen, queries)
+    opened = _Opened(session, wires, ops, layer, owner, head, asked.position, rows)
+    row, place, embedded = embedding
     return TokenTrace(
         asked.position,
         int(step.tokens[0]),
         asked.layer,
-        asked.head,
+        head,
         traced_shape(session, wires, ops, layer),
         tuple(zip(sentence, session.tokens()[sentence.start : sentence.stop], strict=True)),
         part(rows[row]),
@@ -93,7 +99,7 @@ def _check(asked: FollowToken, layers: tuple[AttentionLayer, ...]) -> None:
     if not 0 <= asked.layer < len(layers):
         raise RequestError(f"layer {asked.layer}: the model has {len(layers)} layers")
     heads = layers[asked.layer].heads
-    if not 0 <= asked.head < heads:
+    if asked.head != ANY_HEAD and not 0 <= asked.head < heads:
         raise RequestError(f"head {asked.head}: layer {asked.layer} has heads 0 to {heads - 1}")
 
 
@@ -101,6 +107,12 @@ def _sentence(asked: FollowToken) -> range:
     """Positions whose scores are told: the last MOST_TOKENS at most, the token's own among them."""
     first = max(0, asked.first, asked.position + 1 - MOST_TOKENS)
     return range(min(first, asked.position), asked.position + 1)
+
+
+def _seen(layer: AttentionLayer, sentence: range) -> range:
+    """What of the sentence its last token sees in this layer."""
+    first = sentence.stop - layer.window if layer.window else 0
+    return range(max(sentence.start, first), sentence.stop)
 
 
 def _layer(o: _Opened, sentence: range) -> LayerTrace:
@@ -123,7 +135,7 @@ def _head(o: _Opened, sentence: range) -> HeadTrace:
     group = o.head * layer.kv_heads // layer.heads
     query = rows[o.ops.query][own]
     view = one_head.look(o.session, o.owner, layer, o.head, o.position, query)
-    seen = range(max(sentence.start, view.first), sentence.stop)
+    seen = _seen(layer, sentence)
     keys, values = (
         one_head.rows_of(o.session, o.owner, tensor, layer, o.head, seen)
         for tensor in o.owner.tensors

@@ -52,6 +52,23 @@ def look(
     return HeadView(first, dots, scores, probabilities, _softmax(bare, sink)[0], rest)
 
 
+def liveliest(
+    session: InspectedSession, owner: CacheLayer, layer: AttentionLayer, positions: range,
+    queries: F32,
+) -> int:  # fmt: skip
+    """The head whose share of tokens but the first and the last of `positions` is the largest, of
+    queries float32 [heads, d]. The first of a text is where heads rest that find nothing."""
+    keys = session.cache.values(owner, owner.keys, positions)
+    keys = keys.reshape(len(positions), layer.kv_heads, layer.head_dim)
+    found = np.zeros(layer.heads)
+    for head in range(layer.heads):
+        scores = keys[:, head * layer.kv_heads // layer.heads] @ queries[head]
+        scores *= np.float32(layer.scale)
+        cap(scores, layer.softcap)
+        found[head] = _softmax(scores, layer.sink(head))[0][1:-1].sum()
+    return int(found.argmax())
+
+
 def _softmax(scores: F32, sink: float) -> tuple[F32, float]:
     """Shares float32 [n], and the sink's."""
     most = max(float(scores.max()), sink)

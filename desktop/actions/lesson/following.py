@@ -51,7 +51,7 @@ class OpenLayer:
     """Another layer, and a head of it."""
 
     layer: int
-    head: int
+    head: int | None  # None: the lesson chooses
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,8 @@ def _open_layer(action: OpenLayer, state: AppState, now: float) -> Result:
     if model is None:
         return state, ()
     layer = max(0, min(action.layer, model.layers - 1))
-    return _with(state, layer=layer, head=max(0, min(action.head, model.heads - 1))), ()
+    head = None if action.head is None else max(0, min(action.head, model.heads - 1))
+    return _with(state, layer=layer, head=head), ()
 
 
 def _show_why(action: ShowWhy, state: AppState, now: float) -> Result:

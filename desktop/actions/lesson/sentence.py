@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llm_lite.core.messages.lesson import ANY_HEAD
 from llm_lite.desktop.state.lesson.lesson_state import TraceKey, sentence_of
 from llm_lite.desktop.state.state import AppState
 
@@ -63,12 +64,13 @@ def wanted_key(state: AppState) -> TraceKey | None:
     position = followed(state)
     if position is None or state.model is None:
         return None
+    head = state.lesson.head
     return TraceKey(
         state.chat,
         _length(state) if not state.busy else 0,
         state.model.path,
         position,
         layer_of(state),
-        min(state.lesson.head, state.model.heads - 1),
+        ANY_HEAD if head is None else min(head, state.model.heads - 1),
         state.steering.gains,
     )

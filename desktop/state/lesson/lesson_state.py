@@ -44,14 +44,14 @@ class TraceKey:
 
 @dataclass(frozen=True, slots=True)
 class LessonState:
-    """`position`, `layer`: None where the lesson chooses. `words`: the texts of the trace's
+    """`position`, `layer`, `head`: None where the lesson chooses. `words`: the texts of the trace's
     sentence. `temperature` is one of TEMPERATURES. `draws` counts tokens that were drawn."""
 
     shown: bool = False
     step: int = 0
     position: int | None = None
     layer: int | None = None
-    head: int = 0
+    head: int | None = None
     why: bool = False
     scaled: bool = True  # whether softmax is shown with the scale
     temperature: float = 0.8
@@ -74,7 +74,7 @@ class LessonState:
     def forgotten(self) -> LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""
         return replace(
-            self, position=None, layer=None, head=0, request=0, key=None, trace=None, words=(),
+            self, position=None, layer=None, head=None, request=0, key=None, trace=None, words=(),
             problem="",
         )  # fmt: skip
 

@@ -185,7 +185,7 @@ class Scene:
     def written(
         self, name: str, x: float, y: float, right: float, alpha: float = 1.0, count: int = 6,
     ) -> float:  # fmt: skip
-        """The first numbers of a vector, and at the right its root mean square; their lower edge."""
+        """The first numbers of a vector, its root mean square at the right; the lower edge."""
         ui = self.ui
         with ui.font("mono", "small"):
             wide = imgui.calc_text_size("+00.000").x + ui.u(2)

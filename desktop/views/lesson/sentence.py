@@ -111,7 +111,11 @@ def _draw_choice(state: AppState, ui: Ui) -> list[Action]:
     """Which layer is opened, and which of its heads."""
     model = state.model
     assert model is not None
-    layer, head = layer_of(state), min(state.lesson.head, model.heads - 1)
+    trace, chosen_head = state.lesson.trace, state.lesson.head
+    layer, head = layer_of(state), chosen_head if chosen_head is not None else 0
+    if chosen_head is None and trace is not None:
+        head = trace.head
+    head = min(head, model.heads - 1)
     layers = [(str(i), tr("Layer {n}").format(n=i)) for i in range(model.layers)]
     heads = [(str(i), tr("Head {n}").format(n=i)) for i in range(model.heads)]
     hint = tr("Which layer the lesson opens")
@@ -119,4 +123,6 @@ def _draw_choice(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line(0, ui.u(2))
     hint = tr("Which head of the layer the lesson opens")
     other = int(picker(ui, "lesson.head", heads, str(head), ui.u(22), hint))
-    return [OpenLayer(chosen, other)] if (chosen, other) != (layer, head) else []
+    if (chosen, other) == (layer, head):
+        return []
+    return [OpenLayer(chosen, None if other == head and chosen_head is None else other)]

@@ -134,4 +134,4 @@ def _draw_press(scene: Scene, pointed: int) -> None:
     each = _column(scene)
     rect = (x0 + pointed * each, y0 + scene.u(8), x0 + (pointed + 1) * each, y1 - scene.u(9))
     if scene.pressed(f"layer.{pointed}", rect):
-        scene.actions.append(OpenLayer(pointed, scene.trace.head))
+        scene.actions.append(OpenLayer(pointed, scene.lesson.head))
