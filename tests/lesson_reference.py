@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,36 @@ from llm_lite.core.messages.lesson import TokenTrace
 from tests.runners import exact, running
 
 
-class LessonReference:
-    """Of the last of `tokens`, in a layer and a head."""
+@lru_cache(maxsize=1)  # dequantizing a real model takes seconds
+def whole_text(path: Path, tokens: tuple[int, ...], context: int):
+    """Logits after every token, float64 [tokens, V]; what every op made, float32 [tokens, columns];
+    the layers' attention, where layers end, and the ops' labels."""
+    with running(path, exact("numpy", context=context), every_output=True) as runner:
+        logits = runner.session.logits(tokens).astype(np.float64)
+        plan = runner.executor.program.plans[0]
+        names = [op.label for op in plan.ops]
+        return (
+            logits,
+            dict(runner.executor._scratch),
+            runner.attention.layers,
+            plan.layer_ends,
+            names,
+        )
 
-    def __init__(self, path: Path, tokens: Sequence[int], layer: int, head: int, context: int = 0):
-        with running(path, exact("numpy", context=context)) as runner:
-            self.logits = runner.session.prefill(tokens).astype(np.float64)
-            self.rows = dict(runner.executor._scratch)
-            self.wiring = runner.attention.layers[layer]
-            self.ends = runner.executor.program.plans[0].layer_ends
-            self.names = [op.label for op in runner.executor.program.plans[0].ops]
-        self.tokens, self.layer, self.head = tuple(tokens), layer, head
-        self.position = len(tokens) - 1
+
+class LessonReference:
+    """Of a token, by default the last of `tokens`, in a layer and a head: what follows it changes
+    nothing of what it is."""
+
+    def __init__(
+        self, path: Path, tokens: Sequence[int], layer: int, head: int, context: int = 0,
+        position: int | None = None,
+    ):  # fmt: skip
+        self.position = len(tokens) - 1 if position is None else position
+        logits, rows, layers, self.ends, self.names = whole_text(path, tuple(tokens), context)
+        self.logits = logits[self.position]
+        self.rows = {label: each[: self.position + 1] for label, each in rows.items()}
+        self.wiring, self.layer, self.head = layers[layer], layer, head
 
     def row(self, *labels: str, at: int = -1) -> np.ndarray:
         """What the last of these ops made for a token; float32 [columns]."""
