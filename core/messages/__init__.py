@@ -101,6 +101,7 @@ from llm_lite.core.messages.kernels import (
     StudyBackend,
     StudyKernels,
 )
+from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -153,9 +154,16 @@ class Shutdown:
     pass
 
 
-StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
-)  # between steps
+StepRequest = (  # between steps
+    SetGains
+    | Inspect
+    | CompareGains
+    | ReadAttentionRows
+    | ExportMaps
+    | MeasureCache
+    | CountTokens
+    | FollowToken
+)
 Task = (  # ends with TaskFinished
     CompareRuns
     | MeasureDivergence
@@ -226,6 +234,7 @@ Event = (
     | MapsExported
     | TokensCounted
     | TextTokenized
+    | TokenFollowed
     | RunReady
     | RunToken
     | RunFinished
@@ -284,6 +293,7 @@ __all__ = [
     "ExecutorInfo",
     "ExportMaps",
     "FileDamaged",
+    "FollowToken",
     "Forced",
     "Gains",
     "GainsEffect",
@@ -367,6 +377,8 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenFollowed",
+    "TokenTrace",
     "TokenizeText",
     "TokensCounted",
     "TokensSpelled",

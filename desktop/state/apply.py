@@ -107,6 +107,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
+        lesson=state.lesson.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
