@@ -52,7 +52,11 @@ bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
 bool table_rows(const Op& op) { return embed(op); }
-bool position_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
+bool position_rows(const Op& op) {
+  const int64_t first = op.params.position_rows.first;
+  return embed(op) && first >= 0 && first < op.in[0]->n_rows;
+}
+bool type_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
 bool rms_norm(const Op& op) {
   const int64_t width = op.params.rms_norm.width;
   const Tensor* weight = op.in[1];
@@ -92,8 +96,11 @@ bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
   const int64_t heads = op.params.attention.heads, kv_heads = op.params.attention.kv_heads;
   const int64_t head_dim = op.params.attention.head_dim, layer = op.params.attention.layer;
-  const Tensor* sinks = op.in[4];
+  const Tensor *sinks = op.in[4], *bias = op.in[5];
   if (sinks != nullptr && (!is_f32(sinks) || sinks->n_cols != heads)) return false;
+  const int64_t before = op.params.attention.bias_before;
+  if (bias != nullptr && (!is_f32(bias) || bias->n_rows != heads)) return false;
+  if (bias != nullptr && (before < 0 || before >= bias->n_cols)) return false;
   if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
   return alike<1>(op) && q->rows == Rows::kTokens && is_cache(keys) && is_cache(values) &&
          whole_heads(keys, head_dim) && whole_heads(values, head_dim) && kv_heads > 0 &&
