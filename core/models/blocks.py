@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS, DecoderConfig
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
-from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
 
@@ -229,6 +229,8 @@ def cached_attention(
     scale: float | None = None,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
+    bias: tuple[Tensor, int] | None = None,
+    bidirectional: bool = False,
 ) -> Tensor:
     """q [T, heads * head_dim], rotated, over the cache -> [T, heads * head_dim].
 
@@ -236,20 +238,21 @@ def cached_attention(
     before they are read. None where the layer reads the cache of an earlier one, `owner`.
     `window`: the last positions that a token sees, its own among them; 0: all. `scale` multiplies
     q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
-    softcap). `sinks` [heads]: scores that take a share and have no value. Queries are kept for
-    attention maps as `options` says, and every head's output is multiplied by its gain.
+    softcap). `sinks` [heads]: scores that take a share and have no value. `bias` [heads, columns]
+    by distance, with its column for a distance of 0. `bidirectional`: all positions are seen.
+    Queries are kept for attention maps as `options` says, and every head's output is multiplied by
+    its gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
-    if options.kept_queries:
-        ring = (options.kept_queries, shape.heads * shape.head_dim)
-        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
+    kept += _kept_queries(b, shape, options, q, layer)
     if kept:
         b.store(kept, at + ".store")
+    table, before = bias or (None, 0)
     return b.attention(
         q,
         *caches,
-        b.state(HEAD_GAINS, "f32", (shape.layers, shape.heads), fill=1.0),
+        _gains(b, shape),
         at + ".heads",
         layer=layer,
         heads=shape.heads,
@@ -259,7 +262,66 @@ def cached_attention(
         scale=scale,
         softcap=softcap,
         sinks=sinks,
+        bias=table,
+        bias_before=before,
+        bidirectional=bidirectional,
     )
+
+
+def cross_attention(
+    b: PlanBuilder,
+    shape: ModelShape,
+    options: BuildOptions,
+    q: Tensor,
+    at: str,
+    *,
+    layer: int,
+    scale: float | None = None,
+) -> Tensor:
+    """q [T, heads * head_dim] over what the encoder left of its source -> [T, heads * head_dim]."""
+    number = shape.layers + layer
+    if kept := _kept_queries(b, shape, options, q, number):
+        b.store(kept, at + ".store")
+    return b.attention(
+        q,
+        *cross_caches(b, shape, options, layer),
+        _gains(b, shape),
+        at + ".heads",
+        layer=number,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        scale=scale,
+        cross=True,
+    )
+
+
+def cross_caches(
+    b: PlanBuilder, shape: ModelShape, options: BuildOptions, layer: int
+) -> tuple[Tensor, Tensor]:
+    """Keys and values [source, kv_heads * head_dim] of a decoder's layer, which its encoder's
+    program writes and its own reads. `shape` is the decoder's."""
+    d = shape.head_dim
+    size = (options.source, shape.kv_heads * d)
+    names = cross_states(layer)
+    return (
+        b.state(names[0], options.k_dtype, size, block=d),
+        b.state(names[1], options.v_dtype, size, block=d),
+    )
+
+
+def _kept_queries(
+    b: PlanBuilder, shape: ModelShape, options: BuildOptions, q: Tensor, number: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Queries and where they are kept; nothing where none are. `number`: of `shape.attentions`."""
+    if not options.kept_queries:
+        return []
+    ring = (options.kept_queries, shape.heads * shape.head_dim)
+    return [(q, b.state(f"q_ring.{number}", options.q_dtype, ring))]
+
+
+def _gains(b: PlanBuilder, shape: ModelShape) -> Tensor:
+    return b.state(HEAD_GAINS, "f32", (shape.attentions, shape.heads), fill=1.0)
 
 
 def _caches(
