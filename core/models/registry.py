@@ -30,6 +30,7 @@ from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.smollm3 import SMOLLM3
+from llm_lite.core.models.t5 import T5
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
@@ -47,6 +48,7 @@ _ALL = (
     QWEN2,
     GEMMA_2,
     GPT_2,
+    T5,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
