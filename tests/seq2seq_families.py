@@ -20,13 +20,15 @@ VOCABULARY, SOURCE, TARGET = 262, 19, 11
 @dataclass(frozen=True)
 class Seq2SeqFamily:
     """config: as on the hub. cases: changes to it. stored_tables: ends of names of tensors whose
-    values transformers makes, which are stored as they are."""
+    values transformers makes, which are stored as they are. heads: cases whose checkpoint has a
+    head that is not the embedding."""
 
     name: str
     config: Mapping[str, Any]
     cases: Mapping[str, Mapping[str, Any]]
     scale: float = 1.5
     stored_tables: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict)
 
     def raw(self, case: str) -> dict[str, Any]:

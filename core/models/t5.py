@@ -22,7 +22,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import encoder_decoder as stacks
 from llm_lite.core.models.description.architecture import Architecture, Tensors, Weights
 from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfig, of_stack
-from llm_lite.core.models.description.rows import FieldRow, Known, integer, row
+from llm_lite.core.models.description.rows import FieldRow, Known, flag, integer, row
 from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plain_text import quote
@@ -43,6 +43,13 @@ def _known_feed_forward(config: CheckpointConfig, known: Known) -> int | None:
             f"known are {' and '.join(_FEED_FORWARDS)}"
         )
     return config.integer("d_ff")
+
+
+def _scales_output(config: CheckpointConfig, known: Known) -> bool:
+    """Files of transformers 5 say it so, those of earlier versions by what they tie."""
+    if config.text("model_type") != "t5":
+        return False
+    return config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +77,11 @@ class T5Config(EncoderDecoderConfig):
             integer(4, 1 << 16),
             default=128,
         )
+    )
+
+    # Whether the decoder's output is scaled; None: where it has no head of its own.
+    scales_output: bool | None = row(
+        FieldRow("scale_decoder_outputs", _scales_output, flag, default=None)
     )
 
     @property
@@ -185,10 +197,11 @@ def _decoder_plan(
 
     x = blocks.residual_stream(b, shape, b.embed(b.weight(shared.EMBEDDING), "embedding"), layer)
     x = d.norm(b.output_rows(x, "output.rows"), "dec.output_norm", "output.norm")
-    if b.has(shared.HEAD):
-        return b.finish(b.matmul(x, b.weight(shared.HEAD), "logits", float_inputs=True))
-    x = b.scale(x, "output.scaled", factor=config.width**-0.5)
-    return b.finish(b.matmul(x, b.weight(shared.EMBEDDING), "logits", float_inputs=True))
+    head, scales = b.has(shared.HEAD), config.scales_output
+    if scales or (scales is None and not head):
+        x = b.scale(x, "output.scaled", factor=config.width**-0.5)
+    weight = b.weight(shared.HEAD if head else shared.EMBEDDING)
+    return b.finish(b.matmul(x, weight, "logits", float_inputs=True))
 
 
 def _attention_rows(stack: str, gguf: str, checkpoint: str) -> tuple[NameRow, ...]:
@@ -243,4 +256,5 @@ T5 = Architecture(
     derived=_position_biases,
     must_be=(),
     tied=True,
+    own_head=True,
 )

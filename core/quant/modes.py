@@ -83,9 +83,8 @@ def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = N
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which
-    is exact. Rows that do not fill whole blocks stay float16. As stored, formats that are not native
-    become int8. Raises RequestError
-    for an unknown mode.
+    is exact. Rows that do not fill whole blocks stay float16. As stored, formats that are not
+    native become int8. Raises RequestError for an unknown mode.
     """
     if mode not in MODES:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")

@@ -97,6 +97,7 @@ class Architecture:
     defaults: Mapping[str, object] = field(default_factory=dict)
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
+    own_head: bool = False  # a head that is there is used, even where it is said to be tied
     on_disk: frozenset[str] = frozenset()
     bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
@@ -161,13 +162,14 @@ class Architecture:
         skipped = dict.fromkeys(_TOWERS, 0)
         whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
         tied = text.flag("tie_word_embeddings", whole)
+        drops = tied and not self.own_head
         for old, tensor in tensors.items():
             if tower := _tower(old):
                 skipped[tower] += 1
-            elif not old.endswith((*_MADE, *self.unused)) and not (tied and _is_head(old)):
+            elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
                 self._add(result, text.path.parent, old, tensor)
         self._check_vocabularies(text, result.tensors)
-        if not tied and HEAD not in result.tensors:
+        if not tied and not self.own_head and HEAD not in result.tensors:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
