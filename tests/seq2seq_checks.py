@@ -75,9 +75,7 @@ def running_pair(
 
     def options(*buckets: Bucket) -> BuildOptions:
         exact = ("f32", "f32", "f32", False)
-        return BuildOptions(
-            POSITIONS, *exact, buckets, query_rows=kept_queries, source=POSITIONS
-        )
+        return BuildOptions(POSITIONS, *exact, buckets, query_rows=kept_queries, source=POSITIONS)
 
     whole = Bucket(POSITIONS, POSITIONS)
     programs = model.encoder.build(options(whole)), model.build(options(Bucket(1, 1), whole))
@@ -90,9 +88,7 @@ def running_pair(
         source.close()
 
 
-def check_logits(
-    family: Seq2SeqFamily, case: str, backend: str, folder: Path, device: Any
-) -> None:
+def check_logits(family: Seq2SeqFamily, case: str, backend: str, folder: Path, device: Any) -> None:
     """Hidden states, and logits in one step and token by token."""
     known = stored(family.name, case)
     with running_pair(write_case(family, case, folder), backend, device) as pair:

@@ -15,6 +15,15 @@ import numpy as np
 from tests.make_huggingface import random_values
 
 VOCABULARY, SOURCE, TARGET = 262, 19, 11
+NEW_TOKENS = 14  # that searches may add
+_ENDS = list(range(100, 150))  # so many that hypotheses end early
+# Options of transformers' `generate`.
+BEAMS: tuple[dict[str, Any], ...] = (
+    {"num_beams": 4},
+    {"num_beams": 4, "eos_token_id": _ENDS, "length_penalty": 0.6},
+    {"num_beams": 3, "eos_token_id": _ENDS, "early_stopping": True},
+    {"num_beams": 2, "eos_token_id": _ENDS, "early_stopping": "never", "length_penalty": 2.0},
+)
 
 
 @dataclass(frozen=True)

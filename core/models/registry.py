@@ -23,6 +23,7 @@ from llm_lite.core.models.gemma4.architecture import GEMMA_4
 from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
+from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model
 from llm_lite.core.models.olmo2 import OLMO_2
@@ -49,6 +50,7 @@ _ALL = (
     GEMMA_2,
     GPT_2,
     T5,
+    MARIAN,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}

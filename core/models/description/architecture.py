@@ -211,6 +211,8 @@ class Architecture:
         more = row.add if isinstance(row, NameRow) else 0.0
         if row.transposed and len(tensor.shape) == 2:
             renamed = transposed(renamed)
+        if isinstance(row, NameRow) and row.flat and tensor.shape[:1] == (1,):
+            renamed = replace(renamed, shape=tensor.shape[1:])
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
 
