@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.generation.beam_decoder import beam_pages
 from llm_lite.core.generation.source import SourceEncoder
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
@@ -66,9 +67,9 @@ def executor_of(backend: str, program: Program, weights: Any, device: Any) -> Ex
 
 @contextmanager
 def running_pair(
-    path: Path, backend: str, device: Any = None, *, kept_queries: int = 0
+    path: Path, backend: str, device: Any = None, *, kept_queries: int = 0, beam: int = 0
 ) -> Iterator[Pair]:
-    """Both programs in float32."""
+    """Both programs in float32; the decoder's for a beam so wide, or for one sequence."""
     source = open_source(path)
     model = read_model(source.metadata, source.tensors, source.path)
     assert model.encoder is not None
@@ -78,7 +79,11 @@ def running_pair(
         return BuildOptions(POSITIONS, *exact, buckets, query_rows=kept_queries, source=POSITIONS)
 
     whole = Bucket(POSITIONS, POSITIONS)
-    programs = model.encoder.build(options(whole)), model.build(options(Bucket(1, 1), whole))
+    decoding = options(Bucket(1, 1), whole)
+    if beam:
+        sizes = Bucket(1, 1), Bucket(beam, beam)
+        decoding = replace(options(*sizes), pages=beam_pages(beam, POSITIONS))
+    programs = model.encoder.build(options(whole)), model.build(decoding)
     executors = [executor_of(backend, p, dict(source.tensors), device) for p in programs]
     try:
         yield Pair(SourceEncoder(executors[0], model.shape.layers), executors[1])
