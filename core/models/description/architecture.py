@@ -112,12 +112,13 @@ class Architecture:
         """A model understood: fields, and every tensor's name and shape. FileError,
         UnsupportedError."""
         config = self.config_of(metadata, weights, path)
-        encoder = None
+        encoder = decoding = None
         if self.encoder_graph is not None:
+            decoding = config.decoding
             plan = partial(self.encoder_graph, config, weights)
             encoder = Model(config.encoder_shape, plan, bidirectional=True)
         plan = partial(self.graph, config, weights)
-        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder)
+        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder, decoding)
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """The fields, checked, and every tensor's shape against them."""
