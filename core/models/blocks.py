@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS, DecoderConfig
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
@@ -20,6 +20,18 @@ from llm_lite.core.plan.plan import Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
+
+
+class StackConfig(Protocol):
+    """What blocks of any stack of layers read of its config."""
+
+    @property
+    def eps(self) -> float: ...
+    @property
+    def shape(self) -> ModelShape: ...
+
+
+_S = TypeVar("_S", bound=StackConfig)
 _C = TypeVar("_C", bound=DecoderConfig)
 
 
@@ -31,11 +43,11 @@ def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) 
 
 
 @dataclass(frozen=True)
-class Decoder(Generic[_C]):
+class Decoder(Generic[_S]):
     """A decoder whose plan is being built: its config, and what is asked of it."""
 
     b: PlanBuilder
-    config: _C
+    config: _S
     options: BuildOptions
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
@@ -308,6 +320,15 @@ def cross_caches(
         b.state(names[0], options.k_dtype, size, block=d),
         b.state(names[1], options.v_dtype, size, block=d),
     )
+
+
+def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
+    """Keys and values of an encoder's output [T, width], for a layer of its decoder, whose weights
+    begin with `stem`."""
+    at = f"layers.{layer}.cross_attention"
+    k, v = (d.linear(x, stem + one, f"{at}.{one}") for one in "kv")
+    caches = cross_caches(d.b, d.config.shape, d.options, layer)
+    d.b.store(list(zip((k, v), caches, strict=True)), at + ".store")
 
 
 def _kept_queries(

@@ -38,6 +38,7 @@ class NameRow:
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
     spread: files may have one value, which stands for all of a vector as wide as the model.
+    flat: a vector that checkpoints store as a matrix of one row.
     """
 
     gguf: str
@@ -48,6 +49,7 @@ class NameRow:
     add: float = 0.0
     spread: bool = False
     transposed: bool = False
+    flat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
