@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llm_lite.core.errors import DeviceError
+from llm_lite.core.errors import DeviceError, UnsupportedError
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
 from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning
 from llm_lite.core.gpu.pipelines import BufferRange
@@ -29,6 +29,10 @@ Shape = tuple[str, tuple[int, int], dict[str, int]]  # variant, workgroups, cons
 
 def attention(c: Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    if head_dim % 2:
+        raise UnsupportedError(
+            f"attention heads of {head_dim} values: on Vulkan their number must be even"
+        )
     tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
     buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
     buffers["LayerHeads"] = _layer_heads(c)
