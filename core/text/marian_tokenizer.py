@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_object
@@ -55,6 +56,17 @@ class SourcePieces:
             [self._ids.get(piece, self._unknown) for piece in ([mark] if mark else []) + pieces]
             for mark, pieces in zip(marks, found, strict=True)
         ]
+
+    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
+        """As `SandboxedEncoder.trace_all`, with the vocabulary's ids; a mark is part of the text."""
+        answer = self._library.trace_all(texts, stepped=stepped)
+        for told in answer["traced"]:
+            for word in told["words"]:
+                word["pieces"] = [
+                    (piece, self._ids.get(piece, self._unknown), *span)
+                    for piece, _, *span in word["pieces"]
+                ]
+        return answer
 
     def _mark(self, text: str) -> str:
         """Of the target language; "" where the text begins with none that is known."""

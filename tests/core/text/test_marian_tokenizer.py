@@ -57,3 +57,10 @@ def test_a_bad_vocabulary_is_one_sentence(ids, message, tmp_path):
     (tmp_path / "vocab.json").write_text(json.dumps(ids))
     with pytest.raises(FileError, match=message):
         Tokenizer.from_huggingface(tmp_path, ROWS)
+
+
+def test_stages_have_the_vocabulary_s_ids(tokenizer):
+    text = "A page for each view, with a picture."
+    told = tokenizer.trace_words([text], 10)["traced"][0]
+    pieces = [piece for word in told["words"] for piece in word["pieces"]]
+    assert [number for _, number, *_ in pieces] == tokenizer.encode(text)
