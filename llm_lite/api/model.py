@@ -246,7 +246,12 @@ class Model(ClosedByWith):
             session.prefill(ids[: place + 1])
             logits = np.stack([row for _, row in lens.lens(session, place)])
         tokenizer = self._file.tokenizer
-        return Lens(logits, lambda token: text_of(tokenizer, token), text_of(tokenizer, ids[place]))
+        after = text_of(tokenizer, ids[place])
+        return Lens(logits, lambda token: text_of(tokenizer, token), self._plain_ids, after)
+
+    def _plain_ids(self, text: str) -> Sequence[int]:
+        """Of a part of a text, without what the model begins a text with."""
+        return self._file.tokenizer.encode(text, add_special=False)
 
     def close(self) -> None:
         """Free the model; an answer that is not finished ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -137,5 +138,9 @@ def _bound(config: ServerConfig) -> socket.socket:
 
 
 def _refusal(config: ServerConfig, error: OSError) -> str:
-    where = f"{config.host} port {config.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"another program listens on port {config.port} of {config.host}: choose another"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{config.host!r} is no address of this machine"
+    where = f"port {config.port} of {config.host}"
     return f"{where} cannot be listened on: {error.strerror or error}"

@@ -184,6 +184,8 @@ def test_addresses_and_methods_that_there_are_not(served):
     ):
         made = httpx.request(method, f"{served.url}{path}")
         assert (made.status_code, set(made.json())) == (status, {"error"})
+        assert made.headers.get("allow") == ("POST" if status == 405 else None)
+        assert made.url.path in made.json()["error"]["message"]
 
 
 def test_the_form_of_an_error_is_openais(served):

@@ -190,14 +190,6 @@ def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> Serve
 
 def reachable(choice: ServingChoice) -> tuple[str, ...]:
     """Addresses of this machine in its networks, where others may ask."""
-    if choice.reach == "machine":
-        return ()
-    import psutil
+    from llm_lite.server.config import network_addresses
 
-    found = [
-        address.address
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family == socket.AF_INET and not address.address.startswith("127.")
-    ]
-    return tuple(dict.fromkeys(found))
+    return () if choice.reach == "machine" else network_addresses()

@@ -20,7 +20,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     StartServing,
 )
-from llm_lite.server.config import ServerConfig
+from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
                     if isinstance(event, ExecutorChanged):
                         device = event.executor.device
         say("")
-        say("the server ends")
+        say("the server has ended")
         return 0
     finally:
         server.stop()
@@ -76,9 +76,13 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
         raise RequestError("serving has ended")
     status = service.status()
     show(f"{status.model} is served at {server.address}")
+    if others := [f"http://{host}:{server.port}" for host in _others(config)]:
+        show(f"other machines reach it at {' or '.join(others)}")
+    show(f"a browser finds a page to chat there; programs take {server.address}/v1 as base URL")
+    answers = _counted(status.parallel, "answer")
+    waiting = _counted(status.most_waiting, "request")
     show(
-        f"{status.parallel} answers at once of up to {status.context:,} tokens, "
-        f"{status.most_waiting} requests may wait; Ctrl-C ends it"
+        f"{answers} at once of up to {status.context:,} tokens, {waiting} may wait; Ctrl-C ends it"
     )
     body = {"messages": [{"role": "user", "content": "Hello"}]}
     key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if config.api_key else ""
@@ -89,3 +93,12 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
     finish()
     if not config.api_key and not config.is_loopback:
         warn(f"everybody who can reach {config.host} may ask: no key is demanded")
+
+
+def _others(config: ServerConfig) -> tuple[str, ...]:
+    """Addresses for other machines, where it listens on all and `address` is that of this one."""
+    return network_addresses() if config.host in ("0.0.0.0", "::") else ()
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

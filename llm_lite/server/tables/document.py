@@ -79,7 +79,7 @@ def _failures(row: Endpoint) -> dict[str, Any]:
     """Statuses that follow from what a row says of itself."""
     told = {
         403: "The request names this server wrongly, or a page of another server sent it.",
-        405: "The address is not asked so.",
+        405: "The address does not take this method.",
         429: "Too much is asked at once; Retry-After says when to ask again.",
         431: "The head of the request is too large.",
     }

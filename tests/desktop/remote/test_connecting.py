@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imgui_bundle import imgui
 
 from llm_lite.core.messages import (
     ExecutorChanged,
@@ -96,6 +97,19 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
     assert command.messages[1].tokens == ()  # those of another model
 
 
+def test_an_address_that_is_refused_is_typed_again(window: Headless) -> None:
+    driver = window.driver
+    driver.click("rail.models")
+    driver.click("remote.connect")
+    driver.click("remote.address")
+    driver.type("127.0.0.1:9")
+    driver.press(imgui.Key.enter)
+    driver.wait("a refusal", lambda s: bool(s.remote.problem))
+    driver.frames(3)
+    driver.type("9")  # without a click
+    assert window.program.interface.ui.memory["remote.address"] == "127.0.0.1:99"
+
+
 def test_an_answer_from_elsewhere_is_asked_again_there(window: Headless) -> None:
     with scripted("vllm") as server:
         connected(window, server.url)
@@ -174,17 +188,11 @@ def test_what_is_not_told_is_said(window: Headless) -> None:
             driver.click(f"{panel}.close")
         driver.click("status.executor")
         driver.frames(2)
-        driver.press(driver_escape())
+        driver.press(imgui.Key.escape)
         options = replace(window.state.options, mode="int4")
         window.program.do(SetOptions(options))
         assert window.state.options.mode != "int4" and "Disconnect" in window.state.notices[-1].text
         assert not sent(window.engine, Inspect) and not sent(window.engine, ReadAttentionRows)
-
-
-def driver_escape() -> Any:
-    from imgui_bundle import imgui
-
-    return imgui.Key.escape
 
 
 def test_opening_a_model_here_disconnects(window: Headless) -> None:
