@@ -29,6 +29,7 @@ from llm_lite.core.engine.switching import Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
+from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
@@ -61,6 +62,7 @@ from llm_lite.core.messages import (
     SwitchMode,
     Task,
     TaskFinished,
+    TokenizeText,
 )
 from llm_lite.core.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
@@ -107,6 +109,7 @@ class Engine:
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
+        self._tokenizing = Tokenizing(self._emit)
         rouse = partial(self._commands.put, None)
         self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing, self._modes)
         sandbox().warm()  # the first model will need it
@@ -114,6 +117,9 @@ class Engine:
 
     def send(self, command: Command) -> None:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
+        if isinstance(command, TokenizeText):
+            self._tokenizing.ask(command, self._host.file)
+            return
         with self._lock:
             self._sent += 1
             number = self._sent

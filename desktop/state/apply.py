@@ -31,7 +31,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.folding import looking, quantizing, resuming, serving
+from llm_lite.desktop.state.folding import looking, quantizing, resuming, serving, tokenizing
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
@@ -107,6 +107,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
+        lesson=state.lesson.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
@@ -332,6 +333,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     **looking.EVENTS,
     **resuming.EVENTS,
     **serving.EVENTS,
+    **tokenizing.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 

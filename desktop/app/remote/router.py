@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     ExportMaps,
+    FollowToken,
     Generate,
     Inspect,
     KeepConversation,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _LOOKS = Inspect | ReadAttentionRows | ExportMaps
 _ASKED_THERE = Generate | Read | SpellTokens | CountTokens | _LOOKS | MakeTitle | Task
 _NOT_OF_IT = (
-    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache
+    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache | FollowToken
 )  # of a cache and heads that lie here
 _HELD_BACK = (
     ModelLoaded
