@@ -133,11 +133,8 @@ class Engine:
                 self._closing = True
             if isinstance(command, LoadModel):
                 self._loads += 1
-            if (
-                isinstance(command, Reconfigure | SwitchMode)
-                and self._answering
-                and not self._loads
-            ):
+            is_beside = self._answering and not self._loads
+            if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
                 return
             refused = isinstance(command, Generate) and bool(self._answering)
@@ -268,10 +265,9 @@ class Engine:
             self._attempt(self._host.start_over)
             if (event := failure_of(command, problem)) is not None:
                 self._emit(event)
-        self._answered(number)
-        if isinstance(command, LoadModel):
-            with self._lock:
-                self._loads -= 1
+        with self._lock:
+            self._answering.discard(number)
+            self._loads -= isinstance(command, LoadModel)
         self._attempt(self._finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
