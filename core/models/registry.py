@@ -15,6 +15,8 @@ from llm_lite.core.models.description.architecture import (
     Translated,
 )
 from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.encoders.bert import BERT
+from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
@@ -47,6 +49,8 @@ _ALL = (
     QWEN2,
     GEMMA_2,
     GPT_2,
+    BERT,
+    ROBERTA,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}

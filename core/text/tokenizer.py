@@ -13,13 +13,16 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.pair_encoder import BYTE_OF, PairEncoder
 from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
+from llm_lite.core.text.special_tokens import WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
+    WORD_PIECE,
     TokenType,
     Vocabulary,
     read_vocabulary,
 )
+from llm_lite.core.text.word_pieces import WordPieceEncoder, read_gguf, read_words, spelled
 
 
 def _names(text: str) -> frozenset[str]:
@@ -59,8 +62,8 @@ class Tokenizer:
         self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
         self._any_marked = any_of([self._tokens[i] for i in (*control, *literal)])
         self._literal = any_of([self._tokens[i] for i in literal])
-        of_pieces = vocabulary.model == SENTENCE_PIECE
-        make = _make_piece_encoder if of_pieces else PairEncoder
+        makers = {SENTENCE_PIECE: _make_piece_encoder, WORD_PIECE: WordPieceEncoder}
+        make = makers.get(vocabulary.model, PairEncoder)
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
 
     @classmethod
@@ -70,21 +73,25 @@ class Tokenizer:
         Errors: UnsupportedError for an unknown kind, FileError naming `path` and the key for a
         malformed vocabulary. An unknown pre-tokenizer is none: `pretokenizer_note` tells of it.
         """
-        return cls(read_vocabulary(metadata, path))
+        of_words = metadata.get("tokenizer.ggml.model") == WORD_PIECE
+        return cls((read_gguf if of_words else read_vocabulary)(metadata, path))
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, for an embedding of `rows` rows.
+        """From a directory's tokenizer.json, or its vocab.txt where it has no other, for an
+        embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from llm_lite.core.text.tokenizer_json import read_tokenizer
+        from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
+        if (folder / WORDS).is_file() and not (folder / TOKENIZER_FILE).is_file():
+            return cls(read_words(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:
         """What the first text would wait for else. FileError where it can never encode."""
-        if isinstance(self._words, PairEncoder):
+        if isinstance(self._words, PairEncoder | WordPieceEncoder):
             self._words.load()
 
     @property
@@ -103,6 +110,16 @@ class Tokenizer:
     @property
     def eos_id(self) -> int | None:
         return self._vocabulary.eos_id
+
+    @property
+    def mask_id(self) -> int | None:
+        """The token that stands for one that is to be guessed; None where there is none."""
+        return self._vocabulary.mask_id
+
+    @property
+    def around_pair(self) -> tuple[tuple[int, ...], ...]:
+        """Ids before, between and behind two texts; () where the file has no pairs."""
+        return self._vocabulary.around_pair
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
@@ -170,7 +187,7 @@ class Tokenizer:
             ids.append(self.bos_id)
         marked = list(self._marked(text, segments))
         starts = [0, *(self._after(match) for match in marked)]
-        ends = [*(match.start() for match in marked), len(text)]
+        ends = [*(self._before(match) for match in marked), len(text)]
         words = self._encode_words([text[a:b] for a, b in zip(starts, ends, strict=True)])
         ids += words[0]
         for match, following in zip(marked, words[1:], strict=True):
@@ -205,6 +222,8 @@ class Tokenizer:
             return token.encode("utf-8", "surrogateescape")
         if self._is_bpe:
             return b"".join(BYTE_OF.get(char) or char.encode() for char in token)
+        if self._vocabulary.model == WORD_PIECE:
+            return spelled(token).encode()
         if kind == TokenType.BYTE:
             return bytes([int(token[3:5], 16)])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
@@ -238,6 +257,12 @@ class Tokenizer:
             return match.end()
         spaces = _WHITESPACE.match(match.string, match.end())
         return spaces.end() if spaces else match.end()
+
+    def _before(self, match: re.Match[str]) -> int:
+        """Where the text ends before a marked token, which may take the spaces there along."""
+        if self._id_of_marked[match[0]] not in self._vocabulary.stripping_before:
+            return match.start()
+        return len(match.string[: match.start()].rstrip())
 
     def _encode_words(self, texts: Sequence[str]) -> list[list[int]]:
         # SentencePiece begins the text, and whatever follows a control token, with a space.
