@@ -89,8 +89,7 @@ class EncoderSession:
         plan = self.executor.program.plan_for(step.count, 0)
         self._rows.commit(0, 0, self._oldest)  # the rows are written over
         with self.files.unchanged():
-            self.executor.run(step, should_stop)
-            states = self.executor.read(plan, hidden_tensor(plan), step)
+            states = states_of(self.executor, plan, step, should_stop)
         self._tokens = tuple(tokens)
         self._rows.commit(step.count, 0, self._oldest)
         self._rows.begin_epoch()
@@ -125,6 +124,16 @@ class EncoderSession:
     @property
     def _oldest(self) -> tuple[int, ...]:
         return (0,) * self._caches
+
+
+def states_of(
+    executor: Executor, plan: Plan, step: Step, should_stop: StopCheck | None = None
+) -> F32:
+    """Run a step without outputs: the hidden states [tokens, width] of all its tokens."""
+    found, hidden = executor.run(step, should_stop), hidden_tensor(plan)
+    if plan.logits == hidden.id and len(found) == step.count:
+        return found  # a program without a head may have brought them along
+    return executor.read(plan, hidden, step)
 
 
 def hidden_tensor(plan: Plan) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.encoding.session import check_text, hidden_tensor
+from llm_lite.core.encoding.session import check_text, states_of
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
@@ -42,8 +42,7 @@ class SharedTexts:
         step = Step(np.concatenate(pack).astype(np.int32), 0, 0, tuple(_segments(pack)))
         plan = self.executor.program.plan_for(step.count, 0)
         with self._files.unchanged():
-            self.executor.run(step)
-            states = self.executor.read(plan, hidden_tensor(plan), step)
+            states = states_of(self.executor, plan, step)
         return [states[first:end] for first, end in step.bounds]
 
 

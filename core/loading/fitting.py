@@ -43,7 +43,7 @@ class Fitting:
         shape = model.shape
         context = context_of(shape.trained_context, options)
         if model.bidirectional:
-            build = backends.encoder_build_options(self.choice, options, shape, context=context)
+            build = backends.text_encoder_options(self.choice, options, shape, context=context)
         else:
             build = backends.build_options(
                 self.choice, options, shape, context=context, every_output=every_output

@@ -78,15 +78,19 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, or its vocab.txt where it has no other, for an
+        """From a directory's tokenizer.json, or else its vocab.txt or Marian's files, for an
         embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
+        from llm_lite.core.text.marian_tokenizer import is_marian, read_marian
         from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
-        if (folder / WORDS).is_file() and not (folder / TOKENIZER_FILE).is_file():
-            return cls(read_words(folder, rows))
+        if not (folder / TOKENIZER_FILE).exists():
+            if (folder / WORDS).is_file():
+                return cls(read_words(folder, rows))
+            if is_marian(folder):
+                return cls(*read_marian(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:

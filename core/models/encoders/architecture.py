@@ -31,13 +31,13 @@ _MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that
 class EncoderArchitecture(Architecture):
     """prefix: of all tensors, where the encoder is a part of the checkpoint.
 
-    unused: how names of tensors begin that are of other tasks, and what these are. repeated: other
-    names of tensors that are there, too. decoder: what the head's matrix is called, which is the
-    embedding's where it is tied.
+    other_tasks: how names of tensors of other tasks begin, and what these tensors are. repeated:
+    second names of tensors. decoder: the name of the head's matrix, which is the embedding where
+    both are tied.
     """
 
     prefix: str
-    unused: Mapping[str, str]
+    other_tasks: Mapping[str, str]
     repeated: frozenset[str]
     decoder: str
 
@@ -62,10 +62,10 @@ class EncoderArchitecture(Architecture):
         )
         for old, tensor in tensors.items():
             own = _renamed(old.removeprefix(self.prefix))
-            other = next((what for begin, what in self.unused.items() if own.startswith(begin)), "")
+            other = self._other_task(own)
             left_out[other] += bool(other)
             if not other and own not in dropped and not own.endswith(_MADE):
-                self._add(result, config.path.parent, own, tensor)
+                self._add(result, config.path.parent, own, tensor, known)
         self._check_vocabularies(config, result.tensors)
         result.tensors |= {tensor.name: tensor for tensor in self.of_config(config, known)}
         if sentence_files.is_normalized(config, known) is None:  # else it says what it is for
@@ -75,6 +75,10 @@ class EncoderArchitecture(Architecture):
                 if count
             ]
         return result
+
+    def _other_task(self, name: str) -> str:
+        tasks = self.other_tasks.items()
+        return next((what for begin, what in tasks if name.startswith(begin)), "")
 
 
 def _renamed(name: str) -> str:

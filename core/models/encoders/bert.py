@@ -34,7 +34,10 @@ BERT = EncoderArchitecture(
     must_be=MUST_BE,
     of_config=dense_tensors,
     prefix="bert.",
-    unused={"pooler.": "the pooler", "cls.seq_relationship.": "the head for the next sentence"},
+    other_tasks={
+        "pooler.": "the pooler",
+        "cls.seq_relationship.": "the head for the next sentence",
+    },
     repeated=frozenset({"cls.predictions.decoder.bias"}),
     decoder="cls.predictions.decoder.weight",
 )

@@ -53,7 +53,7 @@ ROBERTA = EncoderArchitecture(
     must_be=MUST_BE,
     of_config=dense_tensors,
     prefix="roberta.",
-    unused={"pooler.": "the pooler"},
+    other_tasks={"pooler.": "the pooler"},
     repeated=frozenset({"lm_head.decoder.bias"}),
     decoder="lm_head.decoder.weight",
 )

@@ -10,7 +10,7 @@ from llm_lite.cli.terminal.similarity_table import fitted, width
 from llm_lite.core.encoding.masked import Mask, fill, filled
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders import encoder
+from llm_lite.core.loading.encoders.starting import encoder
 from llm_lite.core.loading.model_file import ModelFile
 
 _MOST = 1000  # candidates

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +12,18 @@ from numpy.typing import NDArray
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
-from llm_lite.core.errors import NotFiniteError, RequestError
+from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
-from llm_lite.core.loading.loader import Progress, executor_info, make, model_info
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.encoder_texts import encode_text
 
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
-
 F32 = NDArray[np.float32]
-StopCheck = Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -104,7 +97,7 @@ class EncoderRunner:
 
     def _shared(self) -> SharedTexts:
         if self.shared is None:
-            build = backends.encoder_shared_options(self.build, self.model_file.model.shape)
+            build = backends.shared_encoder_options(self.build, self.model_file.model.shape)
             choice = replace(self.choice, beside=self.executor)
             specs = {name: self.weights[name] for name in self.weights}
             program = self.model_file.model.build(build)
@@ -113,55 +106,3 @@ class EncoderRunner:
             )
             self.shared = SharedTexts(executor, files=self.session.files)
         return self.shared
-
-
-def start_encoder(
-    model_file: ModelFile,
-    options: EngineOptions,
-    shared: Device | None,
-    progress: Progress = lambda stage, fraction: None,
-) -> EncoderRunner:
-    """Weights in the mode asked for, on the executor asked for. RequestError where the model is no
-    encoder."""
-    model, how = model_file.model, model_file.model.embedding
-    if not model.bidirectional or how is None:
-        raise RequestError(
-            f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
-            "there are no masked tokens that it could fill in"
-        )
-    choice = backends.choose(options, shared)
-    made = make(model_file, options, choice, progress)
-    session = EncoderSession(
-        made.executor,
-        has_head=model.has_head,
-        made_by=f"{options.mode} {backends.activations(choice, options.activations, model.shape)}",
-        model=str(model_file.path),
-        files=files_behind(model_file, made.weights),
-    )
-    note = backends.query_note(made.plan.build, model.shape, options)
-    exact = replace(options, keys="fp32", values="fp32")
-    return EncoderRunner(
-        model_file,
-        made.executor,
-        session,
-        AttentionSource(made.executor, session, note, made.weights),
-        Pooler(how, model_file.file.tensors),
-        choice,
-        made.plan.build,
-        model_info(model_file, exact, made.plan.build.context, made.executor),
-        executor_info(choice, exact, made.executor.program),
-        options,
-        made.weights,
-    )
-
-
-@contextmanager
-def encoder(
-    model_file: ModelFile, options: EngineOptions, shared: Device | None = None
-) -> Iterator[EncoderRunner]:
-    """A runner for as long as the block runs."""
-    runner = start_encoder(model_file, options, shared)
-    try:
-        yield runner
-    finally:
-        runner.close()
