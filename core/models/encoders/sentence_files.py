@@ -23,7 +23,11 @@ from llm_lite.core.models.description.rows import Known
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
 
-MODULES_FILE, LENGTH_FILE = "modules.json", "sentence_bert_config.json"
+MODULES_FILE = "modules.json"
+_LENGTHS = {
+    "sentence_bert_config.json": "max_seq_length",
+    "tokenizer_config.json": "model_max_length",
+}
 _MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -49,8 +53,8 @@ def poolings(config: CheckpointConfig, known: Known) -> list[str] | None:
     file = folders[0] / "config.json"
     values = read_object(file)
     named = values.get("pooling_mode")
-    if isinstance(named, str):
-        return [_NAMED.get(one, one) for one in named.split("+")]
+    if named is not None:  # of version 5 and on: one name, or a list
+        return [_NAMED.get(one, one) for one in (named if isinstance(named, list) else [named])]
     modes = [mode for key, mode in _MODES.items() if values.get(key) is True]
     if not modes:
         raise FileError(file, "expected a pooling mode that is true, found none")
@@ -63,13 +67,16 @@ def is_normalized(config: CheckpointConfig, known: Known) -> bool | None:
 
 
 def most_tokens(config: CheckpointConfig, known: Known) -> int | None:
-    file = config.path.parent / LENGTH_FILE
-    if not file.is_file():
+    """As its own file says, or the tokenizer's, whose number stands for none where it is huge."""
+    if not (config.path.parent / MODULES_FILE).is_file():
         return None
-    values = CheckpointConfig(read_object(file), file)
-    if values.get("max_seq_length") is None:
-        return None
-    return values.integer("max_seq_length", at_most=LARGEST_CONTEXT)
+    for name, key in _LENGTHS.items():
+        file = config.path.parent / name
+        values = CheckpointConfig(read_object(file) if file.is_file() else {}, file)
+        found = values.get(key)
+        if found is not None and not (type(found) in (int, float) and found > LARGEST_CONTEXT):
+            return values.integer(key, at_most=LARGEST_CONTEXT)
+    return None
 
 
 def dense_widths(config: CheckpointConfig, known: Known) -> list[int] | None:
