@@ -15,14 +15,13 @@ import numpy as np
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.generation.beam_decoder import beam_pages
 from llm_lite.core.generation.source import SourceEncoder
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import Step, beam_pages
 from tests.make_huggingface import write_folder
 from tests.make_safetensors import entry
 from tests.paths import FIXTURES

@@ -11,16 +11,10 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.finite import checked
 from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch, Hypothesis
 from llm_lite.core.plan.cache_layers import cache_layers
-from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
+from llm_lite.core.plan.step import PAGE, Segment, Step
 
 F32 = NDArray[np.float32]
 Watch = Callable[[BeamSearch], None]  # after every token
-
-
-def beam_pages(width: int, context: int) -> PageShape:
-    """What the caches of a beam are made of: each hypothesis has pages of its own."""
-    each = -(-context // PAGE)
-    return PageShape(width * each, width, each * PAGE)
 
 
 class BeamDecoder:

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS, DecoderConfig
+from llm_lite.core.models.description.decoder import (
+    EMBEDDING,
+    EMBEDDING_NORM,
+    HEAD,
+    POSITIONS,
+    DecoderConfig,
+)
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
@@ -97,8 +103,12 @@ def decoder_plan(
         x = b.scale(x, "embedding.scaled", factor=scales.embedding)
     if b.has(POSITIONS):
         x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
+    if b.has(f"{EMBEDDING_NORM}.weight"):
+        x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
-    x = d.norm(b.output_rows(x, "output.rows"), "output_norm", "output.norm")
+    x = b.output_rows(x, "output.rows")
+    if b.has("output_norm.weight"):  # post-norm layers end with theirs
+        x = d.norm(x, "output_norm", "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
     if scales.logits != 1.0:
@@ -123,13 +133,15 @@ def attention_block(
     softcap: float = 0.0,
     temperature: float = 0.0,
     sinks: str = "",
+    bias: tuple[Tensor, int] | None = None,
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
     wide as their weights. `rotary`: rotated by position; `theta`: by another base than the model's,
     unscaled. `scale` multiplies q . k, left out: 1 / sqrt(head_dim). Windows are the config's.
     `temperature`: how fast queries grow behind the original context. `sinks`: the stem of a score
-    a head that is one of its scores and has no value; "": none.
+    a head that is one of its scores and has no value; "": none. `bias` by distance, as of
+    `cached_attention`.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
@@ -157,6 +169,7 @@ def attention_block(
         scale=scale,
         softcap=softcap,
         sinks=d.b.weight(f"{w}{sinks}.weight") if sinks else None,
+        bias=bias,
     )
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:
@@ -194,9 +207,10 @@ def _rotary_factors(d: Decoder[Any]) -> str | None:
 
 
 def plain_block(d: Decoder[Any], x: Tensor, layer: int, *, pre_norm: str = "ffn_norm") -> Tensor:
-    """[T, width] -> [T, width]: x + down(gelu(up(norm(x))))."""
+    """[T, width] -> [T, width]: x + down(gelu(up(norm(x)))). The norm by the stem of its weights,
+    "" where there is none."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
-    h = d.norm(x, w + pre_norm, at + ".norm")
+    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
     h = d.b.gelu(d.linear(h, w + "ffn_up", at + ".up"), at + ".gelu")
     return d.residual(x, d.linear(h, w + "ffn_down", at + ".down"), at, 1.0)
 

@@ -79,6 +79,21 @@ class BuildOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class DecodingDefaults:
+    """How an encoder-decoder's target begins and is searched for, as its file says.
+
+    start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
+    what ends a target that is as long as it may be; None: nothing."""
+
+    start: int
+    banned: tuple[int, ...] = ()
+    forced_end: int | None = None
+    beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model file understood: its shape, and how to plan a bucket of its program.
 
@@ -87,6 +102,7 @@ class Model:
 
     `encoder`: of an encoder-decoder, the program that runs once over the source. It leaves keys and
     values in states of the same names (`cross_states`) as those that the decoder's program reads.
+    `decoding` is what else is known of its target.
     """
 
     shape: ModelShape
@@ -94,6 +110,7 @@ class Model:
     on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
     bidirectional: bool = False
     encoder: Model | None = None
+    decoding: DecodingDefaults | None = None
 
     def build(self, options: BuildOptions) -> Program:
         """An encoder's program reads no source, though it has as many positions."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.models.bloom import BLOOM
 from llm_lite.core.models.description.architecture import (
     Architecture,
     Metadata,
@@ -20,6 +21,7 @@ from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
 from llm_lite.core.models.gemma4.architecture import GEMMA_4
+from llm_lite.core.models.gpt1 import GPT_1
 from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
@@ -51,6 +53,8 @@ _ALL = (
     GPT_2,
     T5,
     MARIAN,
+    GPT_1,
+    BLOOM,
 )
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}

@@ -14,6 +14,7 @@ struct StepShape {
   int64_t segments;  // sequences of one step
   int64_t table;     // pages of one sequence
   int64_t pages;     // of every cache
+  int64_t source;    // positions of an encoder's keys and values; 0: none
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;

@@ -26,8 +26,8 @@ struct Block {
   float* shrink;
   int32_t* begin;  // from the block's first position on
   int32_t* end;
-  float softcap;         // 0: none
-  const Query* biased;   // [n_queries]; null: no query has a bias
+  float softcap;        // 0: none
+  const Query* biased;  // [n_queries]; null: no query has a bias
   int64_t n_queries;
 
   Block from(int64_t query) const {

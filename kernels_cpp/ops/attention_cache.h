@@ -20,8 +20,8 @@ struct Shape {
 
 inline Shape shape_of(const Op& op) {
   const AttentionParams& params = op.params.attention;
-  return {params.heads, params.kv_heads, params.head_dim,           params.window,
-          params.scale, params.softcap,  params.bidirectional != 0, params.cross != 0};
+  return {params.heads, params.kv_heads, params.head_dim,      params.window,
+          params.scale, params.softcap,  params.bidirectional, params.cross};
 }
 
 inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }

@@ -155,7 +155,8 @@ inline void add_biases(const Query* queries, int64_t n_queries, int64_t p, int64
                        float* scores) {
   for (int64_t r = 0; r < n_queries; ++r) {
     float* row = scores + r * kPositions;
-    for (int64_t i = 0; i < n; i += kWidth) store(row + i, load(row + i) + queries[r].bias.at(p + i));
+    for (int64_t i = 0; i < n; i += kWidth)
+      store(row + i, load(row + i) + queries[r].bias.at(p + i));
   }
 }
 

@@ -96,12 +96,12 @@ bool store(const Op& op) {
 bool is_bias(const Tensor& bias, const AttentionParams& params) {
   const int64_t before = params.bias_before;
   return is_f32(&bias) && bias.n_rows == params.heads && before >= 0 && before < bias.n_cols &&
-         params.cross == 0;
+         !params.cross;
 }
 // Windows are of causal attention, and a source is another sequence.
 bool sees(const AttentionParams& params) {
-  const bool all = params.bidirectional != 0 || params.cross != 0;
-  return !(all && params.window > 0) && !(params.bidirectional != 0 && params.cross != 0);
+  const bool all = params.bidirectional || params.cross;
+  return !(all && params.window > 0) && !(params.bidirectional && params.cross);
 }
 bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];

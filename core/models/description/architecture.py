@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
@@ -29,6 +29,7 @@ from llm_lite.core.models.description.tensors import (
     added,
     check_shapes,
     numbered,
+    part_by_part,
     shape_of,
     shapes_of,
     split_rows,
@@ -111,12 +112,13 @@ class Architecture:
         """A model understood: fields, and every tensor's name and shape. FileError,
         UnsupportedError."""
         config = self.config_of(metadata, weights, path)
-        encoder = None
+        encoder = decoding = None
         if self.encoder_graph is not None:
+            decoding = config.decoding
             plan = partial(self.encoder_graph, config, weights)
             encoder = Model(config.encoder_shape, plan, bidirectional=True)
         plan = partial(self.graph, config, weights)
-        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder)
+        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder, decoding)
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """The fields, checked, and every tensor's shape against them."""
@@ -167,7 +169,7 @@ class Architecture:
             if tower := _tower(old):
                 skipped[tower] += 1
             elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
-                self._add(result, text.path.parent, old, tensor)
+                self._add(result, text.path.parent, old, tensor, known)
         self._check_vocabularies(text, result.tensors)
         if not tied and not self.own_head and HEAD not in result.tensors:
             raise UnsupportedError(
@@ -199,7 +201,9 @@ class Architecture:
                 metadata[f"{self.gguf}.{row.gguf}"] = plain
         return metadata, known
 
-    def _add(self, result: Translated, folder: Path, old: str, tensor: TensorData) -> None:
+    def _add(
+        self, result: Translated, folder: Path, old: str, tensor: TensorData, known: Known
+    ) -> None:
         own = HEAD_NAME if _is_head(old) else _without_prefix(old)
         pattern, number = numbered(own)
         row = self._of_checkpoint.get(pattern)
@@ -211,10 +215,22 @@ class Architecture:
         more = row.add if isinstance(row, NameRow) else 0.0
         if row.transposed and len(tensor.shape) == 2:
             renamed = transposed(renamed)
+        if isinstance(row, FusedRow) and row.interleaved:
+            renamed = self._in_order(renamed, row, known["heads"], folder)
         if isinstance(row, NameRow) and row.flat and tensor.shape[:1] == (1,):
             renamed = replace(renamed, shape=tensor.shape[1:])
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
+
+    def _in_order(self, tensor: TensorData, row: FusedRow, heads: int, folder: Path) -> TensorData:
+        parts = len(row.parts)
+        if not tensor.shape or tensor.shape[0] % (parts * heads):
+            raise FileError(
+                folder,
+                f"tensor {tensor.name}: expected rows of {parts} parts of {heads} heads, "
+                f"found shape {tensor.shape}",
+            )
+        return part_by_part(tensor, parts, heads)
 
     @cached_property
     def _of_checkpoint(self) -> Mapping[str, NameRow | FusedRow]:

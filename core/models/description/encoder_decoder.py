@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_VOCABULARY
 from llm_lite.core.models.description.decoder import (
     CONTEXT,
@@ -18,10 +19,20 @@ from llm_lite.core.models.description.decoder import (
     WIDTH,
     size_of,
 )
-from llm_lite.core.models.description.rows import FieldRow, Known, integer, row
+from llm_lite.core.models.description.rows import (
+    FieldRow,
+    Known,
+    UnfitError,
+    flag,
+    integer,
+    number,
+    row,
+)
 from llm_lite.core.models.description.tensors import NameRow
-from llm_lite.core.models.model import ModelShape
+from llm_lite.core.models.model import DecodingDefaults, ModelShape
 from llm_lite.core.plan.builder import WeightSpec
+
+MOST_BEAMS = 64
 
 DECODER_LAYERS = FieldRow(
     "decoder_block_count",
@@ -38,6 +49,41 @@ START = FieldRow(
 )
 
 
+def _banned(config: CheckpointConfig, known: Known) -> list[int] | None:
+    """Those words of `bad_words_ids` that are one token."""
+    words = config.get("bad_words_ids")
+    if not isinstance(words, list):
+        return None
+    return [word[0] for word in words if isinstance(word, list) and len(word) == 1]
+
+
+def _tokens(value: Any, known: Known) -> tuple[int, ...]:
+    """Token ids."""
+    check = integer(0, LARGEST_VOCABULARY)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise UnfitError("a list of token ids", value)
+    return tuple(check(one, known) for one in value)
+
+
+def _is_early(config: CheckpointConfig, known: Known) -> bool | None:
+    said = config.get("early_stopping") is not None
+    return config.flag("early_stopping", False) if said else None
+
+
+BANNED = FieldRow("generation.banned_token_ids", _banned, _tokens, default=())
+FORCED_END = FieldRow(
+    "generation.forced_eos_token_id",
+    "forced_eos_token_id",
+    integer(0, LARGEST_VOCABULARY),
+    default=None,
+)
+BEAMS = FieldRow("generation.beams", "num_beams", integer(1, MOST_BEAMS), default=1)
+LENGTH_PENALTY = FieldRow(
+    "generation.length_penalty", "length_penalty", number((-10.0, 10.0)), default=1.0
+)
+EARLY_STOPPING = FieldRow("generation.early_stopping", _is_early, flag, default=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig:
     encoder_layers: int = row(LAYERS)
@@ -48,6 +94,11 @@ class EncoderDecoderConfig:
     heads: int = row(HEADS)
     eps: float = row(EPS)
     start: int = row(START)
+    banned: tuple[int, ...] = row(BANNED)
+    forced_end: int | None = row(FORCED_END)
+    beams: int = row(BEAMS)
+    length_penalty: float = row(LENGTH_PENALTY)
+    early_stopping: bool = row(EARLY_STOPPING)
     vocabulary: int
 
     @classmethod
@@ -56,6 +107,17 @@ class EncoderDecoderConfig:
     ) -> dict[str, Any]:
         """What the tensors say; FileError where they are not there."""
         return {"vocabulary": size_of(weights, EMBEDDING, path)[0]}
+
+    @property
+    def decoding(self) -> DecodingDefaults:
+        return DecodingDefaults(
+            self.start,
+            self.banned,
+            self.forced_end,
+            self.beams,
+            self.length_penalty,
+            self.early_stopping,
+        )
 
     @property
     def head_dim(self) -> int:

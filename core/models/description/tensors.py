@@ -54,12 +54,14 @@ class NameRow:
 
 @dataclass(frozen=True, slots=True)
 class FusedRow:
-    """A matrix whose rows are those of several others, in order."""
+    """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
+    them in turns, those of a head each."""
 
     gguf: str
     checkpoint: str
     parts: tuple[NameRow, ...]
     transposed: bool = False
+    interleaved: bool = False
 
 
 def of_model(
@@ -149,6 +151,14 @@ def transposed(tensor: TensorData) -> TensorData:
     data = np.ascontiguousarray(values).reshape(-1)
     data.flags.writeable = False
     return TensorData(tensor.name, tensor.dtype, tensor.shape[::-1], data)
+
+
+def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
+    """Rows [heads, parts, d] as [parts, heads, d]; a copy, in the same type."""
+    size = tensor.nbytes // (parts * heads)
+    data = np.ascontiguousarray(tensor.data.reshape(heads, parts, size).swapaxes(0, 1)).reshape(-1)
+    data.flags.writeable = False
+    return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
 
 
 def spread(tensor: TensorData, width: int) -> TensorData:
