@@ -15,7 +15,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.encoders.starting import start_encoder
 from tests.encoder_families import VOCABULARY, EncoderFamily
-from tests.make_safetensors import entry, write_shards
+from tests.make_safetensors import build_safetensors, entry
 from tests.paths import FIXTURES
 from tests.runners import exact
 
@@ -52,7 +52,7 @@ def write_case(family: EncoderFamily, case: str, folder: Path, **changes: object
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
     shapes = shapes_of(family, case)
     tensors = {name: entry(family.values(name, shape)) for name, shape in shapes.items()}
-    write_shards(folder, {"model.safetensors": tensors})
+    (folder / "model.safetensors").write_bytes(build_safetensors(tensors))
     names = words()
     at = names.index("[SEP]")
     names[at], names[family.separator] = names[family.separator], names[at]
@@ -77,7 +77,7 @@ def write_modules(family: EncoderFamily, case: str, folder: Path) -> None:
         (dense / "config.json").write_text(json.dumps(config))
         shapes = {"linear.weight": (width, inputs), "linear.bias": (width,)}
         tensors = {n: entry(family.values(f"dense.{n}", shape)) for n, shape in shapes.items()}
-        write_shards(dense, {"model.safetensors": tensors})
+        (dense / "model.safetensors").write_bytes(build_safetensors(tensors))
     listed = [
         {"path": f"{i}_{name}" if i else "", "type": f"sentence_transformers.models.{name}"}
         for i, name in enumerate(modules)
@@ -146,7 +146,7 @@ def write_gguf(family: EncoderFamily, case: str, path: Path) -> Path:
     writer.add_token_list([spelled_in_gguf(name) for name in names])
     writer.add_token_type_count(config["type_vocab_size"])
     writer.add_sep_token_id(family.separator)
-    for name, role in zip(SPECIAL, ("pad", "unk", "cls", "", "mask"), strict=True):
+    for name, role in zip(SPECIAL, ("pad", "unk", "bos", "", "mask"), strict=True):
         if role:
             getattr(writer, f"add_{role}_token_id")(names.index(name))
     found = get_tensor_name_map(MODEL_ARCH.BERT, layers)

@@ -31,15 +31,14 @@ _MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that
 class EncoderArchitecture(Architecture):
     """prefix: of all tensors, where the encoder is a part of the checkpoint.
 
-    other_tasks: how names of tensors of other tasks begin, and what these tensors are. repeated:
-    second names of tensors. decoder: the name of the head's matrix, which is the embedding where
-    both are tied.
+    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder:
+    the last layer of the masked-token head. bias: its bias, where the layer has none of its own.
     """
 
     prefix: str
     other_tasks: Mapping[str, str]
-    repeated: frozenset[str]
     decoder: str
+    bias: str
 
     def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
         config = self.config_of(metadata, weights, path)
@@ -57,15 +56,15 @@ class EncoderArchitecture(Architecture):
         metadata, known = self._metadata(config)
         result = Translated(metadata, {})
         left_out: Counter[str] = Counter()
-        dropped = self.repeated | (
-            {self.decoder} if config.flag("tie_word_embeddings", True) else frozenset()
-        )
+        names = {old: _renamed(old.removeprefix(self.prefix)) for old in tensors}
+        dropped = self._repeated(config, frozenset(names.values()))
         for old, tensor in tensors.items():
-            own = _renamed(old.removeprefix(self.prefix))
+            own = names[old]
             other = self._other_task(own)
             left_out[other] += bool(other)
             if not other and own not in dropped and not own.endswith(_MADE):
-                self._add(result, config.path.parent, own, tensor, known)
+                placed = self.bias if own == f"{self.decoder}.bias" else own
+                self._add(result, config.path.parent, placed, tensor, known)
         self._check_vocabularies(config, result.tensors)
         result.tensors |= {tensor.name: tensor for tensor in self.of_config(config, known)}
         if sentence_files.is_normalized(config, known) is None:  # else it says what it is for
@@ -75,6 +74,14 @@ class EncoderArchitecture(Architecture):
                 if count
             ]
         return result
+
+    def _repeated(self, config: CheckpointConfig, names: frozenset[str]) -> frozenset[str]:
+        """What the head has twice: its matrix and bias where they are tied to the embedding and to
+        `bias`; else `bias` itself, if its layer has one of its own."""
+        own = f"{self.decoder}.weight", f"{self.decoder}.bias"
+        if config.flag("tie_word_embeddings", True):
+            return frozenset(own if self.bias in names else own[:1])
+        return frozenset({self.bias} if own[1] in names else ())
 
     def _other_task(self, name: str) -> str:
         tasks = self.other_tasks.items()

@@ -38,6 +38,6 @@ BERT = EncoderArchitecture(
         "pooler.": "the pooler",
         "cls.seq_relationship.": "the head for the next sentence",
     },
-    repeated=frozenset({"cls.predictions.decoder.bias"}),
-    decoder="cls.predictions.decoder.weight",
+    decoder="cls.predictions.decoder",
+    bias="cls.predictions.bias",
 )

@@ -54,6 +54,6 @@ ROBERTA = EncoderArchitecture(
     of_config=dense_tensors,
     prefix="roberta.",
     other_tasks={"pooler.": "the pooler"},
-    repeated=frozenset({"lm_head.decoder.bias"}),
-    decoder="lm_head.decoder.weight",
+    decoder="lm_head.decoder",
+    bias="lm_head.bias",
 )
