@@ -275,9 +275,10 @@ class Session:
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)
-        if what is not None:
-            self._forget(*what)
-        return what is not None
+        if what is None or not self.cache.can_forget:
+            return False
+        self._forget(*what)
+        return True
 
     def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
         """RequestError unless the tokens can be read as a prompt."""
@@ -310,7 +311,8 @@ class Session:
         usual = self.cache.good(*self._wanted(reading))
         rule = reading.overflow, reading.head, self.context
         way = plan_prefill(self.cache.held, prompt, usual, *rule)
-        if not self.cache.usable(way.keep):
+        moves = way.forget is not None and not self.cache.can_forget
+        if moves or not self.cache.usable(way.keep):
             way = plan_prefill(self.cache.held, prompt, 0, *rule)
         return way
 

@@ -16,6 +16,8 @@ from llm_lite.core.models.description.architecture import (
     Translated,
 )
 from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.encoders.bert import BERT
+from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
@@ -51,6 +53,8 @@ _ALL = (
     QWEN2,
     GEMMA_2,
     GPT_2,
+    BERT,
+    ROBERTA,
     T5,
     MARIAN,
     GPT_1,

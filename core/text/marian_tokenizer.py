@@ -58,7 +58,7 @@ class SourcePieces:
         ]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """As `SandboxedEncoder.trace_all`, with the vocabulary's ids; a mark is part of the text."""
+        """As `SandboxedEncoder.trace_all`, with this vocabulary's ids; a mark is only text."""
         answer = self._library.trace_all(texts, stepped=stepped)
         for told in answer["traced"]:
             for word in told["words"]:
