@@ -18,6 +18,7 @@ import { XRay } from "./inside/xray.js";
 const BUSY_POLL = 1000; // ms
 const IDLE_POLL = 4000;
 const narrow = matchMedia("(max-width: 800px)");
+const touch = matchMedia("(hover: none)");
 const medium = matchMedia("(max-width: 1179px)");
 
 class App {
@@ -156,7 +157,7 @@ class App {
   look(message) {
     subject.show(this.conversation, message);
     this.xray.show(true);
-    this.xray.spans[this.xray.roving]?.focus({ preventScroll: true });
+    if (!touch.matches) this.xray.spans[this.xray.roving]?.focus({ preventScroll: true }); // its card covers a phone
   }
 
   // How the server is
