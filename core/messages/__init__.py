@@ -94,6 +94,14 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kernels import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    StudyBackend,
+    StudyKernels,
+)
+from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -108,7 +116,9 @@ from llm_lite.core.messages.models import (
     LoadStarted,
     ModelInfo,
     ModelLoaded,
+    ModeSwitch,
     Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -133,6 +143,7 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -143,9 +154,16 @@ class Shutdown:
     pass
 
 
-StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
-)  # between steps
+StepRequest = (  # between steps
+    SetGains
+    | Inspect
+    | CompareGains
+    | ReadAttentionRows
+    | ExportMaps
+    | MeasureCache
+    | CountTokens
+    | FollowToken
+)
 Task = (  # ends with TaskFinished
     CompareRuns
     | MeasureDivergence
@@ -154,16 +172,19 @@ Task = (  # ends with TaskFinished
     | KeepVariant
     | DropVariant
     | ProfileStep
+    | StudyKernels
 )
 
 Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
+    | SwitchMode
     | Generate
     | Read
     | SpellTokens
     | StepRequest
+    | TokenizeText
     | SaveCache
     | OpenCache
     | KeepConversation
@@ -212,6 +233,8 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TextTokenized
+    | TokenFollowed
     | RunReady
     | RunToken
     | RunFinished
@@ -221,6 +244,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | StepProfiled
+    | KernelsStudied
     | TensorReport
     | VariantKept
     | VariantDropped
@@ -269,6 +293,7 @@ __all__ = [
     "ExecutorInfo",
     "ExportMaps",
     "FileDamaged",
+    "FollowToken",
     "Forced",
     "Gains",
     "GainsEffect",
@@ -281,6 +306,9 @@ __all__ = [
     "KeepVariant",
     "KeptChecked",
     "KeptResumed",
+    "KernelForm",
+    "KernelStudy",
+    "KernelsStudied",
     "KvType",
     "LensResult",
     "LensRow",
@@ -299,6 +327,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModeSwitch",
     "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
@@ -335,15 +364,22 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "StudyBackend",
+    "StudyKernels",
+    "SwitchMode",
     "Task",
     "TaskFinished",
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "TextTokenized",
     "Thinking",
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenFollowed",
+    "TokenTrace",
+    "TokenizeText",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",

@@ -26,11 +26,16 @@ class Server:
     """`start` binds the address and returns when it is answered there; `stop` ends what runs."""
 
     def __init__(
-        self, service_of: ServiceOf, config: ServerConfig, log: Log = lambda text: None
+        self,
+        service_of: ServiceOf,
+        config: ServerConfig,
+        log: Log = lambda text: None,
+        note: Log = lambda text: None,
     ) -> None:
         """`service_of` gives the service of the model in use, None while there is none; it is asked
-        for every request. `log` is told of defects, on any thread."""
-        self._service_of, self._config, self._log = service_of, config, log
+        for every request. `log` is told of defects, `note` of what else a person may want to know,
+        on any thread."""
+        self._service_of, self._config, self._log, self._note = service_of, config, log, note
         self._shared: Shared | None = None
         self._page: Page | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -66,7 +71,7 @@ class Server:
         bound = _bound(self._config)
         self._port = bound.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._shared = shared = Shared(self._service_of, self._config, self._log)
+        self._shared = shared = Shared(self._service_of, self._config, self._log, self._note)
         self._page = Page(shared)
         config = uvicorn.Config(
             make_app(shared, self._page),

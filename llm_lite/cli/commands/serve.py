@@ -12,7 +12,14 @@ from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
 from llm_lite.cli.terminal.output import finish, say, show, tell_lines, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import Event, LoadModel, Logged, ServingChanged, StartServing
+from llm_lite.core.messages import (
+    Event,
+    ExecutorChanged,
+    LoadModel,
+    Logged,
+    ServingChanged,
+    StartServing,
+)
 from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 
@@ -22,17 +29,19 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
     engine = Engine(None)
-    server = Server(engine.service, config, tell_lines)
+    server = Server(engine.service, config, tell_lines, say)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, engine_options(arguments)))
-        wait_for_model(engine)
+        device = wait_for_model(engine).executor.device
         _begin(engine, options)
         _introduce(server, config, engine)
         with interrupts.noted() as interrupted:
             while not interrupted.is_set():
                 for event in engine.wait(_POLL_SECONDS):
-                    _take(event)
+                    _take(event, device)
+                    if isinstance(event, ExecutorChanged):
+                        device = event.executor.device
         say("")
         say("the server has ended")
         return 0
@@ -49,8 +58,12 @@ def _begin(engine: Engine, options: StartServing) -> None:
         raise RequestError(changed.problem)
 
 
-def _take(event: Event) -> None:
-    report(event)
+def _take(event: Event, device: str) -> None:
+    """Tell what a person should know; `device` is where the model ran."""
+    if isinstance(event, ExecutorChanged) and event.executor.device == device:
+        say(f"the weights are {event.executor.mode} now, activations {event.executor.activations}")
+    else:
+        report(event)
     if isinstance(event, Logged) and event.level == "error":
         tell_lines(event.text)
     if isinstance(event, ServingChanged) and not event.is_on:

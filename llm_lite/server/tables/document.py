@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llm_lite.server.tables.endpoint import JSON, Endpoint
-from llm_lite.server.tables.kinds import Field, Kind, ListOf, MapOf, OneOf, Record
+from llm_lite.server.tables.kinds import Kind, ListOf, MapOf, OneOf
+from llm_lite.server.tables.records import IGNORED, Field, Record
 from llm_lite.server.tables.shapes import ERROR
 
 _KEY = {"key": {"type": "http", "scheme": "bearer"}}
+_IGNORED = "Where the body had fields that were not looked at: names of at most 8 of them."
 _SOLE = (
     "llm-lite: a language model on your own machine, by OpenAI's protocol, and what is inside it."
 )
@@ -67,7 +69,10 @@ def _given(row: Endpoint) -> dict[str, Any]:
     content = {
         media: {} if kind is None else {"schema": kind.schema()} for media, kind in row.given.forms
     }
-    return {"description": row.given.about, "content": content}
+    given: dict[str, Any] = {"description": row.given.about, "content": content}
+    if row.body is not None:
+        given["headers"] = {IGNORED: {"description": _IGNORED, "schema": {"type": "string"}}}
+    return given
 
 
 def _failures(row: Endpoint) -> dict[str, Any]:

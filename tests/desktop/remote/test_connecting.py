@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import Generate, Inspect, LoadModel, ReadAttentionRows
+from llm_lite.core.messages import (
+    ExecutorChanged,
+    Generate,
+    Inspect,
+    LoadModel,
+    ReadAttentionRows,
+)
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.desktop.actions.chatting import ContinueAnswer, Regenerate, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
@@ -22,7 +28,7 @@ from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.state.state import AppState
 from tests.core.remote.servers import ANSWER, KEY, scripted
-from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.headless import Headless, sent
 
 WHOLE = "".join(ANSWER)
@@ -225,6 +231,20 @@ def test_a_connection_while_the_first_model_still_loads(headless: Callable[..., 
         one.program.do(Disconnect())
         one.driver.wait("the model here", lambda s: s.model == MODEL)
     host.close()
+
+
+def test_a_mode_that_a_client_switched_meanwhile_is_the_one_in_use(window: Headless) -> None:
+    """The window's server answers with the model here, whoever answers the chat."""
+    switched = replace(window.state.options, mode="int8", activations="a8")
+    with scripted("vllm") as server:
+        connected(window, server.url)
+        window.engine._say(ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, switched))
+        window.driver.frames(3)
+        assert window.state.executor.backend == "remote"
+        window.program.do(Disconnect())
+        window.driver.wait("the model here", lambda s: s.model == MODEL)
+        window.driver.wait("its mode", lambda s: s.executor.mode == "int8")
+    assert window.state.options == switched
 
 
 def test_keys_are_kept_only_where_a_person_wants_it(window: Headless, tmp_path: Path) -> None:
