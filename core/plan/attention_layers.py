@@ -11,6 +11,11 @@ from llm_lite.core.plan.plan import LEFT_OUT, Plan
 HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 
 
+def cross_states(layer: int) -> tuple[str, str]:
+    """Names of the states that hold an encoder's keys and values for a layer of its decoder."""
+    return f"cross_k.{layer}", f"cross_v.{layer}"
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionLayer:
     """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's,

@@ -204,6 +204,7 @@ class PlanBuilder:
         if bias is not None:
             fits = bias.shape[0] == heads and 0 <= bias_before < bias.shape[1]
             _expect(fits, f"{label}: {bias.shape} is no bias of {heads} heads at {bias_before}")
+            _expect(bias.dtype == "f32", f"{label}: a bias of {bias.dtype}, expected f32")
         around = bidirectional or cross
         _expect(not (around and window), f"{label}: a window of attention that is not causal")
         _expect(not (cross and bidirectional), f"{label}: both of the source and of the sequence")

@@ -35,6 +35,12 @@ class PageShape:
         return self.context // PAGE
 
 
+def beam_pages(width: int, context: int) -> PageShape:
+    """What the caches of a beam are made of: each hypothesis has pages of its own."""
+    each = -(-context // PAGE)
+    return PageShape(width * each, width, each * PAGE)
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Tokens of one sequence: the first is at position `start`; position p lies in row

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService

@@ -74,12 +74,15 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, for an embedding of `rows` rows.
+        """From a directory's tokenizer.json, or Marian's files, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from llm_lite.core.text.tokenizer_json import read_tokenizer
+        from llm_lite.core.text.marian_tokenizer import is_marian, read_marian
+        from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
+        if is_marian(folder) and not (folder / TOKENIZER_FILE).exists():
+            return cls(*read_marian(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:

@@ -74,7 +74,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         for byte in _BYTES & ids.keys():
             types[ids[byte]] = TokenType.BYTE.value
     control = _mark_added(about["added"], types, model)
-    begin, end = _additions(about["around"])
+    eos = ids.get(special.get("eos_token", ""))
+    begin, end = _additions(about["around"], eos)
     bos = ids.get(special.get("bos_token", ""), begin)
     unknown = ids.get(special.get("unk_token", ""))
     if unknown is not None:
@@ -89,7 +90,7 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         scores=array("d"),
         merges=(),
         bos_id=bos,
-        eos_id=ids.get(special.get("eos_token", "")),
+        eos_id=eos,
         marked_end_ids=_end_ids(folder, rows),
         unknown_id=unknown,
         add_bos=begin is not None and begin == bos,
@@ -124,8 +125,10 @@ def _mark_added(
     return control
 
 
-def _additions(around: Sequence[int]) -> tuple[int | None, int | None]:
+def _additions(around: Sequence[int], eos: int | None) -> tuple[int | None, int | None]:
     """The begin and the end token that the library would put around a text."""
+    if list(around) == [eos]:
+        return None, eos
     return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 

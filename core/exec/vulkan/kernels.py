@@ -59,7 +59,7 @@ def _call(
     tensors: tuple[Tensor, ...],
     vector: NDArray[np.float32] | None,
 ) -> Call:
-    inputs = tuple(tensors[i] for i in op.inputs)
+    inputs = tuple(tensors[i] for i in op.given)
     return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), vector)
 
 

@@ -80,13 +80,16 @@ class LoadedTokenizers:
         return {}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"ids"}, a list for each of "texts"; {"unknown": True} where the key is not loaded."""
+        """{"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, as the text has them
+        where they are no tokens; {"unknown": True} where the key is not loaded."""
         library = self._loaded.get(request["key"])
         if library is None:
             return {"unknown": True}
         self._loaded.move_to_end(request["key"])
-        texts = request["texts"]
-        return {"ids": [library.encode(text, add_special_tokens=False).ids for text in texts]}
+        found = [library.encode(text, add_special_tokens=False) for text in request["texts"]]
+        if request.get("pieces"):
+            return {"pieces": [one.tokens for one in found]}
+        return {"ids": [one.ids for one in found]}
 
     def _keep(self, key: str, library: Tokenizer) -> None:
         self._loaded[key] = library
