@@ -43,7 +43,7 @@ static Wanted wanted_of_whole(int64_t tokens, bool floats, const Tensor& weight)
   if (!floats) return {tokens, false, tokens >= kPanelWorthA8, false};
   if (in_tiles(weight)) return {tokens, false, tokens >= kPanelWorthA32, false};
   const bool by_panels = tokens >= kPanelWorthDots;
-  return {tokens, false, by_panels, tokens > 1 && !by_panels};
+  return {tokens, false, by_panels, tokens >= kPanelWorthA32 && !by_panels};
 }
 
 // In a shared step a token gets the same bits however many share it. Integers give the same as

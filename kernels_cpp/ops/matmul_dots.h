@@ -10,8 +10,10 @@ namespace LLM_ISA {
 constexpr int kDotRows = 4;
 constexpr int kDotTokens = kWidth / kDotRows;  // kWidth sums in all
 
-// Lane kDotRows * t + r: weights[r] . x[t], of n columns
-template <typename Value>
+constexpr int64_t kDotsAhead = 4 * kPrefetchBytes;  // rows are short: some of them ahead
+
+// Lane kDotRows * t + r: weights[r] . x[t], of n columns. kAsk: for weights behind these
+template <bool kAsk, typename Value>
 inline F32 tile_of_dots(const Value* const (&weights)[kDotRows],
                         const float* const (&x)[kDotTokens], int64_t n) {
   F32 totals[kWidth] = {};  // [token][row]
@@ -23,7 +25,13 @@ inline F32 tile_of_dots(const Value* const (&weights)[kDotRows],
   F32 w[kDotRows], values[kDotTokens];
   int64_t k = 0;
   for (; k + kWidth <= n; k += kWidth) {
-    for (int r = 0; r < kDotRows; ++r) w[r] = load(weights[r] + k);
+    for (int r = 0; r < kDotRows; ++r) {
+      w[r] = load(weights[r] + k);
+      if (kAsk) {
+        const auto* at = reinterpret_cast<const uint8_t*>(weights[r] + k);
+        __builtin_prefetch(at + kDotsAhead, 0, 2);
+      }
+    }
     for (int t = 0; t < kDotTokens; ++t) values[t] = load(x[t] + k);
     add(w, values);
   }
@@ -55,7 +63,8 @@ inline void matmul_by_dots(const Tensor& x, const Tensor& weight, const Tensor& 
         values[t] = row<const float>(x, token + (t < count ? t : count - 1));
       }
       float lanes[kWidth];
-      store(lanes, tile_of_dots<Value>(weights, values, n));
+      store(lanes, token == 0 ? tile_of_dots<true>(weights, values, n)
+                              : tile_of_dots<false>(weights, values, n));
       for (int64_t t = 0; t < count; ++t) {
         std::memcpy(row<float>(y, token + t) + first, lanes + t * kDotRows,
                     row_count * sizeof(float));
