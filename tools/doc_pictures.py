@@ -27,6 +27,7 @@ SHOWN = {
     "head": "04-attention-zoomed",
     "lens": "05-lens-held",
     "steer": "05-steered",
+    "lesson": "16-lesson-06-softmax",
     "cache": "05-cache",
     "memory": "05-memory",
     "modes": "06-modes-measured",

@@ -183,7 +183,6 @@ class TokenTrace:
     growth: tuple[LayerGrowth, ...]  # by layer
     final: VectorPart  # what the head of the model is given: the residual behind its last norm
     distribution: Distribution
-    source: str = ""  # of an encoder-decoder: the sentence whose keys cross-attention reads
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from llm_lite.desktop.views.lesson.links import OF_STEPS, TITLES, leave_for
 from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
-from llm_lite.desktop.views.lesson.words import WORDS, legend_of, says_of, why_of
+from llm_lite.desktop.views.lesson.words import WORDS, legend_of, said, why_of
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_BOOK,
@@ -178,8 +178,8 @@ def _draw_words(state: AppState, ui: Ui) -> list[Action]:
     words = WORDS[lesson.name]
     _paragraph(ui, tr(words.title), "text", "display", bold=True)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    says = words.says if trace is None else says_of(lesson.name, trace.shape)
-    _paragraph(ui, tr(says), "text", "body")
+    if trace is not None:
+        _paragraph(ui, said(lesson.name, trace), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_formula(ui, formula(lesson))
     legend = "" if trace is None else legend_of(lesson.name, trace.shape)
