@@ -28,6 +28,8 @@ SHOWN = {
     "lens": "05-lens-held",
     "steer": "05-steered",
     "lesson": "16-lesson-06-softmax",
+    "tokenizer": "04-tokenizer-merging",
+    "tokenizer-compare": "04-tokenizer-compare",
     "cache": "05-cache",
     "memory": "05-memory",
     "modes": "06-modes-measured",

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.switching import Preparation, Request
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     DeviceLostError,
     DoesNotFitError,
+    FileError,
     LlmLiteError,
     OutOfDeviceMemoryError,
     RequestError,
@@ -47,6 +49,7 @@ from llm_lite.core.messages import (
     OpenCache,
     Reconfigure,
     SaveCache,
+    SwitchMode,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +60,8 @@ class ModelHost:
     """`device` is the Vulkan device that also draws, None where nothing draws.
 
     `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
-    Variants that a person kept lie in the folder `variants`.
+    Variants that a person kept lie in the folder `variants`. `modes` are switches that clients of a
+    server ask for, and hear of.
     """
 
     def __init__(
@@ -68,9 +72,11 @@ class ModelHost:
         cancelled: Callable[[int], bool],
         closing: Callable[[], bool],
         variants: Path | None = None,
+        modes: ModeSwitches | None = None,
     ) -> None:
         self.device = device
         self.variants = variants
+        self._modes = modes or ModeSwitches(lambda _: None)
         self.file: ModelFile | None = None
         self.runner: loader.Runner | None = None
         self.options = EngineOptions()
@@ -165,39 +171,51 @@ class ModelHost:
         """A runner beside the one in use; on the switching thread."""
         if self.file is None:
             raise RequestError("no model is loaded: open one first")
-        self._emit(LoadStarted(str(self.file.path)))
-        return self._begin(self.file, request.command.options, self._progress(request.number))
+        options, command = request.options(self.options), request.command
+        mode = command.mode if isinstance(command, SwitchMode) else None
+        self._emit(LoadStarted(str(self.file.path), mode))
+        return self._begin(self.file, options, self._progress_of(request))
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
         path = str(self.file.path) if self.file else ""
+        failed: LoadFailed | None = None
+        pathless = ""  # the sentence, for clients, who hear of no path
         try:
             self._put(preparation)
         except CancelledError:
-            self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
+            failed = LoadFailed(path, "the change was cancelled", cancelled=True)
         except LlmLiteError as error:
             self._log("error", str(error))
             self._tell_of_memory(preparation.request.command, error)
-            self._emit(LoadFailed(path, str(error)))
+            failed = LoadFailed(path, str(error))
+            pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+            failed = LoadFailed(path, f"an internal error: {error!r}; the log has the details")
+        if isinstance(preparation.request.command, SwitchMode):
+            self._modes.end(failed, pathless)
+        if failed is not None:
+            self._emit(failed)
 
-    def _tell_of_memory(self, command: LoadModel | Reconfigure, error: LlmLiteError) -> None:
-        if isinstance(error, DoesNotFitError):
+    def _tell_of_memory(
+        self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
+    ) -> None:
+        """A person at the window is asked; a client of a server reads the sentence."""
+        if isinstance(error, DoesNotFitError) and not isinstance(command, SwitchMode):
             in_use = isinstance(command, Reconfigure)
             source = None if isinstance(command, Reconfigure) else command.source
             needs = LoadNeedsMemory(source, command.options, in_use, error.fit, error.others)
             self._emit(needs)
 
     def _put(self, preparation: Preparation) -> None:
-        options = preparation.request.command.options
+        options = preparation.request.options(self.options)
         try:
             runner = preparation.result()
         except cache_transfer.OUT_OF_MEMORY as error:
             if self.file is None:
                 raise
-            progress = self._progress(preparation.request.number)
+            progress = self._progress_of(preparation.request)
             self._make_way(self.file, options, progress, error)
             return
         self.options = options
@@ -292,7 +310,7 @@ class ModelHost:
         cache_transfer.hand_over(kept, old, runner)
         self.runner = runner
         self._verification.add(runner.unchecked)
-        self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
+        self._emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
         self._log_executor(runner)
         self._emit(cache_status(runner.session))
 
@@ -320,6 +338,17 @@ class ModelHost:
     def _unless_closing(self, stage: str, fraction: float) -> None:
         if self._closing():
             raise CancelledError("the program is closing")
+
+    def _progress_of(self, request: Request) -> loader.Progress:
+        tell = self._progress(request.number)
+        if not isinstance(request.command, SwitchMode):
+            return tell
+
+        def report(stage: str, fraction: float) -> None:
+            self._modes.progress(stage, fraction)
+            tell(stage, fraction)
+
+        return report
 
     def _progress(self, number: int) -> loader.Progress:
         last = -1.0

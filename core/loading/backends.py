@@ -138,7 +138,8 @@ def shared_build_options(
 ) -> BuildOptions:
     """How a program is built whose steps several sequences share, up to `sequences`, each with
     `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
-    beside the next token of every sequence. Queries are kept where `options` keep any.
+    beside the next token of every sequence, as far as there are places in the cache for them.
+    Queries are kept where `options` keep any.
 
     UnsupportedError where this executor has no such steps.
     """
@@ -147,7 +148,7 @@ def shared_build_options(
             f"{choice.backend}: this executor cannot answer several at once yet; "
             "the C++ executor can: choose it for the model"
         )
-    largest = PAGE + sequences
+    largest = min(PAGE + sequences, pages * PAGE)
     sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
     return BuildOptions(
         context=context,

@@ -94,6 +94,13 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kernels import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    StudyBackend,
+    StudyKernels,
+)
 from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
@@ -109,7 +116,9 @@ from llm_lite.core.messages.models import (
     LoadStarted,
     ModelInfo,
     ModelLoaded,
+    ModeSwitch,
     Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -134,6 +143,7 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -162,16 +172,19 @@ Task = (  # ends with TaskFinished
     | KeepVariant
     | DropVariant
     | ProfileStep
+    | StudyKernels
 )
 
 Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
+    | SwitchMode
     | Generate
     | Read
     | SpellTokens
     | StepRequest
+    | TokenizeText
     | SaveCache
     | OpenCache
     | KeepConversation
@@ -220,6 +233,7 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TextTokenized
     | TokenFollowed
     | RunReady
     | RunToken
@@ -230,6 +244,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | StepProfiled
+    | KernelsStudied
     | TensorReport
     | VariantKept
     | VariantDropped
@@ -291,6 +306,9 @@ __all__ = [
     "KeepVariant",
     "KeptChecked",
     "KeptResumed",
+    "KernelForm",
+    "KernelStudy",
+    "KernelsStudied",
     "KvType",
     "LensResult",
     "LensRow",
@@ -309,6 +327,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModeSwitch",
     "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
@@ -345,17 +364,22 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "StudyBackend",
+    "StudyKernels",
+    "SwitchMode",
     "Task",
     "TaskFinished",
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "TextTokenized",
     "Thinking",
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
     "TokenFollowed",
     "TokenTrace",
+    "TokenizeText",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",

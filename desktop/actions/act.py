@@ -17,6 +17,7 @@ from llm_lite.desktop.actions import (
     program,
     quantizing,
     resuming,
+    tokenizing,
     undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
@@ -41,6 +42,7 @@ from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.actions.serving import switching
 from llm_lite.desktop.actions.serving.switching import ServingAction
+from llm_lite.desktop.actions.tokenizing import TokenizingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -76,6 +78,7 @@ Action = (
     | UndoAction
     | ResumeAction
     | ServingAction
+    | TokenizingAction
     | ReportDefect
 )
 
@@ -126,5 +129,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **undoing.HANDLERS,
     **resuming.HANDLERS,
     **switching.HANDLERS,
+    **tokenizing.HANDLERS,
     **defects.HANDLERS,
 }

@@ -26,6 +26,7 @@ from llm_lite.core.messages import (
     LensResult,
     Level,
     LoadNeedsMemory,
+    Mode,
     ModelInfo,
     Overflow,
     Role,
@@ -48,6 +49,7 @@ from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.undo.steps import Undoing
 from llm_lite.desktop.state.window.layouts import Layouts
@@ -231,6 +233,7 @@ class Load:
     stage: str = "opening"
     fraction: float = 0.0
     cancelling: bool = False
+    mode: Mode | None = None  # that a client of the server asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +334,7 @@ class AppState:
     lens: Lens = field(default_factory=Lens)
     lesson: LessonState = field(default_factory=LessonState)
     steering: Steering = field(default_factory=Steering)
+    tokenizer: TokenizerState = field(default_factory=TokenizerState)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.serving_words import add_serving
@@ -36,6 +37,7 @@ _COMMANDS = {
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "bench": "llm_lite.cli.commands.bench",
+    "kernels": "llm_lite.cli.commands.kernels",
     "slice": "llm_lite.cli.commands.slicing",
     "synth": "llm_lite.cli.commands.synth",
     "perplexity": "llm_lite.cli.commands.perplexity",
@@ -132,6 +134,8 @@ def _parser() -> _Parser:
     attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
     _bench(commands, engine)
+    study = "measure one matrix product in five forms, beside the limits of this machine"
+    add_kernels(commands.add_parser("kernels", help=study), _at_least)
     _slice(commands)
     _synth(commands)
     _perplexity(commands)

@@ -14,6 +14,8 @@ from llm_lite.core.text.sandbox.process import SandboxError, sandbox
 _MEMORY = 512 << 20  # bytes, and as many for every byte that is read:
 _MEMORY_OF_FILE, _MEMORY_OF_TEXT = 64, 512
 _LOAD_SECONDS, _ENCODE_SECONDS = 0.4, 2.0  # of processor time for a MB
+# The first text of a tokenizer also waits for its lists of tokens and merges.
+_TRACING = Limits(cpu_seconds=10.0, wall_seconds=60.0, memory_bytes=2 << 30)
 
 
 class SandboxedEncoder:
@@ -56,6 +58,20 @@ class SandboxedEncoder:
             problem = answer.get("failed", "it is lost as soon as it is loaded")
             raise FileError(self._path, f"the tokenizer fails at this text: {problem}")
         return [list(map(int, ids)) for ids in answer["ids"]]
+
+    def trace_all(
+        self, texts: Sequence[str], *, stepped: int, control: bool = False
+    ) -> dict[str, Any]:
+        """The stages of each text, as `core.text.sandbox.tokenizers` tells them. FileError."""
+        asked = {"texts": list(texts), "stepped": stepped, "control": control}
+        answer = self._call("trace", asked, b"", _TRACING)
+        if answer.get("unknown"):
+            self.load()
+            answer = self._call("trace", asked, b"", _TRACING)
+        if "traced" not in answer:
+            problem = answer.get("failed", "it is lost as soon as it is loaded")
+            raise FileError(self._path, f"the steps of this text can not be told: {problem}")
+        return answer
 
     def _encode(self, texts: Sequence[str]) -> dict[str, Any]:
         size = sum(map(len, texts))
