@@ -13,7 +13,7 @@ from llm_lite.desktop.views.lesson import motion
 
 LIMIT = 120.0  # seconds
 SENTENCE = "The capital of France is"
-AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # steps that are shown in the light theme too
+AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # in the light theme too
 MIDWAY = {"tokens": 0.6, "scores": 0.5}  # pictures that are shown on their way too
 
 
