@@ -17,7 +17,7 @@ from llm_lite.desktop.state.units import size
 
 Name = tuple[str | int, ...]
 WRITTEN = 8  # first values of a vector that are written out
-PAIRS = (0, 1, 2, 4, 8, 16)  # rotary pairs that are shown as hands
+PAIRS = (0, 1, 2, 3, 5, 8, 16, 31)  # rotary pairs that are shown as hands
 LISTED = 10  # tokens that may follow
 
 

@@ -64,9 +64,10 @@ WORDS: dict[StepName, StepWords] = {
             "own. The pattern mostly stays; the size changes."
         ),
         mark(
-            "The vector grows from layer to layer. Without this step, late layers would get inputs "
-            "that are many times larger than those of early layers, and training would fail. The "
-            "original is kept: the layer's result is added to it later."
+            "Layers before this one have worked on the vector already; step 10 shows them all. "
+            "The vector grows from layer to layer. Without this step, late layers would get "
+            "inputs that are many times larger than those of early layers, and training would "
+            "fail. The original is kept: the layer's result is added to it later."
         ),
         mark(
             "x: the vector as it comes. h: what the layer reads. w: learned weights, one for "

@@ -57,6 +57,7 @@ def draw_scores(scene: Scene) -> None:
     words = tr("query of “{token}”").format(token=scene.token(trace.position))
     cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.5
     scene.say(words, x0 + ui.u(LABEL), y0, "link")
+    scene.legend(x1, y0)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
     scene.strip(head.query, strip, cells=KEY_CELLS)
     top = strip[3] + small + ui.u(4)
