@@ -30,7 +30,7 @@ class _Rows:
     left: float  # where the row begins behind its label
 
 
-def _rows(scene: Scene, top: float, bottom: float, extra: int, tallest: float = 10.0) -> _Rows:
+def _rows(scene: Scene, top: float, bottom: float, extra: int, tallest: float = 13.0) -> _Rows:
     count = len(scene.trace.opened.head.scores) + extra
     each = min(scene.u(tallest), (bottom - top) / max(count, 1))
     return _Rows(top, each, scene.rect[0] + scene.u(LABEL))
