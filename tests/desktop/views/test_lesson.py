@@ -44,7 +44,7 @@ from tests.lesson_reference import LessonReference, rms
 from tests.runners import exact
 
 SENTENCE = "The capital of France is"
-MOST_VERTICES, MOST_NUMBERS = 60_000, 160  # of a frame
+MOST_VERTICES, MOST_NUMBERS = 20_000, 160  # of a frame
 
 
 @contextmanager
