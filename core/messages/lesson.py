@@ -106,6 +106,7 @@ class HeadTrace:
     others_probability: float
     others_unscaled: float
     sink: float  # share of softmax that goes to no token; 0: the head has no sink
+    sink_unscaled: float
     gain: float  # by which a person weighs the head's output
     output: VectorPart  # [d], the weighted sum of values, times the gain
     outputs: tuple[float, ...]  # root mean square of the output of every head of the layer

@@ -40,7 +40,7 @@ def trace(asked: FollowToken) -> TokenTrace:
     key = vector().values
     scores = tuple(TokenScore(p, 8.0, 1.0, share, share, key, key) for p in places)
     head = HeadTrace(
-        vector(), vector(64, 2), vector(), vector(), vector(), scores, 0, 0.0, 0.0, 0.0, 1.0,
+        vector(), vector(64, 2), vector(), vector(), vector(), scores, 0, 0.0, 0.0, 0.0, 0.0, 1.0,
         vector(), (0.5,) * 9,
     )  # fmt: skip
     wide = vector(576)

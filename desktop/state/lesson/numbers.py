@@ -137,6 +137,7 @@ def _softmax(trace: TokenTrace, lesson: LessonState) -> Found:
     yield _share(("others",), head.others_probability)
     yield _share(("others_unscaled",), head.others_unscaled)
     yield _share(("sink",), head.sink)
+    yield _share(("sink_unscaled",), head.sink_unscaled)
 
 
 def _values(trace: TokenTrace, lesson: LessonState) -> Found:

@@ -216,7 +216,8 @@ def _draw_rest(scene: Scene, y: float, each: float, left: float, moved: float) -
         y += each
     if head.sink > 0:
         _label(scene, tr("to no token"), y, each, "muted")
-        _draw_share(scene, ("sink",), head.sink, y, each, left, moved)
+        share, name = (head.sink, "sink") if scaled else (head.sink_unscaled, "sink_unscaled")
+        _draw_share(scene, (name,), share, y, each, left, moved)
         y += each
     return y
 
