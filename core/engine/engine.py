@@ -25,7 +25,7 @@ from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
-from llm_lite.core.engine.switching import Switching
+from llm_lite.core.engine.switching import CLIENTS_SECONDS, Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
-CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a mode is prepared
 
 
 class Engine:
@@ -134,7 +133,7 @@ class Engine:
                 self._closing = True
             if isinstance(command, LoadModel):
                 self._loads += 1
-            is_beside = bool(self._answering) and not self._loads
+            is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
                 return
@@ -264,13 +263,11 @@ class Engine:
             self._attempt(self._serve)
         else:
             self._attempt(self._host.start_over)
-            event = failure_of(command, problem)
-            if event is not None:
+            if (event := failure_of(command, problem)) is not None:
                 self._emit(event)
-        self._answered(number)
-        if isinstance(command, LoadModel):
-            with self._lock:
-                self._loads -= 1
+        with self._lock:
+            self._answering.discard(number)
+            self._loads -= isinstance(command, LoadModel)
         self._attempt(self._finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
@@ -345,8 +342,7 @@ class Engine:
         """What was asked for during an answer that has ended."""
         while (preparation := self._switching.left()) is not None:
             while not preparation.ended:  # clients are answered meanwhile
-                if not self._clients.step(self._host):
-                    preparation.wait(CLIENTS_SECONDS)
+                preparation.wait(0.0 if self._clients.step(self._host) else CLIENTS_SECONDS)
             self._host.switch(preparation)
 
     def _generate(self, number: int, command: Generate) -> None:

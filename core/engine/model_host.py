@@ -33,6 +33,7 @@ from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.verification import Verification
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
@@ -78,7 +79,7 @@ class ModelHost:
         self.variants = variants
         self._modes = modes or ModeSwitches(lambda _: None)
         self.file: ModelFile | None = None
-        self.runner: loader.Runner | None = None
+        self.runner: Runner | None = None
         self.options = EngineOptions()
         self._verification = Verification()
         self._noted = ""  # of the model's formats, in the log
@@ -127,12 +128,12 @@ class ModelHost:
         self._verification.add(runner.unchecked)
         return True
 
-    def _install(self, file: ModelFile, runner: loader.Runner, options: EngineOptions) -> bool:
+    def _install(self, file: ModelFile, runner: Runner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
         with self._lock:
             if self._is_left:
                 old_file: ModelFile | None = file
-                old_runner: loader.Runner | None = runner
+                old_runner: Runner | None = runner
             else:
                 old_file, old_runner = self.file, self.runner
                 self.file, self.runner, self.options = file, runner, options
@@ -167,7 +168,7 @@ class ModelHost:
             self._emit(FileDamaged(str(problem)))
         return self._verification.pending
 
-    def prepare(self, request: Request) -> loader.Runner:
+    def prepare(self, request: Request) -> Runner:
         """A runner beside the one in use; on the switching thread."""
         if self.file is None:
             raise RequestError("no model is loaded: open one first")
@@ -246,9 +247,7 @@ class ModelHost:
         self.options = options
         self._take_over(runner, old, kept)
 
-    def _begin(
-        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
-    ) -> loader.Runner:
+    def _begin(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
         """As `_start`, but lack of memory passes through while there is some to be freed."""
         try:
             return loader.start(file, options, self.device, progress)
@@ -259,9 +258,7 @@ class ModelHost:
             pass
         return self._start(file, options, progress)
 
-    def _start(
-        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
-    ) -> loader.Runner:
+    def _start(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
         """A runner as asked for; the C++ executor where the device fails."""
         try:
             return loader.start(file, options, self.device, progress)
@@ -299,14 +296,14 @@ class ModelHost:
         )
         self._replace_runner(runner)
 
-    def _replace_runner(self, runner: loader.Runner) -> None:
+    def _replace_runner(self, runner: Runner) -> None:
         old = self.runner
         assert old is not None
         kept = cache_transfer.take_out(old, self._log)
         self._close_runner()
         self._take_over(runner, old, kept)
 
-    def _take_over(self, runner: loader.Runner, old: loader.Runner, kept: Prefix | None) -> None:
+    def _take_over(self, runner: Runner, old: Runner, kept: Prefix | None) -> None:
         cache_transfer.hand_over(kept, old, runner)
         self.runner = runner
         self._verification.add(runner.unchecked)
@@ -324,7 +321,7 @@ class ModelHost:
         runner, self.runner = self.runner, None
         self._close(None, runner)
 
-    def _close(self, file: ModelFile | None, runner: loader.Runner | None) -> None:
+    def _close(self, file: ModelFile | None, runner: Runner | None) -> None:
         if runner is not None:
             try:
                 runner.close()
@@ -363,7 +360,7 @@ class ModelHost:
 
         return report
 
-    def _log_executor(self, runner: loader.Runner) -> None:
+    def _log_executor(self, runner: Runner) -> None:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
         asked = self.options.backend == "auto" and self.options.device is not None

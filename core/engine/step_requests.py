@@ -19,7 +19,7 @@ from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.lesson.collecting import follow
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,

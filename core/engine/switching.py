@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
+
+CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
@@ -48,11 +48,13 @@ class Serving:
         )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
+        self._is_on = False
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
     @property
     def is_on(self) -> bool:
-        return self._batch is not None
+        """Also while another executor of the same model is made ready: requests wait for it."""
+        return self._is_on
 
     @property
     def has_work(self) -> bool:
@@ -67,6 +69,7 @@ class Serving:
         self._scheduler.return_all()
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
+            self._is_on = False
             self._desk.close(CHANGED)  # until it is opened again
         if runner is None:
             self._close(NO_MODEL)
@@ -78,6 +81,7 @@ class Serving:
             self._close(str(error))
             return
         self._desk.open(self._batch)
+        self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
     def step(self, runner: Runner | None) -> bool:
@@ -119,6 +123,7 @@ class Serving:
         self._close(problem, "")
 
     def _close(self, problem: str, told: str | None = None) -> None:
+        self._is_on = False
         self._desk.close(problem)
         self._end_those_over()
         self._emit(ServingChanged(False, problem=problem if told is None else told))

@@ -77,8 +77,8 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
     status = service.status()
     show(f"{status.model} is served at {server.address}")
     if others := [f"http://{host}:{server.port}" for host in _others(config)]:
-        show(f"other machines reach it at {' or '.join(others)}")
-    show(f"a browser finds a page to chat there; programs take {server.address}/v1 as base URL")
+        show(f"Other machines reach it at {' or '.join(others)}")
+    show(f"A browser finds a page to chat there; programs take {server.address}/v1 as base URL")
     answers = _counted(status.parallel, "answer")
     waiting = _counted(status.most_waiting, "request")
     show(

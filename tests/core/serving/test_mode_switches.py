@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     TokenDecoded,
 )
+from llm_lite.core.serving import serving
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
@@ -69,6 +70,21 @@ def test_answers_go_on_in_the_new_mode(client, hook, served):
     assert (served.options.mode, served.executor.mode) == ("int8", "int8")
     last = served.modes.last
     assert (last.phase, last.mode, last.number) == ("done", "int8", 1)
+
+
+def test_who_asks_while_the_executor_is_replaced_is_answered(client, served, monkeypatch):
+    asked, make = [], serving.Batch
+
+    def slow(*arguments):
+        assert client.engine.service() is served
+        asked.append(Asked(served, tokens=(5, 6)))
+        return make(*arguments)
+
+    monkeypatch.setattr(serving, "Batch", slow)
+    served.modes.ask("int8", "auto")
+    client.until(ServingChanged)
+    assert len(asked[0].tokens()) == 12
+    assert served.executor.mode == "int8"
 
 
 def test_it_tells_how_far_it_is_and_is_one_at_a_time(client, served, making):
