@@ -13,7 +13,6 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.pair_encoder import BYTE_OF, PairEncoder
 from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
-from llm_lite.core.text.special_tokens import WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -22,7 +21,13 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     read_vocabulary,
 )
-from llm_lite.core.text.word_pieces import WordPieceEncoder, read_gguf, read_words, spelled
+from llm_lite.core.text.wordpiece.special_tokens import WORDS
+from llm_lite.core.text.wordpiece.word_pieces import (
+    WordPieceEncoder,
+    read_gguf,
+    read_words,
+    spelled,
+)
 
 
 def _names(text: str) -> frozenset[str]:

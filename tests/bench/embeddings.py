@@ -25,10 +25,10 @@ from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.processor import processor_name
 
 SINGLES, BATCH = 32, 64
-_WORDS = (
+_TEXT = (
     "the quick brown fox jumps over a lazy dog while rain falls on old roofs and children read "
     "long stories about ships, maps and distant mountains that nobody has seen before"
-).split()
+)
 _PEER = """
 import json, sys, time
 import torch
@@ -48,8 +48,9 @@ for line in sys.stdin:
 
 def sentences(count: int) -> list[str]:
     """Of 6 to 29 words, as people write."""
+    words = _TEXT.split()
     return [
-        " ".join(_WORDS[(i * 7 + j) % len(_WORDS)] for j in range(6 + i * 5 % 24)).capitalize()
+        " ".join(words[(i * 7 + j) % len(words)] for j in range(6 + i * 5 % 24)).capitalize()
         + f", number {i}."
         for i in range(count)
     ]

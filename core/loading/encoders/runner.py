@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
+from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
@@ -21,7 +22,6 @@ from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.text.encoder_texts import encode_text
 
 F32 = NDArray[np.float32]
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.hub import catalog
-from llm_lite.core.text.encoder_texts import encode_text
 from tests.encoder_checks import started
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS

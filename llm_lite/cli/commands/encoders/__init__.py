@@ -1,0 +1,1 @@
+"""Subcommands of encoders: vectors of texts, and what their masked tokens could be."""
