@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from llm_lite.core.encoding.texts import shortened
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.loading import loader
@@ -22,7 +23,6 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
-from llm_lite.core.text.encoder_texts import shortened
 
 _TOGETHER = 64  # texts, between which the next client has its turn
 
