@@ -93,7 +93,6 @@ class Tokenizer:
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
         from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
-
         from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
         if not (folder / TOKENIZER_FILE).exists():
