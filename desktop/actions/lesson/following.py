@@ -29,9 +29,11 @@ CONTINUED = 6  # tokens that the model adds to a person's sentence
 
 @dataclass(frozen=True, slots=True)
 class ShowLesson:
-    """The lesson instead of the docked views, or these again; it stays where it was."""
+    """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
+    number of it led elsewhere, and a way back is offered."""
 
     shown: bool
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
-    return replace(_with(state, shown=action.shown), library=library), ()
+    away = action.away and not action.shown
+    return replace(_with(state, shown=action.shown, away=away), library=library), ()
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:

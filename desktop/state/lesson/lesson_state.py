@@ -48,6 +48,7 @@ class LessonState:
     sentence. `temperature` is one of TEMPERATURES. `draws` counts tokens that were drawn."""
 
     shown: bool = False
+    away: bool = False  # a number of it led to another view
     step: int = 0
     position: int | None = None
     layer: int | None = None
@@ -75,7 +76,7 @@ class LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""
         return replace(
             self, position=None, layer=None, head=None, request=0, key=None, trace=None, words=(),
-            problem="",
+            problem="", away=False,
         )  # fmt: skip
 
     def with_trace(self, trace: TokenTrace, words: tuple[str, ...]) -> LessonState:

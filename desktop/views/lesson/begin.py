@@ -5,7 +5,9 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import ReadAgain
 from llm_lite.desktop.actions.lesson.following import RunSentence, TypeSentence
+from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
 from llm_lite.desktop.state.state import AppState
@@ -67,7 +69,11 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     for number, example in enumerate(EXAMPLES):
         if button(ui, f"lesson.example.{number}", example, enabled=not state.busy):
             actions.append(RunSentence(example))
-    if state.messages and not state.busy:
+    if state.messages and not state.context_used and not obstacle(state):
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        if button(ui, "lesson.read", tr("Read the conversation again"), enabled=not state.reading):
+            actions.append(ReadAgain())
+    elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
         hint = tr("Your conversation is kept: a new one begins with the sentence.")
         stay = tr("Stay with the sentence that is there")

@@ -75,7 +75,7 @@ def leave_for(source: Source, state: AppState, ui: Ui, head: int | None = None) 
     """Close the lesson, and show the view with the lesson's token, layer and head. The lesson
     stays where it was."""
     trace = state.lesson.trace
-    actions: list[Action] = [ShowLesson(False)]
+    actions: list[Action] = [ShowLesson(False, away=True)]
     if trace is None:
         return actions
     chosen = (trace.layer, trace.head if head is None else head)

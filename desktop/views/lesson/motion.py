@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_lite.desktop.state.lesson.lesson_state import StepName
+from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -44,10 +44,9 @@ def motion(ui: Ui) -> Motion:
 def advance(state: AppState, ui: Ui) -> float:
     """Where the picture stands in this frame; another frame follows while it moves."""
     moves, lesson = motion(ui), state.lesson
-    what = (lesson.step, lesson.draws if lesson.name == "cache" else 0, id(lesson.trace))
+    what = (lesson.step, lesson.draws if lesson.name == "cache" else 0, *_followed(lesson))
     if moves.what != what:
-        fresh = moves.what is None or lesson.trace is not None
-        moves.what, moves.at, moves.playing, moves.last = what, 0.0, fresh, ui.now
+        moves.what, moves.at, moves.playing, moves.last = what, 0.0, True, ui.now
         if state.less_motion:
             moves.at, moves.playing = 1.0, False
     passed = min(max(0.0, ui.now - moves.last), LONGEST_FRAME)
@@ -58,6 +57,12 @@ def advance(state: AppState, ui: Ui) -> float:
         if moves.playing:
             ui.redraw_in(0.0)
     return moves.at
+
+
+def _followed(lesson: LessonState) -> tuple[object, ...]:
+    """A trace that is asked for again, of the same token, is the same picture."""
+    trace = lesson.trace
+    return () if trace is None else (trace.position, trace.layer, trace.head, trace.tokens)
 
 
 def toggle(ui: Ui) -> None:

@@ -309,14 +309,14 @@ def _keys(state: AppState, ui: Ui) -> list[Action]:
     io = imgui.get_io()
     if io.want_text_input or imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
         return []
-    if io.key_ctrl or io.key_alt or io.key_shift:
+    if io.key_ctrl or io.key_alt or io.key_shift or imgui.is_any_item_active():
         return []
     route, step = imgui.InputFlags_.route_focused, state.lesson.step
     if imgui.shortcut(imgui.Key.right_arrow, route):
         return [GoToStep(step + 1)]
     if imgui.shortcut(imgui.Key.left_arrow, route):
         return [GoToStep(step - 1)]
-    if imgui.is_key_pressed(imgui.Key.escape, False) and not imgui.is_any_item_active():
+    if imgui.is_key_pressed(imgui.Key.escape, False):
         return [ShowLesson(False)]
     if not io.nav_visible and imgui.shortcut(imgui.Key.space, route):
         motion.toggle(ui)

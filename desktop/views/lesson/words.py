@@ -82,10 +82,10 @@ WORDS: dict[StepName, StepWords] = {
             "can be found by, and the value is what it gives to a token that finds it."
         ),
         mark(
-            "Three learned matrices make them; each row of numbers in a matrix makes one number of "
-            "a result. Heads learn different questions: one looks for the previous word, another "
-            "for the subject of the sentence. Often several heads share keys and values, to save "
-            "memory."
+            "Three learned matrices, which are tables of numbers, make them: each row makes one "
+            "number of a result. Heads learn different questions: one looks for the previous word, "
+            "another for the subject of the sentence. Often several heads share keys and values, "
+            "to save memory."
         ),
         mark(
             "h: what the layer reads. W: learned matrices. The shape is that of one head: as many "
@@ -133,7 +133,8 @@ WORDS: dict[StepName, StepWords] = {
         ),
         mark(
             "This is the only place in a layer where information moves from one token to another. "
-            "Everything else happens to each token alone."
+            "Everything else happens to each token alone. The values, like the keys, wait in the "
+            "KV cache."
         ),
         mark("o: the output of the head. a: shares, v: values, both of token j."),
     ),
@@ -199,7 +200,8 @@ WORDS: dict[StepName, StepWords] = {
         ),
         mark(
             "The model never chooses a word by itself: it gives probabilities, and a random number "
-            "decides. At a temperature of 1, they are as the model was trained. Real answers may "
+            "decides. Why not always the likeliest? Such texts soon repeat themselves. At a "
+            "temperature of 1 the probabilities are as the model was trained. Real answers may "
             "also use penalties for repetition, which are left out here."
         ),
         mark("p: the probability of token i. z: its logit. T: the temperature."),

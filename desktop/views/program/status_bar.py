@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.widgets.controls import chooser
@@ -57,18 +58,18 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     with ui.font(style="small"):
         widths = [imgui.calc_text_size(value).x for _, value, _ in items]
         right = _draw_measures(state, ui, items, widths, height)
-        _draw_executor(state, ui, height, right)
+        actions = _draw_executor(state, ui, height, right)
     corner = imgui.get_window_pos()
     at = ImVec2(corner.x + ui.u(2), corner.y - ui.u(1))
     with popover(ui, "executor", tr("Where the model runs"), at, ui.u(96), (0, 1)) as shown:
-        return _draw_menu(state, ui) if shown else []
+        return actions + (_draw_menu(state, ui) if shown else [])
 
 
-def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
+def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> list[Action]:
     side = ui.u(6.5)
     imgui.set_cursor_pos(ImVec2(ui.u(2), (height - side) / 2))
     label, icon = _executor_label(state)
-    room -= sign.width(state, ui)
+    room -= sign.width(state, ui) + way_back.width(state, ui)
     with ui.colored(button="-", text="muted"), ui.styled(frame_padding=(ui.u(1.5), 0.0)):
         shown = fit(f"{icon}  {label}", room - ui.u(18))
         if imgui.button(f"{shown}  {ICON_CHEVRON_UP}##executor", ImVec2(0, side)):
@@ -84,6 +85,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
         ui.mark("status.reason")
         tip(ui, sentence(said(reason)))
     sign.draw_sign(state, ui, height)
+    return way_back.draw_way_back(state, ui, height)
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:

@@ -426,6 +426,10 @@ def test_a_number_leads_to_the_view_that_it_comes_from(tiny):
             app.driver.frames(4)
             assert not app.state.lesson.shown
             assert app.state.attention.row == trace.position
+            app.driver.click("status.lesson")
+            assert app.state.lesson.shown and app.state.lesson.step == step
+            app.program.do(ShowLesson(False, away=True))
+            app.driver.frames(3)
             if view is None:
                 assert app.state.xray.shown and app.state.xray.at in (trace.position, None)
             else:

@@ -164,9 +164,10 @@ def _draw_text(scene: Scene, chosen: str, each: float) -> None:
     left, top = x + (x1 - each - x) * (1 - flown), y0 + ui.u(12) * (1 - flown)
     scene.tile(chosen, (left, top, left + each - gap, top + tall), chosen=True)
     line = y0 + tall + ui.u(1.5)
-    end = scene.number(("chosen_share",), x1, line, "link", alpha=flown)
+    landed = part(scene.t, 0.35, 0.45)
+    end = scene.number(("chosen_share",), x1, line, "link", alpha=landed)
     words = tr("“{token}” was drawn; its probability was").format(token=chosen)
-    scene.say(words, x1 - end - ui.u(1.5), line, align="right", alpha=flown)
+    scene.say(words, x1 - end - ui.u(1.5), line, align="right", alpha=landed)
     went_on = trace.distribution.went_on
     if went_on is not None:
         text = tr("In your text, “{token}” stands there.").format(token=visible(went_on.text))

@@ -53,7 +53,10 @@ def _draw_clocks(scene: Scene, top: float) -> None:
     ui, trace = scene.ui, scene.trace
     x0, _, x1, y1 = scene.rect
     small, head, shape = ui.theme.size("small"), trace.opened.head, trace.shape
-    words = tr("The query of head {head} in layer {layer}: {n} pairs of numbers, some as hands")
+    words = tr(
+        "On the query of head {head} in layer {layer}, which step 4 explains: {n} pairs of "
+        "numbers, some as hands"
+    )
     words = words.format(head=trace.head, layer=trace.layer, n=shape.rotary_dim // 2)
     scene.say(words, x0, top)
     pairs = pairs_of(trace)
