@@ -95,6 +95,8 @@ from llm_lite.core.messages.keeping import (
     Unfit,
 )
 from llm_lite.core.messages.kernels import (
+    REFERENCE_SPEEDUP,
+    SOFTWARE_DRIVER,
     KernelForm,
     KernelsStudied,
     KernelStudy,
@@ -244,6 +246,8 @@ __all__ = [
     "MODES",
     "MOST_ALTERNATIVES",
     "OVERFLOWS",
+    "REFERENCE_SPEEDUP",
+    "SOFTWARE_DRIVER",
     "Activations",
     "AllowedTokens",
     "Alternative",

@@ -36,6 +36,7 @@ from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import look_inside
+from llm_lite.desktop.tour.scenes.kernels import look_at_kernels
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
@@ -217,7 +218,8 @@ class Stage:
         driver.frames(3)
         driver.point("step.logits")
         self._picture("04-step")
-        driver.wheel(60)  # back to the rates, which now know what memory allows
+        look_at_kernels(driver, self._picture, "04-kernels")
+        driver.wheel(200)  # back to the rates, which now know what memory allows
         driver.leave()
         driver.frames(3)
         self._picture("04-performance-limit")

@@ -42,6 +42,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     ServingStatus,
     SpellTokens,
+    StudyKernels,
     TitleMade,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
@@ -70,6 +71,7 @@ COMMANDS = (
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
     ProfileStep(1, 1),
+    StudyKernels(1, "vulkan"),
     AnalyzeTensors(1, "int4"),
     KeepVariant(1, "int4"),
     DropVariant(1, "int4"),
