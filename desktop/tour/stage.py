@@ -36,7 +36,7 @@ from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import look_inside
-from llm_lite.desktop.tour.scenes.kernels import look_at_kernels
+from llm_lite.desktop.tour.scenes.kernels import look_at_kernels, scroll_to
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
@@ -210,8 +210,7 @@ class Stage:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
         driver = self.driver
         driver.click("tab.performance")
-        driver.point("view.performance")  # the rates of a fast model are not drawn
-        driver.wheel(-6)
+        scroll_to(driver, "step.measure")
         driver.click("step.measure")
         driver.wait("a profile", lambda s: s.quantization.profile is not None, 120)
         driver.wait("rest", lambda s: s.quantization.work is None, 120)

@@ -1,4 +1,4 @@
-"""Measures the forms one after the other, at a size that this device does within a second."""
+"""Measures the forms one after the other, at a size that takes a second or so for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
 SMALLEST, LARGEST = 256, 4096  # M, N and K
-LONGEST_S = 1.0  # of the naive form at the size that is chosen
+LONGEST_S = 0.25  # of the naive form at the size that is chosen
 
 F32 = NDArray[np.float32]
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError

@@ -4,7 +4,6 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from llm_lite.core.errors import CancelledError, DeviceError, RequestError
@@ -12,33 +11,16 @@ from llm_lite.core.gpu.arithmetic import multiply_adds_gflop_s
 from llm_lite.core.messages import KernelForm, KernelStudy
 from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.core.metrics.kernel_study import study as measuring
-from llm_lite.core.metrics.kernel_study.on_cpu import CpuProducts
 from llm_lite.core.metrics.kernel_study.on_vulkan import VulkanProducts
 from llm_lite.core.metrics.kernel_study.pacing import Paced
 from llm_lite.core.metrics.kernel_study.sources import LEFT_OUT, code, shown, source
 from llm_lite.core.metrics.kernel_study.study import operands, products_on, study
-from llm_lite.core.processor import available_isas
 from llm_lite.core.processor import multiply_adds_gflop_s as processor_gflop_s
+from tests.core.metrics.test_kernel_forms import SIZES, check_forms, quiet
 from tests.paths import ROOT
 
-# M, N, K: one, odd, prime, about a tile and about a vector, several tiles and a rest
-SIZES = [(1, 1, 1), (13, 127, 1), (1, 13, 127), (127, 1, 13), (17, 16, 15), (65, 130, 67)]
 OWN = (forms.VULKAN_OWN, forms.SOFTWARE_OWN, forms.CPU_OWN)
 PAIRS = [*pairwise(forms.VULKAN), *pairwise(forms.CPU)]
-
-
-def quiet(*_):
-    pass
-
-
-def check_forms(products, a, b, known):
-    expected = a.astype(np.float64) @ b.T.astype(np.float64)
-    scale = np.sqrt(a.shape[1])
-    for form in known:
-        assert products.paced(form).whole(quiet) > 0
-        found = products.result(form)
-        assert np.abs(found - expected).max() <= 1e-5 * scale, form.name
-        found[:] = np.nan  # in C++ the memory itself
 
 
 @pytest.mark.vulkan
@@ -49,14 +31,6 @@ def test_every_shader_gives_the_product(device, size, number):
     a, b = operands(*size)
     with closing(VulkanProducts(device, a, b)) as products:
         check_forms(products, a, b, [forms.VULKAN[number]])
-
-
-@pytest.mark.parametrize("isa", available_isas())
-@pytest.mark.parametrize("size", SIZES)
-def test_every_form_in_cpp_gives_the_product(isa, size):
-    a, b = operands(*size)
-    for threads in (1, 3):
-        check_forms(CpuProducts(a, b, threads, isa), a, b, forms.CPU)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("vulkan", marks=pytest.mark.vulkan)])
@@ -72,17 +46,6 @@ def test_the_own_kernel_is_the_shader_that_is_shown(device):
     with closing(VulkanProducts(device, *operands(64, 64, 64))) as products:
         stem = Path(products.forms[-1].path).stem
         assert products._own_dispatch().variant.startswith(f"{stem}.f32")
-
-
-def test_bad_shapes_are_refused():
-    a, b = operands(3, 4, 5)
-    products = CpuProducts(a, b, 1)
-    for arguments in [(a, a, 0, 3), (a, b, 0, 4), (a, b, 2, 2), (a, b, -1, 3)]:
-        x, y, first, last = arguments
-        with pytest.raises(ValueError):
-            products._study.run("naive", x, y, products._c, first, last)
-    with pytest.raises(ValueError):
-        products._study.run("fastest", a, b, products._c, 0, 3)
 
 
 def test_pieces_grow_until_they_take_long_enough():
