@@ -27,6 +27,8 @@ SHOWN = {
     "head": "04-attention-zoomed",
     "lens": "05-lens-held",
     "steer": "05-steered",
+    "tokenizer": "04-tokenizer-merging",
+    "tokenizer-compare": "04-tokenizer-compare",
     "cache": "05-cache",
     "memory": "05-memory",
     "modes": "06-modes-measured",

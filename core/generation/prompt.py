@@ -144,6 +144,20 @@ def encode_chat(
     return encoded
 
 
+def chat_segments(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    *,
+    thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
+) -> list[Segment]:
+    """The prompt of `encode_chat` as (text, whether the template wrote it); answers that know their
+    tokens enter as their text."""
+    turns = _told_roles(template, [replace(m, tokens=()) for m in messages], thinking)
+    return _Asked(template, tokenizer, thinking, tools).rendered(turns)[1]
+
+
 class _Asked:
     """A template with what it is given beside the messages."""
 

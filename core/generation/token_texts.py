@@ -17,7 +17,9 @@ from llm_lite.core.messages import (
     PromptToken,
     Thinking,
     TokenDecoded,
+    TokenTrace,
 )
+from llm_lite.core.messages.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
@@ -146,6 +148,18 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
         return None
     best = alternatives(tokenizer, allowed.best)
     return AllowedTokens(allowed.count, allowed.probability, best)
+
+
+def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
+    """With the texts of the tokens that may follow."""
+
+    def named(token: TokenLogit) -> TokenLogit:
+        return replace(token, text=text_of(tokenizer, token.id))
+
+    known = trace.distribution
+    went_on = known.went_on and named(known.went_on)
+    top = tuple(map(named, known.top))
+    return replace(trace, distribution=replace(known, top=top, went_on=went_on))
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:

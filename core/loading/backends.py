@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from llm_lite.core.errors import DeviceError, UnsupportedError
@@ -12,7 +12,7 @@ from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import PAGE, PageShape
+from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
 from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
@@ -124,6 +124,25 @@ def build_options(
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
+        source=context if shape.cross_attention else 0,
+    )
+
+
+def encoder_build_options(build: BuildOptions) -> BuildOptions:
+    """How the encoder's program is built beside its decoder's: a source is one step."""
+    rows = build.source if build.query_rows else 0
+    whole = (Bucket(build.source, build.source),)
+    return replace(build, context=build.source, buckets=whole, query_rows=rows)
+
+
+def beam_build_options(build: BuildOptions, width: int) -> BuildOptions:
+    """How a decoder's program is built for a beam of hypotheses, beside that for one sequence."""
+    sizes = sorted({1, width})
+    return replace(
+        build,
+        buckets=tuple(Bucket(n, n) for n in sizes),
+        query_rows=0,
+        pages=beam_pages(width, build.context),
     )
 
 
@@ -138,7 +157,8 @@ def shared_build_options(
 ) -> BuildOptions:
     """How a program is built whose steps several sequences share, up to `sequences`, each with
     `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
-    beside the next token of every sequence. Queries are kept where `options` keep any.
+    beside the next token of every sequence, as far as there are places in the cache for them.
+    Queries are kept where `options` keep any.
 
     UnsupportedError where this executor has no such steps.
     """
@@ -147,7 +167,7 @@ def shared_build_options(
             f"{choice.backend}: this executor cannot answer several at once yet; "
             "the C++ executor can: choose it for the model"
         )
-    largest = PAGE + sequences
+    largest = min(PAGE + sequences, pages * PAGE)
     sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
     return BuildOptions(
         context=context,

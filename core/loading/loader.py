@@ -6,8 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,9 +19,11 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
+from llm_lite.core.loading.beside import add_encoder
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, verify, worth_releasing
 from llm_lite.core.loading.weights import (
@@ -43,7 +44,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
+from llm_lite.core.quant.modes import MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.pretokenizers import pretokenizer_note
@@ -55,40 +56,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 Warn = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Runner:
-    """A model on an executor."""
-
-    model_file: ModelFile
-    executor: Executor
-    session: Session
-    attention: AttentionSource
-    choice: backends.ExecutorChoice
-    model_info: ModelInfo
-    executor_info: ExecutorInfo
-    options: EngineOptions
-    weights: Mapping[str, TensorData]  # the executor's
-    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
-    beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
-
-    @property
-    def note(self) -> str:
-        """A sentence on weights that are not multiplied as they are stored, though they were asked
-        for so; "" where there are none."""
-        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
-
-    def close(self) -> None:
-        """The executor and a device opened for it; the model file stays open."""
-        with ExitStack() as stack:  # each, whatever a lost device says of others
-            if self.choice.owns_device and self.choice.device is not None:
-                stack.callback(self.choice.device.close)
-            stack.callback(self.executor.close)
-            for executor in self.beside:
-                stack.callback(executor.close)
-            self.beside = []
-            self.attention.close()
 
 
 def open_model(
@@ -176,6 +143,7 @@ def start(
             raise
     runner = _runner(model_file, options, choice, plan.build, executor, weights, unchecked)
     try:
+        add_encoder(runner)
         runner.session.files.check()
         progress("ready", 1.0)
     except BaseException:  # cancelled; the files have changed meanwhile
@@ -228,6 +196,7 @@ def _runner(
         _executor_info(choice, options, executor.program),
         options,
         weights,
+        build,
         unchecked,
     )
 

@@ -103,6 +103,7 @@ from llm_lite.core.messages.kernels import (
     StudyBackend,
     StudyKernels,
 )
+from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -117,7 +118,9 @@ from llm_lite.core.messages.models import (
     LoadStarted,
     ModelInfo,
     ModelLoaded,
+    ModeSwitch,
     Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -142,6 +145,7 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
+from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -152,9 +156,16 @@ class Shutdown:
     pass
 
 
-StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
-)  # between steps
+StepRequest = (  # between steps
+    SetGains
+    | Inspect
+    | CompareGains
+    | ReadAttentionRows
+    | ExportMaps
+    | MeasureCache
+    | CountTokens
+    | FollowToken
+)
 Task = (  # ends with TaskFinished
     CompareRuns
     | MeasureDivergence
@@ -170,10 +181,12 @@ Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
+    | SwitchMode
     | Generate
     | Read
     | SpellTokens
     | StepRequest
+    | TokenizeText
     | SaveCache
     | OpenCache
     | KeepConversation
@@ -222,6 +235,8 @@ Event = (
     | TitleMade
     | MapsExported
     | TokensCounted
+    | TextTokenized
+    | TokenFollowed
     | RunReady
     | RunToken
     | RunFinished
@@ -282,6 +297,7 @@ __all__ = [
     "ExecutorInfo",
     "ExportMaps",
     "FileDamaged",
+    "FollowToken",
     "Forced",
     "Gains",
     "GainsEffect",
@@ -315,6 +331,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModeSwitch",
     "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
@@ -353,15 +370,20 @@ __all__ = [
     "StopServing",
     "StudyBackend",
     "StudyKernels",
+    "SwitchMode",
     "Task",
     "TaskFinished",
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "TextTokenized",
     "Thinking",
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenFollowed",
+    "TokenTrace",
+    "TokenizeText",
     "TokensCounted",
     "TokensSpelled",
     "ToolCall",

@@ -15,6 +15,7 @@ from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
     ModelInfo,
     ServingStatus,
@@ -27,7 +28,14 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import Desk
 from llm_lite.core.serving.embedding import Embedding, check_texts
 from llm_lite.core.serving.glass import CachedResponse, Responses
-from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
+from llm_lite.core.serving.service import (
+    F32,
+    AnswerTokens,
+    Embeddings,
+    Emit,
+    LensLayer,
+    ModeDoor,
+)
 from llm_lite.core.serving.tally import Tally
 
 _MOST_LENS = 100  # likeliest tokens of a layer
@@ -37,9 +45,12 @@ _MOST_TEXTS = 4096  # in one call for embeddings
 class AnswerService:
     """See `core.serving.service.Service`."""
 
-    def __init__(self, desk: Desk, responses: Responses, tally: Tally, parallel: int) -> None:
+    def __init__(
+        self, desk: Desk, responses: Responses, tally: Tally, parallel: int, modes: ModeDoor
+    ) -> None:
         self._desk, self._responses, self._tally = desk, responses, tally
         self._parallel = parallel
+        self.modes = modes
 
     @property
     def model(self) -> ModelInfo:
@@ -48,6 +59,10 @@ class AnswerService:
     @property
     def executor(self) -> ExecutorInfo:
         return self._desk.batch().runner.executor_info
+
+    @property
+    def options(self) -> EngineOptions:
+        return self._desk.batch().runner.options
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         batch = self._desk.batch()

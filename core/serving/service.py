@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
+    Activations,
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
     GenerationFinished,
     GenerationStarted,
+    Mode,
     ModelInfo,
+    ModeSwitch,
     ServingStatus,
     TokenDecoded,
     ToolSpec,
@@ -57,6 +61,24 @@ class LensLayer:
     probabilities: tuple[float, ...]
 
 
+class ModeDoor(Protocol):
+    """Through it clients switch the weight mode of the loaded model. For any thread."""
+
+    @property
+    def last(self) -> ModeSwitch | None:
+        """The switch under way, or the one before; None where none was asked for."""
+        ...
+
+    def ask(self, mode: Mode, activations: Activations) -> None:
+        """Begin a switch. Answers go on: with the mode in use, and then with the new one.
+        RequestError while another one is under way."""
+        ...
+
+    def cancel(self) -> None:
+        """The one under way ends soon, unless it is done before."""
+        ...
+
+
 class Service(Protocol):
     """Answers many clients on one model. For any thread.
 
@@ -69,6 +91,14 @@ class Service(Protocol):
 
     @property
     def executor(self) -> ExecutorInfo: ...
+
+    @property
+    def options(self) -> EngineOptions:
+        """How the model runs, as it was asked for."""
+        ...
+
+    @property
+    def modes(self) -> ModeDoor: ...
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         """Queue a request and return its number, which comes back in every event.

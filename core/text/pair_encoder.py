@@ -10,8 +10,10 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pretokenizers import rule_of
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, Vocabulary
@@ -39,6 +41,10 @@ class PairEncoder:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return self._library.encode_all([self._spelled(text) for text in texts])
+
+    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
+        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        return self._library.trace_all([self._spelled(text) for text in texts], stepped=stepped)
 
     def _parts(self) -> bytes:
         """The vocabulary as `core.text.sandbox.tokenizers` loads it."""
@@ -68,14 +74,3 @@ class PairEncoder:
 
     def _has_bytes(self, char: str) -> bool:
         return not char.encode().translate(None, self._known_bytes)
-
-
-def _byte_of_char() -> dict[str, bytes]:
-    """GPT-2's printable stand-ins: visible Latin-1 for itself, the rest from U+0100 on."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    table = {chr(byte): bytes([byte]) for byte in visible}
-    return table | {chr(0x100 + i): bytes([byte]) for i, byte in enumerate(hidden)}
-
-
-BYTE_OF = _byte_of_char()

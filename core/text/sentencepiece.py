@@ -8,9 +8,14 @@ Source: Kudo and Richardson, 2018, and `bpe_model.cc` of google/sentencepiece.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from heapq import heappop, heappush
+from typing import Any
 
-SPACE = "▁"  # stands for a space inside tokens
+from llm_lite.core.text.tokenization.scored import ends_at_spaces, trace_scored
+from llm_lite.core.text.tokenization.told import SPACE
+
+__all__ = ["SPACE", "PieceEncoder"]
 
 
 class PieceEncoder:
@@ -32,6 +37,18 @@ class PieceEncoder:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return [self._encode(text) for text in texts]
+
+    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
+        """The stages of each, as the sandbox tells them of other tokenizers."""
+        own, unknown = self._own_words, self._unknown_id
+        about = {"kind": "BPE", "normalizers": ["Replace"], "of_bytes": False, "own_words": own}
+        named = None if unknown is None else ("<unk>", unknown)
+        given = (self._ids, self._scores, self._byte_ids, named, own, stepped)
+        return {**about, "traced": [trace_scored(text, *given) for text in texts]}
+
+    @cached_property
+    def _own_words(self) -> bool:
+        return ends_at_spaces(self._ids)
 
     def _encode(self, text: str) -> list[int]:
         pieces = _merge(text.replace(" ", SPACE), self._ids, self._scores)

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.text.any_of import any_of
-from llm_lite.core.text.pair_encoder import BYTE_OF, PairEncoder
+from llm_lite.core.text.byte_characters import BYTE_OF
+from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
@@ -42,6 +43,8 @@ _WHITESPACE = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\
 
 class _WordEncoder(Protocol):
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]: ...
 
 
 class Tokenizer:
@@ -74,12 +77,15 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, for an embedding of `rows` rows.
+        """From a directory's tokenizer.json, or Marian's files, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from llm_lite.core.text.tokenizer_json import read_tokenizer
+        from llm_lite.core.text.marian_tokenizer import is_marian, read_marian
+        from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
+        if is_marian(folder) and not (folder / TOKENIZER_FILE).exists():
+            return cls(*read_marian(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:
@@ -163,22 +169,37 @@ class Tokenizer:
 
         Words may reach across a border, so that the ids are those of the whole text.
         """
+        parts = list(self.parts(segments))
+        encode = self._words.encode_all
+        words = iter(encode([self.led(text) for _, text, marked in parts if marked is None]))
+        before, after = self.around if add_special else ((), ())
+        inside = (next(words) if marked is None else [marked] for _, _, marked in parts)
+        return [*before, *(i for ids in inside for i in ids), *after]
+
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens that the file asks for before and after every text."""
+        adds_eos = self._vocabulary.add_eos and self.eos_id is not None
+        begin = (self.bos_id,) if self.adds_bos and self.bos_id is not None else ()
+        return begin, (self.eos_id,) if adds_eos and self.eos_id is not None else ()
+
+    def parts(self, segments: Sequence[tuple[str, bool]]) -> Iterator[tuple[int, str, int | None]]:
+        """(start, text, id) of every marked token; with id None, of what lies between them.
+
+        Errors: RequestError for a lone surrogate."""
         text = "".join(part for part, _ in segments)
         _refuse_surrogates(text)
-        ids: list[int] = []
-        if add_special and self.adds_bos and self.bos_id is not None:
-            ids.append(self.bos_id)
-        marked = list(self._marked(text, segments))
-        starts = [0, *(self._after(match) for match in marked)]
-        ends = [*(match.start() for match in marked), len(text)]
-        words = self._encode_words([text[a:b] for a, b in zip(starts, ends, strict=True)])
-        ids += words[0]
-        for match, following in zip(marked, words[1:], strict=True):
-            ids.append(self._id_of_marked[match[0]])
-            ids += following
-        if add_special and self._vocabulary.add_eos and self.eos_id is not None:
-            ids.append(self.eos_id)
-        return ids
+        start = 0
+        for match in self._marked(text, segments):
+            yield start, text[start : match.start()], None
+            yield match.start(), match[0], self._id_of_marked[match[0]]
+            start = self._after(match)
+        yield start, text[start:], None
+
+    def trace_words(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
+        """The stages of texts between marked tokens, as `led` gives them: those of
+        `SandboxedEncoder.trace_all`."""
+        return self._words.trace_all(texts, stepped)
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Text of `ids`; invalid UTF-8 becomes U+FFFD.
@@ -239,10 +260,10 @@ class Tokenizer:
         spaces = _WHITESPACE.match(match.string, match.end())
         return spaces.end() if spaces else match.end()
 
-    def _encode_words(self, texts: Sequence[str]) -> list[list[int]]:
-        # SentencePiece begins the text, and whatever follows a control token, with a space.
-        lead = " " if self._vocabulary.add_space_prefix else ""
-        return self._words.encode_all([lead + text if text else "" for text in texts])
+    def led(self, text: str) -> str:
+        """With the space that SentencePiece puts before the text, and before whatever follows a
+        control token."""
+        return " " + text if text and self._vocabulary.add_space_prefix else text
 
 
 class StreamDecoder:

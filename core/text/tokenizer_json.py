@@ -38,6 +38,25 @@ class LibraryEncoder:
             for text, ids in zip(texts, self._library.encode_all(texts), strict=True)
         ]
 
+    def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
+        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        answer = self._library.trace_all(texts, stepped=stepped)
+        for number, told in enumerate(answer["traced"]):
+            ids = {piece[1] for word in told["words"] for piece in word["pieces"]}
+            if not self._control.isdisjoint(ids):
+                answer["traced"][number] = self._traced_by_characters(texts[number], told)
+        return answer
+
+    def _traced_by_characters(self, text: str, whole: dict[str, Any]) -> dict[str, Any]:
+        """As `_by_characters`; every character is a word."""
+        words = []
+        for at, each in enumerate(self._library.trace_all(list(text), stepped=0)["traced"]):
+            found = [piece for word in each["words"] for piece in word["pieces"]]
+            pieces = [(p[0], p[1], at, at + 1) for p in found if p[1] not in self._control]
+            words.append({"spelled": text[at], "span": (at, at + 1), "pieces": pieces})
+        count = sum(len(word["pieces"]) for word in words)
+        return {"normalized": whole["normalized"], "words": words, "tokens": count}
+
     def _by_characters(self, text: str) -> list[int]:
         """A model that takes whole words as they are has made a control token of what was typed."""
         pieces = self._library.encode_all(list(text))
@@ -74,7 +93,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         for byte in _BYTES & ids.keys():
             types[ids[byte]] = TokenType.BYTE.value
     control = _mark_added(about["added"], types, model)
-    begin, end = _additions(about["around"])
+    eos = ids.get(special.get("eos_token", ""))
+    begin, end = _additions(about["around"], eos)
     bos = ids.get(special.get("bos_token", ""), begin)
     unknown = ids.get(special.get("unk_token", ""))
     if unknown is not None:
@@ -89,7 +109,7 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         scores=array("d"),
         merges=(),
         bos_id=bos,
-        eos_id=ids.get(special.get("eos_token", "")),
+        eos_id=eos,
         marked_end_ids=_end_ids(folder, rows),
         unknown_id=unknown,
         add_bos=begin is not None and begin == bos,
@@ -124,8 +144,10 @@ def _mark_added(
     return control
 
 
-def _additions(around: Sequence[int]) -> tuple[int | None, int | None]:
+def _additions(around: Sequence[int], eos: int | None) -> tuple[int | None, int | None]:
     """The begin and the end token that the library would put around a text."""
+    if list(around) == [eos]:
+        return None, eos
     return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 

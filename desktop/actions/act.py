@@ -17,6 +17,7 @@ from llm_lite.desktop.actions import (
     program,
     quantizing,
     resuming,
+    tokenizing,
     undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
@@ -30,6 +31,8 @@ from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.lesson import following
+from llm_lite.desktop.actions.lesson.following import LessonAction
 from llm_lite.desktop.actions.library import changing, showing
 from llm_lite.desktop.actions.library.changing import ChangingAction
 from llm_lite.desktop.actions.library.showing import ShowingAction
@@ -39,6 +42,7 @@ from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.actions.serving import switching
 from llm_lite.desktop.actions.serving.switching import ServingAction
+from llm_lite.desktop.actions.tokenizing import TokenizingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -56,6 +60,7 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | LessonAction
     | ForkAction
     | FitAction
     | ConnectAction
@@ -73,6 +78,7 @@ Action = (
     | UndoAction
     | ResumeAction
     | ServingAction
+    | TokenizingAction
     | ReportDefect
 )
 
@@ -83,6 +89,7 @@ def act(action: Action, state: AppState, now: float) -> Result:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
     after = showing.leaving(action, undoing.noted(action, state, after, now))
+    after = following.leaving(action, after)
     return resuming.leaving(action, state, (after, commands))
 
 
@@ -103,6 +110,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **following.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
     **connecting.HANDLERS,
@@ -121,5 +129,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **undoing.HANDLERS,
     **resuming.HANDLERS,
     **switching.HANDLERS,
+    **tokenizing.HANDLERS,
     **defects.HANDLERS,
 }

@@ -57,6 +57,8 @@ _PATHS = {
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }
+# Spans count its characters; what is drawn of it passes `state.tokenizing.spelling`.
+_EXACT = {("TextTokenized", "result")}
 
 
 def fit_to_show(message: _Shown) -> _Shown:
@@ -95,7 +97,7 @@ def _cleaner(kind: Any, owner: str = "", name: str = "") -> _Cleaner | None:
     None where it holds no text."""
     if kind is str:
         return _text_cleaner(owner, name)
-    if (owner, name) in _PATHS:
+    if (owner, name) in _PATHS | _EXACT:
         return None
     if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass_cleaner(kind)

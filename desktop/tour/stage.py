@@ -42,6 +42,7 @@ from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
+from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -171,6 +172,7 @@ class Stage:
             if view.name == "lens":
                 driver.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
             self._picture(f"04-{view.name}")
+        look_at_tokenizer(driver, self._picture)
         self._look_at_a_step()
         self._look_at_attention()
         look_inside(driver, self._picture, lambda: self._figure("text"))

@@ -21,6 +21,7 @@ from llm_lite.desktop.views.program.log import draw as draw_log
 from llm_lite.desktop.views.program.performance import draw as draw_performance
 from llm_lite.desktop.views.quantization.comparison import draw as draw_runs
 from llm_lite.desktop.views.quantization.modes import draw as draw_modes
+from llm_lite.desktop.views.tokenizing.tokenizer import draw as draw_tokenizer
 from llm_lite.desktop.views.tokens.lens import draw as draw_lens
 from llm_lite.desktop.views.tokens.steer import draw as draw_steer
 from llm_lite.desktop.widgets.icons import (
@@ -32,6 +33,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_GRID,
     ICON_LENS,
     ICON_LOG,
+    ICON_NUMBERS,
     ICON_SCALE,
     ICON_SIDEBAR,
     ICON_STEER,
@@ -62,6 +64,7 @@ VIEWS = (
     View("conversations", mark("Conversations"), ICON_SIDEBAR, "left", draw_conversations, 2),
     View("attention", mark("Attention"), ICON_EYE, "upper right", draw_attention, 0),
     View("lens", mark("Lens"), ICON_LENS, "upper right", draw_lens, 1),
+    View("tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", draw_tokenizer, None),
     View("kv_cache", mark("KV cache"), ICON_DATABASE, "upper right", draw_cache, 2),
     View("quantization", mark("Quantization"), ICON_SCALE, "upper right", draw_modes, 3),
     View("performance", mark("Performance"), ICON_CHART, "lower right", draw_performance, 1),

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from llm_lite.api.answer import Answer, ComputedAnswer
+from llm_lite.api.closing import ClosedByWith
 from llm_lite.api.given import (
     Chosen,
     Message,
@@ -53,9 +53,6 @@ from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.text.tokenizer import StreamDecoder
 
-if TYPE_CHECKING:
-    from typing import Self
-
 _CHUNK = 512  # tokens of a chunk of `perplexity`, unless the text or the context has fewer
 
 
@@ -84,7 +81,7 @@ def load(
     return loaded
 
 
-class Model:
+class Model(ClosedByWith):
     """A loaded model; close it, or use it in a `with` statement.
 
     Wherever a text is taken, ids of tokens are too. What is wrong with what is given is told as
@@ -249,7 +246,12 @@ class Model:
             session.prefill(ids[: place + 1])
             logits = np.stack([row for _, row in lens.lens(session, place)])
         tokenizer = self._file.tokenizer
-        return Lens(logits, lambda token: text_of(tokenizer, token), text_of(tokenizer, ids[place]))
+        after = text_of(tokenizer, ids[place])
+        return Lens(logits, lambda token: text_of(tokenizer, token), self._plain_ids, after)
+
+    def _plain_ids(self, text: str) -> Sequence[int]:
+        """Of a part of a text, without what the model begins a text with."""
+        return self._file.tokenizer.encode(text, add_special=False)
 
     def close(self) -> None:
         """Free the model; an answer that is not finished ends."""
@@ -258,17 +260,6 @@ class Model:
                 self._closed = True
                 self._runner.close()
                 self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         info, how = self.info, self.executor

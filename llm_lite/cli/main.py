@@ -15,6 +15,7 @@ from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
+from llm_lite.cli.translating_words import TRANSLATING, add_translating
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import (
     ACTIVATIONS,
@@ -34,6 +35,8 @@ _COMMANDS = {
     "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
     "serve": "llm_lite.cli.commands.serve",
+    "translate": "llm_lite.cli.commands.translate",
+    "generate": "llm_lite.cli.commands.translate",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "bench": "llm_lite.cli.commands.bench",
@@ -127,7 +130,12 @@ def _parser() -> _Parser:
     add_serving(
         commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
     )
-    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    for name, what in TRANSLATING:
+        add_translating(commands.add_parser(name, parents=[engine], help=what), _at_least)
+    logits = _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    logits.add_argument(
+        "--decoder-tokens", metavar="0,1,2", help="of an encoder-decoder, whose source is the text"
+    )
     attention = _instrument(
         commands, "attention", "attention probabilities of every head over a text", "X.npz"
     )

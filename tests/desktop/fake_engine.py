@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -64,6 +65,7 @@ from llm_lite.core.messages import (
     Thinking,
     TitleMade,
     TokenDecoded,
+    TokenizeText,
     TokensCounted,
     TokensSpelled,
     Unfit,
@@ -147,6 +149,7 @@ THINK = "Think hard: "  # a question that begins so is answered with thoughts
 
 
 MORE = " And so the answer goes on."  # behind a beginning that is told
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tokenizers"
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
 
 
@@ -174,6 +177,7 @@ class FakeEngine:
         self._wake = wake or (lambda: None)
         self._inbox: queue.Queue[Command] = queue.Queue()
         self._events: queue.Queue[Event] = queue.Queue()
+        self._tokenizing = Tokenizing(self._say)
         self._stop = threading.Event()
         self._cancel = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -236,6 +240,9 @@ class FakeEngine:
                 self._say(measured(command, len(self.model.cache.layers)))
             elif isinstance(command, CountTokens):
                 self._say(count(command))
+            elif isinstance(command, TokenizeText):
+                source = command.source or str(FIXTURES / "qwen" / "tokenizer.json")
+                self._tokenizing.ask(replace(command, source=source), None)
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
             elif isinstance(command, KeepConversation | CheckKept | ResumeKept):

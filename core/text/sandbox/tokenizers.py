@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
+if TYPE_CHECKING:
+    from llm_lite.core.text.tokenization.traced import TracedLibrary
+
 _KEPT = 4
+_TRACED = 2  # two are compared; each has its lists of tokens and merges once more
 
 
 class LoadedTokenizers:
     def __init__(self) -> None:
         self._loaded: OrderedDict[str, Tokenizer] = OrderedDict()
+        self._traced: OrderedDict[str, TracedLibrary] = OrderedDict()
 
     def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
         """A tokenizer.json: {"ids", "tokens", "added", "decoder", "byte_fallback", "around"}.
@@ -80,15 +85,43 @@ class LoadedTokenizers:
         return {}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"ids"}, a list for each of "texts"; {"unknown": True} where the key is not loaded."""
+        """{"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, as the text has them
+        where they are no tokens; {"unknown": True} where the key is not loaded."""
         library = self._loaded.get(request["key"])
         if library is None:
             return {"unknown": True}
         self._loaded.move_to_end(request["key"])
-        texts = request["texts"]
-        return {"ids": [library.encode(text, add_special_tokens=False).ids for text in texts]}
+        found = [library.encode(text, add_special_tokens=False) for text in request["texts"]]
+        if request.get("pieces"):
+            return {"pieces": [one.tokens for one in found]}
+        return {"ids": [one.ids for one in found]}
+
+    def trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The stages of each of "texts" as "traced", and what `TracedLibrary.about` says of the
+        tokenizer; {"unknown": True} where the key is not loaded. Steps are told of words before
+        character "stepped"; with "control", names of control tokens in a text count as these."""
+        library = self._loaded.get(request["key"])
+        if library is None:
+            return {"unknown": True}
+        traced = self._traced_under(request["key"], library)
+        library.encode_special_tokens = not request["control"]
+        try:
+            told = [traced.trace(text, request["stepped"]) for text in request["texts"]]
+        finally:
+            library.encode_special_tokens = True
+        return {**traced.about, "traced": told}
+
+    def _traced_under(self, key: str, library: Tokenizer) -> TracedLibrary:
+        from llm_lite.core.text.tokenization.traced import TracedLibrary  # few ask for it
+
+        traced = self._traced.pop(key, None) or TracedLibrary(library)
+        self._traced[key] = traced
+        if len(self._traced) > _TRACED:
+            self._traced.popitem(last=False)
+        return traced
 
     def _keep(self, key: str, library: Tokenizer) -> None:
+        self._traced.pop(key, None)
         self._loaded[key] = library
         self._loaded.move_to_end(key)
         if len(self._loaded) > _KEPT:

@@ -24,4 +24,5 @@ def _actions() -> Mapping[str, Action]:
         "load tokenizer": tokenizers.load_file,
         "load pairs": tokenizers.load_pairs,
         "encode": lambda request, _: tokenizers.encode(request),
+        "trace": lambda request, _: tokenizers.trace(request),
     }

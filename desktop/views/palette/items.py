@@ -33,8 +33,9 @@ _HEAD = re.compile(
     r"(?:(?:\s*[.,:/]\s*|\s+|\s*(?=h))(?:h(?:ead)?\s*)?(?P<head>\d{1,3}))?"
 )
 PANELS = (  # views of the inspector and what else can be gone to: name, title
-    ("attention", mark("Attention")), ("lens", mark("Lens")), ("kv_cache", mark("KV cache")),
-    ("quantization", mark("Quantization")), ("performance", mark("Performance")),
+    ("attention", mark("Attention")), ("lens", mark("Lens")), ("tokenizer", mark("Tokenizer")),
+    ("kv_cache", mark("KV cache")), ("quantization", mark("Quantization")),
+    ("performance", mark("Performance")),
     ("head", mark("Head")), ("steer", mark("Steer")), ("log", mark("Log")),
 )  # fmt: skip
 

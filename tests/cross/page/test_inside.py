@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from tests.server.scripted_service import HEADS, LAYERS
+from tests.server.scripted_model import HEADS, LAYERS
 
 GRID = ".grid-box canvas"
 LARGE = ".large canvas"

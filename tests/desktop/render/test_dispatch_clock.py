@@ -22,7 +22,7 @@ def least_seconds(device, size):
 
 
 def test_more_work_takes_longer_by_the_clock_once_frames_are_drawn(device, scene):
-    """llvmpipe takes the time of a mark when it flushes what was drawn, which must not be late: then
-    all work would seem to take the same."""
+    """llvmpipe takes the time of a mark when it flushes what was drawn. If that is late, all work
+    seems to take the same time."""
     scene(64, 64).draw(a_window, frames=2)
     assert least_seconds(device, 192) > 20 * least_seconds(device, 4)

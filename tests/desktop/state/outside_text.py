@@ -43,13 +43,16 @@ from llm_lite.core.messages import (
     ServingStatus,
     SpellTokens,
     StudyKernels,
+    TextTokenized,
     TitleMade,
+    TokenizeText,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.quant_state import RunComparison, Work
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.state import Reading as ReadingBack
+from llm_lite.desktop.state.tokenizing.tokenizer_state import Answer
 from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)
@@ -67,6 +70,7 @@ COMMANDS = (
     MeasureCache(1, "key-norm", 0, 8),
     CompareGains(1),
     CountTokens(1, ("a text", "another")),
+    TokenizeText(1, "an unbelievable text"),
     CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
@@ -99,7 +103,8 @@ def sample_events() -> list[Event]:
     engine, heard = FakeEngine(0.0), []
     for command in COMMANDS:
         engine.send(command)
-    while not any(isinstance(event, ExecutorChanged) for event in heard):  # the last command's
+    last = {ExecutorChanged, TextTokenized}  # the last command's, and that of a thread of its own
+    while not last <= {type(event) for event in heard}:
         heard += engine.poll()
         time.sleep(0.01)
     engine.close(20.0)
@@ -143,6 +148,9 @@ def expecting(state: AppState) -> AppState:
         rows_request=1,
         lens=replace(state.lens, request=1),
         steering=replace(state.steering, request=1),
+        tokenizer=replace(
+            state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())
+        ),
         cache=replace(state.cache, request=1),
         quantization=replace(
             state.quantization,

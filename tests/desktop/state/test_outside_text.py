@@ -1,6 +1,7 @@
 """Whatever a file, a model or an engine says, every view draws it."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from llm_lite.desktop.state import incoming
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from llm_lite.desktop.state.state import AppState, Load
+from llm_lite.desktop.state.tokenizing.tokenizer_state import Stage, TokenizerChoice
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program import status_bar
@@ -39,6 +41,10 @@ def looks(state):
     return (
         *pages,
         replace(state, xray=replace(state.xray, shown=True, at=3)),
+        *(
+            replace(state, tokenizer=replace(state.tokenizer, choice=TokenizerChoice(stage=stage)))
+            for stage in get_args(Stage)
+        ),
         replace(state, layouts=Layouts("compare"), load=Load(state.recent[0])),
     )
 

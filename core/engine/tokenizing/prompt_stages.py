@@ -1,0 +1,28 @@
+"""A conversation as its model reads it: what the chat template writes around each message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from llm_lite.core.generation.prompt import ChatFile, chat_segments
+from llm_lite.core.messages import ChatMessage, ToolSpec
+from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.text.stages import tokenized
+
+
+def prompt_stages(
+    file: ChatFile,
+    name: str,
+    messages: Sequence[ChatMessage],
+    thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
+) -> TokenizedText:
+    """Its stages, from the text that the template makes on. LlmLiteError as `encode_chat`."""
+    tokenizer = file.tokenizer
+    segments = chat_segments(tokenizer, file.template, messages, thinking=thinking, tools=tools)
+    told = tokenized(tokenizer, name, segments, around=False)
+    begin = tokenized(tokenizer, name, []).before
+    if told.pieces[:1] and begin and told.pieces[0].id == begin[0].id:
+        return told  # the template has written it
+    return replace(told, before=begin, tokens=told.tokens + len(begin))

@@ -1,0 +1,1 @@
+"""What the tokenizer view was asked to show, and what tokenizers answered."""

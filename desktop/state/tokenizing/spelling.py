@@ -1,0 +1,80 @@
+"""How parts of a text are written on the screen: what cannot be seen has a sign, and bytes that are
+no character are numbers."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from llm_lite.core.text.byte_characters import BYTE_OF
+
+LONGEST = 48  # characters of a token that are drawn
+SPACE = "␣"
+_SIGNS = {" ": SPACE, "▁": SPACE, "\n": "⏎", "\r": "␍", "\t": "→"}
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+@lru_cache(maxsize=16384)
+def shown(text: str, most: int = LONGEST) -> str:
+    """Text on one line, with signs for what has no form of its own."""
+    cut = unicodedata.normalize("NFC", text[: most + 1])  # letters of Hangul become syllables
+    signs = "".join(_sign(char) for char in cut)
+    if signs and unicodedata.combining(signs[0]):
+        signs = f"◌{signs}"
+    return signs if len(cut) <= most else f"{signs[: most - 1]}…"
+
+
+def _sign(char: str) -> str:
+    found = _SIGNS.get(char)
+    if found is not None:
+        return found
+    if "\u1100" <= char <= "\u11ff":
+        return _letter(char)
+    joins = char in "\u200d\ufe0f"  # of an emoji: they say nothing alone
+    return char if char.isprintable() and not joins else f"U+{ord(char):04X}"
+
+
+def _letter(jamo: str) -> str:
+    """A part of a Hangul syllable as the letter that stands alone, which fonts have."""
+    name = unicodedata.name(jamo, "").rpartition(" ")[2]
+    try:
+        return unicodedata.lookup(f"HANGUL LETTER {name}")
+    except KeyError:
+        return f"U+{ord(jamo):04X}"
+
+
+@lru_cache(maxsize=16384)
+def symbol_shown(symbol: str, of_bytes: bool) -> str:
+    """A symbol or token of a vocabulary as the text that it stands for."""
+    return data_shown(symbol_bytes(symbol, of_bytes))
+
+
+def symbol_bytes(symbol: str, of_bytes: bool) -> bytes:
+    """What a symbol stands for."""
+    byte = _BYTE.fullmatch(symbol)
+    if byte and not of_bytes:
+        return bytes([int(byte[1], 16)])
+    if of_bytes:
+        return b"".join(BYTE_OF.get(char) or char.encode("utf-8", "replace") for char in symbol)
+    return symbol.encode("utf-8", "replace")
+
+
+def data_shown(data: bytes) -> str:
+    """As text where it is, else in hexadecimal."""
+    try:
+        return shown(data.decode())
+    except UnicodeDecodeError:
+        return hexadecimal(data)
+
+
+def hexadecimal(data: bytes, most: int = 12) -> str:
+    """ "ED 95 9C", cut with an ellipsis."""
+    words = data[:most].hex(" ").upper()
+    return words if len(data) <= most else f"{words} …"
+
+
+def code_points(text: str, most: int = 6) -> str:
+    """ "U+D55C U+AD6D"."""
+    words = " ".join(f"U+{ord(char):04X}" for char in text[:most])
+    return words if len(text) <= most else f"{words} …"

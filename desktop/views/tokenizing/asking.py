@@ -1,0 +1,47 @@
+"""When a tokenizer is asked: once the typing rests, and never before the last answer is there."""
+
+from __future__ import annotations
+
+import math
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.showing import ListModels
+from llm_lite.desktop.actions.tokenizing import AskTokenizer
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER
+from llm_lite.desktop.widgets.ui import Ui
+
+REST = 0.06  # seconds without a key press
+
+
+def questions(state: AppState, ui: Ui) -> list[Action]:
+    choice = state.tokenizer.choice
+    rests = ui.now - ui.memory.get("tokenizer.typed", -math.inf)
+    if rests < REST:
+        ui.redraw_in(REST - rests)
+        return []
+    compares = choice.stage == "compare"
+    actions: list[Action] = []
+    if compares and state.library.local is None and not state.library.listing:
+        actions.append(ListModels())
+    for slot in (MODEL, OTHER):
+        if slot == OTHER and not (compares and choice.other):
+            continue
+        answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
+        if not answer.request and answer.key != key:
+            actions.append(AskTokenizer(slot, key, samples=compares))
+    return actions
+
+
+def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
+    """What an answer depends on."""
+    choice = state.tokenizer.choice
+    key: tuple[object, ...] = (choice.text, choice.control, compares)
+    if slot == OTHER:
+        return (*key, choice.other)
+    model = state.model.path if state.model and state.load is None else ""
+    if choice.form == "plain":
+        return (*key, model)
+    said = state.messages[-1].key if state.messages else 0
+    ended = state.busy, len(state.messages), said
+    return (*key, model, state.system_prompt, state.thinking, *ended)

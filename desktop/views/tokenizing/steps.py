@@ -1,0 +1,129 @@
+"""The words of a text, and how the chosen one becomes tokens, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages.tokenizing import (
+    MOST_STEPPED,
+    Lattice,
+    LongestMatches,
+    MergeSteps,
+    TokenizedText,
+    Word,
+)
+from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.state.tokenizing.spelling import shown, symbol_shown
+from llm_lite.desktop.state.tokenizing.tokenizer_state import (
+    TokenizerChoice,
+    interesting,
+    steps_in,
+)
+from llm_lite.desktop.views.tokenizing import colors, lattice, matches, merges, tips
+from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chips, kept_page
+from llm_lite.desktop.views.tokenizing.player import draw_player
+from llm_lite.desktop.widgets.by_keyboard import FLAT
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import help_mark, text, wrapped
+
+CUT = mark("Tokens never reach over the end of a word. Click one to see how it becomes tokens.")
+OWN = mark(
+    "This tokenizer cuts no words; here they end where no merge of it reaches across a space."
+)
+FAR = mark("Steps are shown for the first {n:,} characters.")
+MARKED = mark("This token is found in the text before anything else is cut.")
+UNKNOWN = mark("The steps of this word are not known; its tokens are.")
+LINES, LINES_LOW = 3.4, 1.4  # of words that are shown at once; the latter in a low panel
+
+
+def draw(ui: Ui, told: TokenizedText, choice: TokenizerChoice) -> TokenizerChoice:
+    if not told.words:
+        wrapped(ui, tr("No text, no words."))
+        return choice
+    count = trn("{n:,} word", "{n:,} words", len(told.words)).format(n=len(told.words))
+    text(ui, count, style="small", bold=True)
+    help_mark(ui, tr(OWN if told.own_words else CUT))
+    index = _index(told, choice)
+    choice = _draw_words(ui, told, choice, index)
+    word = told.words[_index(told, choice)]
+    if word.steps is None:
+        words = tr(FAR).format(n=MOST_STEPPED) if word.start >= MOST_STEPPED else tr(UNKNOWN)
+        wrapped(ui, tr(MARKED) if word.marked else words)
+        return choice
+    return _draw_steps(ui, told, word, choice)
+
+
+def _index(told: TokenizedText, choice: TokenizerChoice) -> int:
+    """The chosen word, else the one that teaches most."""
+    if choice.word is not None and choice.word < len(told.words):
+        return choice.word
+    return interesting(told) or 0
+
+
+def _draw_words(
+    ui: Ui, told: TokenizedText, choice: TokenizerChoice, index: int
+) -> TokenizerChoice:
+    """In a box that scrolls; the chosen one is framed."""
+    held = ui.memory.get("tokenizer.words")
+    if held is None or held[0] is not told:
+        held = ui.memory["tokenizer.words"] = (told, [_chip(told, word) for word in told.words])
+    chips = held[1]
+    width = imgui.get_content_region_avail().x
+    page = kept_page(ui, "tokenizer.words.page", chips, chips, width - ui.u(3), ui.u(0.75))
+
+    def paint(number: int) -> Look:
+        word, chosen = told.words[number], number == index
+        if word.control:
+            return colors.of_control(ui)
+        if not colors.is_typed(told, word.start):
+            look = colors.of_template(ui, number)
+            return replace(look, edge=ui.color("accent") if chosen else 0)
+        return colors.of_word(ui, number, edge=chosen)
+
+    low = imgui.get_content_region_avail().y < ui.u(80)
+    height = min(page.height, (LINES_LOW if low else LINES) * page.pitch)
+    imgui.begin_child("words", ImVec2(width, height), FLAT, imgui.WindowFlags_.no_saved_settings)
+    pointed = draw_chips(ui, "tokenizer.word", chips, page, paint)
+    clicked = pointed is not None and imgui.is_mouse_clicked(0)
+    if pointed is not None:
+        word = told.words[pointed]
+        facts = [
+            (tr("In the vocabulary's letters"), tips.shown_as_spelled(word.spelled)),
+            (tr("Tokens"), f"{len(word.pieces):,}"),
+            (tr("Steps"), f"{steps_in(told, pointed):,}"),
+        ]
+        tips.draw_facts(ui, f"“{_words(told, word)}”", facts)
+    imgui.end_child()
+    if clicked and pointed != choice.word:
+        return replace(choice, word=pointed, step=0, playing=True)
+    return choice
+
+
+def _words(told: TokenizedText, word: Word) -> str:
+    characters = told.text[word.start : word.end]
+    return shown(characters) if characters else symbol_shown(word.spelled, told.of_bytes)
+
+
+def _chip(told: TokenizedText, word: Word) -> Chip:
+    breaks = told.text[word.start : word.end].endswith("\n")
+    return Chip(_words(told, word), str(len(word.pieces)), breaks)
+
+
+def _draw_steps(
+    ui: Ui, told: TokenizedText, word: Word, choice: TokenizerChoice
+) -> TokenizerChoice:
+    steps = word.steps
+    last = 0 if steps is None else steps.count
+    at = last if choice.step is None else min(choice.step, last)
+    if last:
+        choice = draw_player(ui, choice, at, last)
+    wanted: int | None = None
+    if isinstance(steps, MergeSteps):
+        wanted = merges.draw(ui, told, word, steps, at)
+    elif isinstance(steps, Lattice):
+        lattice.draw(ui, told, word, steps, at)
+    elif isinstance(steps, LongestMatches):
+        matches.draw(ui, told, word, steps, at)
+    return choice if wanted is None else replace(choice, step=wanted, playing=False)
