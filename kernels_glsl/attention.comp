@@ -44,6 +44,7 @@ const uint PAIRS = HEAD_DIM / 2;
 #include "common/values.glsl"
 #include "common/softcap.glsl"
 #define BIAS_BINDING 9
+#include "common/bias.glsl"
 #include "common/seen.glsl"
 const uint QUERIES = HEADS_EACH * TOKENS;
 const uint PAIRS_EACH = (PAIRS + LANES - 1) / LANES;

@@ -30,6 +30,7 @@ layout(binding = 6) writeonly buffer Y { vec4 y[]; };
 #include "common/values.glsl"
 #include "common/softcap.glsl"
 #define BIAS_BINDING 7
+#include "common/bias.glsl"
 #include "common/seen.glsl"
 
 const uint QUADS = HEAD_DIM / 4;

@@ -20,6 +20,7 @@ const BUSY_POLL = 1000; // ms
 const IDLE_POLL = 4000;
 const SWITCH_POLL = 400; // while the weight mode is switched
 const narrow = matchMedia("(max-width: 800px)");
+const touch = matchMedia("(hover: none)");
 const medium = matchMedia("(max-width: 1179px)");
 
 class App {
@@ -158,7 +159,7 @@ class App {
   look(message) {
     subject.show(this.conversation, message);
     this.xray.show(true);
-    this.xray.spans[this.xray.roving]?.focus({ preventScroll: true });
+    if (!touch.matches) this.xray.spans[this.xray.roving]?.focus({ preventScroll: true }); // its card covers a phone
   }
 
   // How the server is

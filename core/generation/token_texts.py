@@ -165,3 +165,10 @@ def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
 def text_of(tokenizer: Tokenizer, token: int) -> str:
     """What the token stands for, by itself: U+FFFD for a part of a character."""
     return tokenizer.token_bytes(token).decode(errors="replace")
+
+
+def completed_texts(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+    """What each of tokens that follow each other adds to their text: a character that several of
+    them make stands at the last of these, and "" at the others."""
+    decoder = StreamDecoder(tokenizer)
+    return [decoder.feed(token) for token in tokens]

@@ -7,14 +7,16 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from llm_lite.core.errors import OutOfMemoryError
+from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.hub import catalog
+from llm_lite.core.hub.fit.estimate import Planned
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
@@ -40,7 +42,7 @@ from llm_lite.core.messages import (
     ModelInfo,
 )
 from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.models.registry import read_model
+from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
@@ -123,7 +125,42 @@ def start(
     every_output: bool = False,
 ) -> Runner:
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
+    if model_file.model.bidirectional:
+        raise RequestError(what_it_is_for(model_file))
     choice = choice or backends.choose(options, shared)
+    made = make(model_file, options, choice, progress, every_output=every_output)
+    runner = _runner(
+        model_file, options, choice, made.plan.build, made.executor, made.weights, made.unchecked
+    )
+    try:
+        add_encoder(runner)
+        runner.session.files.check()
+        progress("ready", 1.0)
+    except BaseException:  # cancelled; the files have changed meanwhile
+        runner.close()
+        raise
+    return runner
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An executor with a model's weights, and the plan that it was made by."""
+
+    plan: Planned
+    executor: Executor
+    weights: Mapping[str, TensorData]
+    unchecked: tuple[Part, ...]
+
+
+def make(
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.ExecutorChoice,
+    progress: Progress,
+    *,
+    every_output: bool = False,
+) -> Made:
+    """The executor of `choice`, whose device is closed where that fails."""
     with _closing_after_failure(choice):
         plan = guarded(model_file, choice, options, every_output=every_output)
         on_host = choice.backend != "vulkan"
@@ -141,15 +178,23 @@ def start(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-    runner = _runner(model_file, options, choice, plan.build, executor, weights, unchecked)
-    try:
-        add_encoder(runner)
-        runner.session.files.check()
-        progress("ready", 1.0)
-    except BaseException:  # cancelled; the files have changed meanwhile
-        runner.close()
-        raise
-    return runner
+        return Made(plan, executor, weights, unchecked)
+
+
+def what_it_is_for(model_file: ModelFile) -> str:
+    """A sentence for who wants an encoder to answer."""
+    kind = kind_of(model_file)
+    fills = model_file.model.has_head
+    also = ", and fills in masked tokens: `llm-lite fill`" if fills else ""
+    return (
+        f"{model_file.path}: a {kind} model is an encoder, which writes no text; it makes vectors "
+        f"of texts: `llm-lite embed`{also}"
+    )
+
+
+def kind_of(model_file: ModelFile) -> str:
+    """The title of its architecture."""
+    return architecture_of(model_file.file.metadata, model_file.path).title
 
 
 @contextmanager
@@ -192,8 +237,8 @@ def _runner(
         session,
         AttentionSource(executor, session, backends.query_note(build, shape, options), weights),
         choice,
-        _model_info(model_file, options, build.context, executor),
-        _executor_info(choice, options, executor.program),
+        model_info(model_file, options, build.context, executor),
+        executor_info(choice, options, executor.program),
         options,
         weights,
         build,
@@ -227,7 +272,7 @@ def _warn_of_bad_weights(
             warn(f"{problem}; the answers will be nonsense")
 
 
-def _model_info(
+def model_info(
     model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
 ) -> ModelInfo:
     shape, tensors = model_file.model.shape, model_file.file.tensors
@@ -273,7 +318,7 @@ def _own_name(model_file: ModelFile) -> str:
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
 
 
-def _executor_info(
+def executor_info(
     choice: backends.ExecutorChoice, options: EngineOptions, program: Program
 ) -> ExecutorInfo:
     integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile
@@ -57,7 +57,7 @@ class Runner:
             raise RequestError(f"{self.model_info.name} has no encoder: it continues texts")
         self.source_encoder.encode(tokens, should_stop)
         self.source_encoder.hand_to(self.executor)
-        self.session.see_source(len(tokens))
+        self.session.see_source(tokens)
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""

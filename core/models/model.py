@@ -79,6 +79,25 @@ class BuildOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TextEmbedding:
+    """How an encoder's hidden states [tokens, width] become the vector of a text.
+
+    poolings: of POOLINGS, side by side where there are several. dense: the activations of the
+    layers behind, whose weights are `dense.{i}.weight` and `dense.{i}.bias`. normalized: divided by
+    its length. most_tokens: of a text, its special tokens among them; the rest is not read.
+    """
+
+    poolings: tuple[str, ...]
+    normalized: bool
+    most_tokens: int
+    dense: tuple[str, ...] = ()
+
+
+# In the order in which sentence-transformers puts them side by side.
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
+
+
+@dataclass(frozen=True, slots=True)
 class DecodingDefaults:
     """How an encoder-decoder's target begins and is searched for, as its file says.
 
@@ -98,7 +117,8 @@ class Model:
     """One model file understood: its shape, and how to plan a bucket of its program.
 
     `bidirectional`: an encoder. A step has a whole text; without a masked-token head its program's
-    `logits` are the hidden states of all tokens, [tokens, width].
+    `logits` are the hidden states of all tokens, [tokens, width]. `embedding`: how these become the
+    vector of a text; `has_head`: whether it has a masked-token head.
 
     `encoder`: of an encoder-decoder, the program that runs once over the source. It leaves keys and
     values in states of the same names (`cross_states`) as those that the decoder's program reads.
@@ -111,6 +131,8 @@ class Model:
     bidirectional: bool = False
     encoder: Model | None = None
     decoding: DecodingDefaults | None = None
+    embedding: TextEmbedding | None = None
+    has_head: bool = True
 
     def build(self, options: BuildOptions) -> Program:
         """An encoder's program reads no source, though it has as many positions."""

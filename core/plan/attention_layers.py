@@ -38,6 +38,11 @@ class AttentionLayer:
     bidirectional: bool = False  # rows see all positions of their sequence
     cross: bool = False  # rows see all positions of the source, whose keys an encoder left
 
+    @property
+    def is_causal(self) -> bool:
+        """Rows see no position behind their own."""
+        return not (self.bidirectional or self.cross)
+
     def sink(self, head: int) -> float:
         return self.sinks[head] if self.sinks else -math.inf
 
@@ -45,9 +50,10 @@ class AttentionLayer:
 def attention_layers(
     plan: Plan, vector: Callable[[str], Sequence[float]] = lambda name: ()
 ) -> tuple[AttentionLayer, ...]:
-    """In the order of the layers; layers that share a cache name the same keys. `vector`: the
-    values of a weight; without it sinks are left out."""
-    layers = []
+    """In the order of their numbers: self-attention layer by layer, then cross-attention. Layers
+    that share a cache name the same keys. `vector`: the values of a weight; without it sinks are
+    left out."""
+    layers: list[tuple[int, AttentionLayer]] = []
     stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:
         if op.name == "store":
@@ -57,23 +63,22 @@ def attention_layers(
             keys = plan.tensors[op.inputs[1]]
             more = (plan.tensors[i].name if i != LEFT_OUT else None for i in op.inputs[4:])
             sinks, bias = (*more, None, None)[:2]
-            layers.append(
-                AttentionLayer(
-                    queries=stored.get(op.inputs[0]),
-                    keys=keys.name,
-                    heads=int(op.params["heads"]),
-                    kv_heads=int(op.params["kv_heads"]),
-                    head_dim=int(op.params["head_dim"]),
-                    scale=op.params["scale"],
-                    window=int(op.params["window"]),
-                    key_dtype=keys.dtype,
-                    key_rows=keys.shape[0],
-                    softcap=op.params["softcap"],
-                    sinks=tuple(vector(sinks)) if sinks else (),
-                    bias=bias,
-                    bias_before=int(op.params["bias_before"]),
-                    bidirectional=bool(op.params["bidirectional"]),
-                    cross=bool(op.params["cross"]),
-                )
+            layer = AttentionLayer(
+                queries=stored.get(op.inputs[0]),
+                keys=keys.name,
+                heads=int(op.params["heads"]),
+                kv_heads=int(op.params["kv_heads"]),
+                head_dim=int(op.params["head_dim"]),
+                scale=op.params["scale"],
+                window=int(op.params["window"]),
+                key_dtype=keys.dtype,
+                key_rows=keys.shape[0],
+                softcap=op.params["softcap"],
+                sinks=tuple(vector(sinks)) if sinks else (),
+                bias=bias,
+                bias_before=int(op.params["bias_before"]),
+                bidirectional=bool(op.params["bidirectional"]),
+                cross=bool(op.params["cross"]),
             )
-    return tuple(layers)
+            layers.append((int(op.params["layer"]), layer))
+    return tuple(layer for _, layer in sorted(layers, key=lambda each: each[0]))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.prompt import check_size
-from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
@@ -126,7 +126,7 @@ class AnswerService:
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
         tokenizer = self._desk.batch().runner.model_file.tokenizer
-        return [text_of(tokenizer, token) for token in tokens]
+        return completed_texts(tokenizer, tokens)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self._desk.batch().runner.model_file.tokenizer.decode(tokens)
@@ -150,7 +150,7 @@ class AnswerService:
         return AnswerTokens(
             response,
             held.tokens,
-            tuple(text_of(tokenizer, token) for token in held.tokens),
+            tuple(completed_texts(tokenizer, held.tokens)),
             min(held.prompt_tokens, len(held.tokens)),
             0 if has_queries else len(held.tokens),
             shape.layers,

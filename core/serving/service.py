@@ -40,7 +40,8 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTokens:
-    """The tokens of a response that the cache still holds: prompt and answer, by position."""
+    """The tokens of a response that the cache still holds: prompt and answer, by position.
+    `texts` are as of `Service.token_texts`."""
 
     response: str
     tokens: tuple[int, ...]
@@ -123,7 +124,8 @@ class Service(Protocol):
     def tokenize(self, text: str, add_special: bool = True) -> list[int]: ...
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
-        """What each token stands for; U+FFFD for a part of a character."""
+        """What each of tokens that follow each other adds to their text: a character of several
+        tokens stands at the last of them."""
         ...
 
     def detokenize(self, tokens: Sequence[int]) -> str: ...

@@ -1,11 +1,7 @@
-// Which positions a token's attention sees, in which rows of the caches they lie, and what is added to
-// their scores by distance. Needs positions.glsl, CACHE_ROWS and BIAS_BINDING.
+// Which positions a token's attention sees, and in which rows of the caches they lie. Needs
+// positions.glsl and CACHE_ROWS.
 layout(constant_id = 34) const uint BIDIRECTIONAL = 0;  // all positions of the sequence
 layout(constant_id = 35) const uint CROSS = 0;          // all of the step's source, which is in no pages
-layout(constant_id = 36) const uint BIAS_COLUMNS = 0;   // 0: no bias
-layout(constant_id = 37) const uint BIAS_STRIDE = 0;    // floats from head to head
-layout(constant_id = 38) const uint BIAS_BEFORE = 0;    // the column for a distance of 0
-layout(binding = BIAS_BINDING) readonly buffer Bias { float bias[]; };
 
 const bool CAUSAL = BIDIRECTIONAL == 0 && CROSS == 0;
 const bool PAGED = TABLE_PAGES != 0 && CROSS == 0;  // the caches
@@ -18,11 +14,4 @@ uint last_seen(uint token) {
 
 uint seen_row(uint table, uint position) {
   return PAGED ? cache_row(table, position, CACHE_ROWS) : position % CACHE_ROWS;
-}
-
-// The score of a position, with the bias for its distance from the query's `own`.
-float biased(float score, uint head, uint own, uint position) {
-  if (BIAS_COLUMNS == 0) return score;
-  uint column = max(BIAS_BEFORE + position, own) - own;
-  return score + bias[head * BIAS_STRIDE + min(column, BIAS_COLUMNS - 1)];
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from llm_lite.cli.encoder_words import add_embedding, add_filling
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
@@ -35,8 +36,10 @@ _COMMANDS = {
     "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
     "serve": "llm_lite.cli.commands.serve",
-    "translate": "llm_lite.cli.commands.translate",
-    "generate": "llm_lite.cli.commands.translate",
+    "embed": "llm_lite.cli.commands.encoders.embed",
+    "fill": "llm_lite.cli.commands.encoders.fill",
+    "translate": "llm_lite.cli.commands.encoders.translate",
+    "generate": "llm_lite.cli.commands.encoders.translate",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "bench": "llm_lite.cli.commands.bench",
@@ -129,6 +132,10 @@ def _parser() -> _Parser:
     _chat(commands, answering)
     add_serving(
         commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
+    )
+    add_embedding(commands.add_parser("embed", parents=[engine], help="vectors of texts"))
+    add_filling(
+        commands.add_parser("fill", parents=[engine], help="what masked tokens of a text could be")
     )
     for name, what in TRANSLATING:
         add_translating(commands.add_parser(name, parents=[engine], help=what), _at_least)

@@ -198,7 +198,7 @@ class Architecture:
             if name in said:
                 value = known[name]
                 plain = list(value) if isinstance(value, tuple) else value
-                metadata[f"{self.gguf}.{row.gguf}"] = plain
+                metadata[row.key(f"{self.gguf}.")] = plain
         return metadata, known
 
     def _add(

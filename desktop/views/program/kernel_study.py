@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import (
-    REFERENCE_SPEEDUP,
-    SOFTWARE_DRIVER,
     KernelForm,
     KernelStudy,
     StudyBackend,
 )
+from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization

@@ -10,11 +10,10 @@ from typing import Any
 from llm_lite.cli.terminal.output import say, show, show_json
 from llm_lite.core.gpu.device import Device, list_devices
 from llm_lite.core.messages import (
-    REFERENCE_SPEEDUP,
-    SOFTWARE_DRIVER,
     KernelStudy,
     StudyBackend,
 )
+from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study.study import products_on, study
 
 

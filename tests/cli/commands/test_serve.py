@@ -48,7 +48,7 @@ def test_it_serves_until_it_is_told_to_end(run, number):
     process = run("--parallel", 2, "--queue", 3)
     address = address_of(process)
     rest = b"".join(process.stdout.readline() for _ in range(3))
-    assert f"{address}/v1 as base URL".encode() in rest and b"other machines" not in rest
+    assert f"{address}/v1 as base URL".encode() in rest and b"Other machines" not in rest
     assert b"2 answers at once" in rest and b"3 requests may wait" in rest and b"curl" in rest
     body = {"prompt": "Hello", "max_tokens": 2}
     made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from llm_lite.core.messages import (
-    SOFTWARE_DRIVER,
     KernelsStudied,
     ModelLoaded,
     StudyKernels,
 )
+from llm_lite.core.messages.profiling import SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.state.apply import apply

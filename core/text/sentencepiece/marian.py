@@ -16,7 +16,7 @@ from typing import Any
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
-from llm_lite.core.text.sentencepiece_model import read_sentencepiece
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary
 
 SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE = "source.spm", "target.spm", "vocab.json"
@@ -58,7 +58,7 @@ class SourcePieces:
         ]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """As `SandboxedEncoder.trace_all`, with the vocabulary's ids; a mark is part of the text."""
+        """As `SandboxedEncoder.trace_all`, with this vocabulary's ids; a mark is only text."""
         answer = self._library.trace_all(texts, stepped=stepped)
         for told in answer["traced"]:
             for word in told["words"]:
