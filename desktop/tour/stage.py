@@ -36,11 +36,16 @@ from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import look_inside
-from llm_lite.desktop.tour.scenes.kernels import look_at_kernels, scroll_to
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
-from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.scenes.quantization import (
+    leave,
+    look_at_kernels,
+    look_at_modes,
+    point_at_parting,
+    scroll_to,
+)
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
 from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer

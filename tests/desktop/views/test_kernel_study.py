@@ -14,7 +14,7 @@ from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.scenes.kernels import scroll_to
+from llm_lite.desktop.tour.scenes.quantization import scroll_to
 from llm_lite.desktop.views.program.kernel_study import Axis, gflops, percent_of
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import FORMS, STUDY
