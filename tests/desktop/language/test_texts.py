@@ -61,6 +61,7 @@ QUIET = {
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
+    "views/program/kernel_study.py": ("Vulkan", "a name"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "views/sampling/sampler_groups.py": (
         "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"
