@@ -25,12 +25,17 @@ def questions(state: AppState, ui: Ui) -> list[Action]:
     if compares and state.library.local is None and not state.library.listing:
         actions.append(ListModels())
     for slot in (MODEL, OTHER):
-        if slot == OTHER and not (compares and choice.other):
+        if not (compares and choice.other if slot == OTHER else has_tokenizer(state)):
             continue
         answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
         if not answer.request and answer.key != key:
             actions.append(AskTokenizer(slot, key, samples=compares))
     return actions
+
+
+def has_tokenizer(state: AppState) -> bool:
+    """Whether the model in use has one here."""
+    return state.model is not None and state.load is None and not state.elsewhere
 
 
 def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
@@ -39,7 +44,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     key: tuple[object, ...] = (choice.text, choice.control, compares)
     if slot == OTHER:
         return (*key, choice.other)
-    model = state.model.path if state.model and state.load is None else ""
+    model = state.model.path if state.model else ""
     if choice.form == "plain":
         return (*key, model)
     said = state.messages[-1].key if state.messages else 0

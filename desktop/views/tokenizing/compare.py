@@ -19,6 +19,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     a_word,
     words_of,
 )
+from llm_lite.desktop.views.tokenizing.asking import has_tokenizer
 from llm_lite.desktop.views.tokenizing.tokens_stage import draw_pieces, kind_words
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
@@ -37,7 +38,8 @@ LANGUAGE_NOTE = mark(
 def draw(state: AppState, ui: Ui, choice: TokenizerChoice) -> tuple[TokenizerChoice, list[Action]]:
     choice = _draw_choice(state, ui, choice)
     answers = state.tokenizer.answers
-    shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if slot == MODEL or choice.other]
+    has = (has_tokenizer(state), choice.other != "")
+    shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if has[slot]]
     width = imgui.get_content_region_avail().x
     if len(shown) == 2 and width > ui.u(150):
         _draw_columns(ui, shown, width)

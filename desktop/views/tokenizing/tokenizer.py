@@ -22,7 +22,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     a_word,
 )
 from llm_lite.desktop.views.tokenizing import compare, steps, text_stage, tokens_stage
-from llm_lite.desktop.views.tokenizing.asking import questions
+from llm_lite.desktop.views.tokenizing.asking import has_tokenizer, questions
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_CHAT
 from llm_lite.desktop.widgets.ui import Ui
@@ -52,6 +52,8 @@ AS_CHAT, CONTROL = mark("As a message"), mark("Control tokens")
 CONTROL_HINT = mark(
     "Off, as in the chat: what is typed stays text. On, a name such as <|im_end|> is the token."
 )
+NO_MODEL = mark("Once a model is loaded, its tokenizer cuts this text. Compare takes others too.")
+THERE = mark("A server does not tell how its tokenizer works. Compare takes those on this machine.")
 WAITING = mark("Cutting the text.")
 
 
@@ -100,20 +102,16 @@ def _draw_switches(state: AppState, ui: Ui, choice: TokenizerChoice) -> Tokenize
         if _pill(ui, f"tokenizer.example.{name}", label, choice.text == example):
             choice = _with_text(choice, example)
     as_chat, control = choice.form == "chat", choice.control
-    if has_template(state):
+    if has_tokenizer(state):
         _go_on(ui, tr(AS_CHAT), apart=True)
         as_chat ^= _pill(ui, "tokenizer.chat", tr(AS_CHAT), as_chat, tr(CHAT_HINT), ICON_CHAT)
     if not as_chat:
-        _go_on(ui, tr(CONTROL), apart=not has_template(state))
+        _go_on(ui, tr(CONTROL), apart=not has_tokenizer(state))
         control ^= _pill(ui, "tokenizer.control", tr(CONTROL), control, tr(CONTROL_HINT))
     form: Form = "chat" if as_chat else "plain"
     if (form, control) == (choice.form, choice.control):
         return choice
     return replace(choice, form=form, control=control, word=None, step=None, playing=False)
-
-
-def has_template(state: AppState) -> bool:
-    return state.model is not None and not state.elsewhere
 
 
 def _go_on(ui: Ui, label: str, apart: bool = False) -> None:
@@ -163,6 +161,9 @@ def _draw_stage(
     answer = state.tokenizer.answers[MODEL]
     if choice.stage == "compare":
         return compare.draw(state, ui, choice)
+    if told is None and not has_tokenizer(state):
+        wrapped(ui, tr(THERE if state.elsewhere else NO_MODEL))
+        return choice, []
     if answer.message:
         wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
         return choice, []
