@@ -3,6 +3,7 @@ their pair is the lowest."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -197,7 +198,7 @@ def _flow(ui: Ui, steps: MergeSteps, at: int) -> float:
     held = ui.memory.get("tokenizer.flow")
     if held is None or held[0] is not steps or held[1] != at:
         steps_on = held is not None and held[0] is steps and held[1] == at - 1
-        since = ui.now if steps_on else ui.now - FLOW
+        since = ui.now if steps_on else -math.inf
         held = ui.memory["tokenizer.flow"] = (steps, at, since)
     share = (ui.now - held[2]) / FLOW
     if share < 1.0:
