@@ -26,6 +26,7 @@ class TokenizerChoice:
     form: Form = "plain"
     control: bool = False  # names of control tokens in the text count as these
     other: str = ""  # the tokenizer beside the model's: a path or name; "": none
+    slot: int = MODEL  # whose stages are shown
     word: int | None = None  # index of the word whose steps are shown; None: the first of interest
     step: int | None = None  # how many of its steps were done; None: all
     playing: bool = False

@@ -24,8 +24,10 @@ def questions(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     if compares and state.library.local is None and not state.library.listing:
         actions.append(ListModels())
+    shown = slot_shown(state)
     for slot in (MODEL, OTHER):
-        if not (compares and choice.other if slot == OTHER else has_tokenizer(state)):
+        wanted = slot == shown or (compares and bool(choice.other))
+        if not wanted or (slot == MODEL and not has_tokenizer(state)):
             continue
         answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
         if not answer.request and answer.key != key:
@@ -38,6 +40,13 @@ def has_tokenizer(state: AppState) -> bool:
     return state.model is not None and state.load is None and not state.elsewhere
 
 
+def slot_shown(state: AppState) -> int:
+    """Whose stages are shown: the other's where it was chosen, or where there is no model's."""
+    choice = state.tokenizer.choice
+    other = choice.other != "" and (choice.slot == OTHER or not has_tokenizer(state))
+    return OTHER if other else MODEL
+
+
 def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     """What an answer depends on."""
     choice = state.tokenizer.choice
@@ -45,7 +54,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     if slot == OTHER:
         return (*key, choice.other)
     model = state.model.path if state.model else ""
-    if choice.form == "plain":
+    if choice.form == "plain" or compares:
         return (*key, model)
     said = state.messages[-1].key if state.messages else 0
     ended = state.busy, len(state.messages), said

@@ -138,7 +138,7 @@ def _lay_out(ui: Ui, told: TokenizedText, now: Moment, scored: bool, width: floa
         if number < len(now.ranks):
             with ui.font(style="small"):
                 gap = imgui.calc_text_size(_label(now.ranks[number], scored)).x + ui.u(1.5)
-        if x and x + wide > width:
+        if x and x + wide + gap > width:
             x, y = 0.0, y + _height(ui) + ui.u(1.5)
         boxes.append(_Box(x, y, wide, gap))
         x += wide + gap

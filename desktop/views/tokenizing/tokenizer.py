@@ -10,19 +10,20 @@ from llm_lite.core.messages.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.incoming import NAME, fit_line, typed
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
 from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     LONGEST,
     MODEL,
+    OTHER,
     Form,
     Stage,
     TokenizerChoice,
     a_word,
 )
 from llm_lite.desktop.views.tokenizing import compare, steps, text_stage, tokens_stage
-from llm_lite.desktop.views.tokenizing.asking import has_tokenizer, questions
+from llm_lite.desktop.views.tokenizing.asking import has_tokenizer, questions, slot_shown
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_CHAT
 from llm_lite.desktop.widgets.ui import Ui
@@ -62,11 +63,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     with ui.styled(item_spacing=(ui.u(1.5), ui.u(1.5))):
         chosen = _draw_input(ui, choice)
         chosen = _draw_switches(state, ui, chosen)
-        told = state.tokenizer.answers[MODEL].result
+        told = state.tokenizer.answers[slot_shown(state)].result
         _draw_count(state, ui, told)
         hints = [tr(hint) for hint in STAGE_HINTS]
         stage = chooser(ui, "tokenizer.stage", tr_labels(STAGES), chosen.stage, hints)
     chosen = replace(chosen, stage=stage)
+    if chosen.other and stage != "compare" and has_tokenizer(state):
+        chosen = _draw_whose(state, ui, chosen)
     chosen, actions = _draw_stage(state, ui, told, chosen)
     if chosen != choice:
         actions.append(ChooseTokenizing(chosen))
@@ -139,7 +142,8 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     parts = [tr("{n:,} tokens").format(n=told.tokens)] if told else [tr("No tokens yet")]
     if told and (n := a_word(told)):
         parts.append(tr("{n:.2f} a word").format(n=n))
-    context = state.model.context if state.model and not state.elsewhere else 0
+    own = slot_shown(state) == MODEL and state.model and not state.elsewhere
+    context = state.model.context if state.model and own else 0
     share = told.tokens / context if told and context else 0.0
     if context:
         words = tr("{share:.1%} of the context of {n:,}")
@@ -155,13 +159,27 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
         wrapped(ui, note.format(n=len(told.text)))
 
 
+def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
+    """Which of the two tokenizers the stages are of."""
+    names = [
+        fit_line(a.result.tokenizer, NAME) if a.result else "…" for a in state.tokenizer.answers
+    ]
+    options = [("model", names[MODEL]), ("other", names[OTHER])]
+    shown = "other" if choice.slot == OTHER else "model"
+    slot = OTHER if chooser(ui, "tokenizer.slot", options, shown) == "other" else MODEL
+    if slot == choice.slot:
+        return choice
+    return replace(choice, slot=slot, word=None, step=None, playing=False)
+
+
 def _draw_stage(
     state: AppState, ui: Ui, told: TokenizedText | None, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
-    answer = state.tokenizer.answers[MODEL]
+    slot = slot_shown(state)
+    answer = state.tokenizer.answers[slot]
     if choice.stage == "compare":
         return compare.draw(state, ui, choice)
-    if told is None and not has_tokenizer(state):
+    if slot == MODEL and not has_tokenizer(state):
         wrapped(ui, tr(THERE if state.elsewhere else NO_MODEL))
         return choice, []
     if answer.message:

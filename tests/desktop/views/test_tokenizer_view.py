@@ -140,6 +140,10 @@ def test_two_tokenizers_side_by_side(view):
     assert len(first.samples) == len(second.samples) == len(LANGUAGES)
     one.driver.frames(2)
     assert one.driver.shows("tokenizer.beside.1.0") and one.driver.shows("tokenizer.languages")
+    one.driver.click("tokenizer.stage.steps")
+    assert one.driver.shows("tokenizer.merging")
+    one.driver.click("tokenizer.slot.other")
+    assert one.driver.shows("tokenizer.matching") and not one.driver.shows("tokenizer.merging")
 
 
 def test_a_broken_tokenizer_is_a_sentence(view, tmp_path):
