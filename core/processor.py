@@ -12,6 +12,7 @@ from llm_lite_kernels import _cpp
 from llm_lite.core.errors import RequestError
 
 _BANDWIDTH_BYTES = 256 * 10**6
+_ROUNDS = 1 << 15  # of multiply-adds, about a millisecond
 
 
 def cpu_features() -> dict[str, bool]:
@@ -64,3 +65,11 @@ def isa_name() -> str:
 def read_gb_s(threads: int = 0) -> float:
     """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
     return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
+
+
+def multiply_adds_gflop_s(threads: int = 0, isa: str | None = None, repeat: int = 30) -> float:
+    """GFLOP/s of float32 multiply-adds that need no memory, two operations each, by all threads:
+    the best of `repeat` short runs."""
+    study = _cpp.KernelStudy(isa or isa_name(), threads or default_threads())
+    study.multiply_adds(_ROUNDS)  # wakes the threads
+    return max(2e-9 * study.multiply_adds(_ROUNDS) for _ in range(repeat))

@@ -1,11 +1,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// y = gain * softmax(q . k * scale) . v, causal, with an online softmax over blocks of LANES positions
-// (Milakov and Gimelshein 2018; Dao et al. 2022). A workgroup serves QUERIES = HEADS_EACH * TOKENS
-// queries that read the same key/value head. For scores a lane is a position, for sums it is
-// PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the positions that a single
-// token sees, SHARE each or more (Flash-Decoding, Dao et al. 2023): the last of them to arrive combines
-// what all found.
+// y = gain * softmax(q . k * scale + bias) . v over the positions that a token sees, with an online
+// softmax over blocks of LANES positions (Milakov and Gimelshein 2018; Dao et al. 2022). A workgroup
+// serves QUERIES = HEADS_EACH * TOKENS queries that read the same key/value head. For scores a lane is a
+// position, for sums it is PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the
+// positions that a single token sees, SHARE each or more (Flash-Decoding, Dao et al. 2023): the last of
+// them to arrive combines what all found.
 //
 // Of a shared step a token's result has the same bits whatever else is in the step: blocks begin at
 // multiples of LANES, which divides a page, shares at multiples of SHARE, and shares are merged in
@@ -43,6 +43,9 @@ const uint PAIRS = HEAD_DIM / 2;
 #define VALUES_BLOCK VCache
 #include "common/values.glsl"
 #include "common/softcap.glsl"
+#define BIAS_BINDING 9
+#include "common/bias.glsl"
+#include "common/seen.glsl"
 const uint QUERIES = HEADS_EACH * TOKENS;
 const uint PAIRS_EACH = (PAIRS + LANES - 1) / LANES;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -64,26 +67,25 @@ uint part_row(uint i, uint split) {
   return ((first_token() * HEADS + head_of(i)) * SPLITS + split) * (PAIRS + 1);
 }
 
-// Tokens of the workgroup, from `first` to before `end`, that are of one sequence.
+// Tokens of the workgroup, from `first` to before `end`, that see positions of one sequence.
 struct Run {
   uint first, end, table;
 };
 
 Run run_from(uint first, uint tokens) {
-  if (TABLE_PAGES == 0) return Run(0, tokens, 0);
+  if (!PAGED) return Run(0, tokens, 0);
   uint token = first_token(), end = first + 1, table = table_of(token + first);
   while (end < tokens && table_of(token + end) == table) ++end;
   return Run(first, end, table);
 }
 
 bool is_of(Run run, uint i) {
-  return TABLE_PAGES == 0 || (i / HEADS_EACH >= run.first && i / HEADS_EACH < run.end);
+  return !PAGED || (i / HEADS_EACH >= run.first && i / HEADS_EACH < run.end);
 }
 
 // Of the block's position s.
 uint row_of(Run run, uint block, uint s) {
-  return TABLE_PAGES == 0 ? cache_row(run.table, block + s, CACHE_ROWS)
-                    : cache_row(run.table, block, CACHE_ROWS) + s;
+  return PAGED ? seen_row(run.table, block) + s : seen_row(run.table, block + s);
 }
 
 void score(Run run, uint block, uint lane, uint group) {
@@ -99,8 +101,9 @@ void score(Run run, uint block, uint lane, uint group) {
   float scale = SCALE * key_scale(row, group);
   for (uint i = 0; i < QUERIES; ++i) {
     uint own = own_position(i);
-    bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own) && is_of(run, i);
-    weights[i * LANES + lane] = visible ? capped(dots[i] * scale) : NONE;
+    bool visible = !CAUSAL || (position <= own && (WINDOW == 0 || position + WINDOW > own));
+    float own_score = biased(dots[i] * scale, head_of(i), own, position);
+    weights[i * LANES + lane] = visible && is_of(run, i) ? capped(own_score) : NONE;
   }
 }
 
@@ -189,7 +192,7 @@ struct Range {
 Range positions_of(Run run) {
   uint own_first = own_position(run.first * HEADS_EACH);
   uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
-  uint end = own_first + run.end - run.first;
+  uint end = last_seen(first_token() + run.end - 1) + 1;
   if (TABLE_PAGES != 0) begin = begin / LANES * LANES;
   if (SPLITS == 1) return Range(begin, end, 0, 1);
   uint split = gl_WorkGroupID.y % SPLITS;

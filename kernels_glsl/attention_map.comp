@@ -15,6 +15,7 @@ layout(constant_id = 7) const uint ROWS = 4;  // at most LANES
 layout(constant_id = 8) const uint KEYS = 4;  // keys a lane takes together
 layout(constant_id = 9) const uint KEY_ROWS = 1;  // position p lies in row p mod KEY_ROWS
 layout(constant_id = 10) const float SOFTCAP = 0.0;  // 0: none
+layout(constant_id = 11) const uint CROSS = 0;  // the keys are of another text than the tokens
 struct Job { uint cell, first, count, scratch; };  // rows first .. first + count - 1; scratch: in rows
 struct Cell {
   uint values;        // where its pixels begin, row by row
@@ -24,6 +25,7 @@ struct Cell {
   uint shift;
   uint rows;          // where its row scores begin, in rows; NO_ROWS: it keeps none
   float sink;         // of its head: a score that takes a share of each row; NONE: there is none
+  uint columns;       // key positions that each row sees; 0: those up to its own
 };
 layout(push_constant) uniform Push {
   uint first_job;
@@ -45,6 +47,8 @@ const uint PAIRS = HEAD_DIM / 2;
 #define KEYS_BLOCK Keys
 #include "common/keys.glsl"
 #include "common/softcap.glsl"
+#define BIAS_BINDING 8
+#include "common/bias.glsl"
 const uint SUMS = 4, ID = 0x7FFFFFFFu;
 const uint NO_ROWS = 0xFFFFFFFFu;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -56,6 +60,9 @@ shared float map_largest[ROWS], map_total[ROWS];  // over those the map shows
 
 uint begin_of(uint row) { return WINDOW != 0 && row + 1 > WINDOW ? row + 1 - WINDOW : 0; }
 
+// Behind the last position that a row sees.
+uint end_of(Cell cell, uint row) { return cell.columns != 0 ? cell.columns : row + 1; }
+
 void load_queries(Job job, uint head) {
   for (uint i = gl_LocalInvocationIndex; i < ROWS * PAIRS; i += LANES) {
     uint row = (job.first + i / PAIRS) % ring;
@@ -65,8 +72,8 @@ void load_queries(Job job, uint head) {
   }
 }
 
-void score_keys(Job job, uint head, uint base) {
-  uint group = head * KV_HEADS / HEADS, end = job.first + job.count;
+void score_keys(Job job, Cell cell, uint base) {
+  uint group = cell.head * KV_HEADS / HEADS, end = end_of(cell, job.first + job.count - 1);
   float top[ROWS], sum[ROWS];
   for (uint i = 0; i < ROWS; ++i) {
     top[i] = NONE;
@@ -95,8 +102,9 @@ void score_keys(Job job, uint head, uint base) {
       float scale = key_scale(rows[k], group);
       for (uint i = 0; i < ROWS && at < end; ++i) {
         uint row = job.first + i;
-        bool visible = i < job.count && at <= row && at >= begin_of(row);
-        float score = visible ? capped(dots[k * ROWS + i] * scale) : NONE;
+        bool visible = i < job.count && at < end_of(cell, row) && at >= begin_of(row);
+        float score = biased(dots[k * ROWS + i] * scale, cell.head, row, at);
+        score = visible ? capped(score) : NONE;
         if (i < job.count) scratch[base + i * stride + at] = score;
         if (at == 0) {
           first_score[i] = score;
@@ -135,7 +143,7 @@ void draw_row(Job job, Cell cell, uint i, uint base) {
   uint begin = max(begin_of(row), exclude);
   for (uint x = gl_LocalInvocationIndex; x < cell.width; x += LANES) {
     uint from = cell.column + (x << cell.shift);
-    uint to = min(from + (1u << cell.shift), row + 1);
+    uint to = min(from + (1u << cell.shift), end_of(cell, row));
     from = max(from, begin);
     if (from >= to) continue;
     float peak = NONE;
@@ -146,16 +154,17 @@ void draw_row(Job job, Cell cell, uint i, uint base) {
 }
 
 // The scores of core/inspect/attention_scores.py that are sums over a row: entropy in nats, the share of
-// the previous token, of duplicates, of what followed them (induction).
-void sum_scores(Job job, uint base) {
+// the previous token, of duplicates, of what followed them (induction). Of CROSS only the entropy.
+void sum_scores(Job job, Cell cell, uint base) {
   uint lane = gl_LocalInvocationIndex;
   for (uint i = 0; i < ROWS; ++i) {
     uint row = job.first + i;
     vec4 sums = vec4(0.0);
     uint own = i < job.count ? tokens[row] & ID : 0;
-    for (uint at = begin_of(row) + lane; i < job.count && at <= row; at += LANES) {
+    for (uint at = begin_of(row) + lane; i < job.count && at < end_of(cell, row); at += LANES) {
       float p = exp(scratch[base + i * stride + at] - largest[i]) / total[i];
       if (p > 0.0) sums.x -= p * log(p);
+      if (CROSS != 0 || at > row) continue;
       if (at + 1 == row) sums.y += p;
       if (at < row && (tokens[at] & ID) == own) sums.z += p;
       if (at > 0 && (tokens[at - 1] & ID) == own) sums.w += p;
@@ -169,9 +178,10 @@ void store_scores(Job job, Cell cell, uint i) {
   for (uint l = 0; l < LANES; ++l)
     for (uint s = 0; s < SUMS; ++s) sums[s] += parts[(i * SUMS + s) * LANES + l];
   uint row = job.first + i, at = (cell.rows + row) * 3;
-  bool sink = row > 0 && first_score[i] > NONE;
+  // 1 + the last of ROWS that it is of
+  float kind = row == 0 || CROSS != 0 ? 1.0 : tokens[row] > ID ? 3.0 : 2.0;
+  bool sink = kind > 1.0 && first_score[i] > NONE;
   float first = sink ? exp(first_score[i] - largest[i]) / total[i] : 0.0;
-  float kind = row == 0 ? 1.0 : tokens[row] > ID ? 3.0 : 2.0;  // 1 + the last of ROWS that it is of
   row_scores[at] = packHalf2x16(sums.xy);
   row_scores[at + 1] = packHalf2x16(sums.zw);
   row_scores[at + 2] = packHalf2x16(vec2(first, kind));
@@ -184,14 +194,14 @@ void main() {
   if (lane < ROWS) first_score[lane] = NONE;
   load_queries(job, cell.head);
   barrier();
-  score_keys(job, cell.head, base);
+  score_keys(job, cell, base);
   memoryBarrierBuffer();
   barrier();
   if (lane < ROWS) normalise(lane, cell.sink);
   barrier();
   for (uint i = 0; i < job.count; ++i) draw_row(job, cell, i, base);
   if (cell.rows == NO_ROWS || job.first + job.count > scored) return;
-  sum_scores(job, base);
+  sum_scores(job, cell, base);
   barrier();
   if (lane < job.count) store_scores(job, cell, lane);
 }

@@ -29,6 +29,9 @@ layout(binding = 6) writeonly buffer Y { vec4 y[]; };
 #define VALUES_BINDING 3
 #include "common/values.glsl"
 #include "common/softcap.glsl"
+#define BIAS_BINDING 7
+#include "common/bias.glsl"
+#include "common/seen.glsl"
 
 const uint QUADS = HEAD_DIM / 4;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -40,21 +43,21 @@ float score(vec4 q[QUADS], uint row, uint group) {
     key_eight(row, group, i / 2, k);
     dots += q[i] * k[0] + q[i + 1] * k[1];
   }
-  return capped((dots.x + dots.y + dots.z + dots.w) * key_scale(row, group));
+  return (dots.x + dots.y + dots.z + dots.w) * key_scale(row, group);
 }
 
 // Where POSITIONS positions lie, from the first of them on, as far as `last`.
 void rows_of(uint table, uint first, uint last, out uint rows[POSITIONS]) {
-  uint page_row = TABLE_PAGES != 0 ? cache_row(table, first, CACHE_ROWS) : 0;
+  uint page_row = PAGED ? seen_row(table, first) : 0;
   [[unroll]] for (uint s = 0; s < POSITIONS; ++s)
-    rows[s] = TABLE_PAGES != 0 ? page_row + min(s, last - first)
-                         : cache_row(table, min(first + s, last), CACHE_ROWS);
+    rows[s] = PAGED ? page_row + min(s, last - first) : seen_row(table, min(first + s, last));
 }
 
 void main() {
   uint query = gl_GlobalInvocationID.x, token = query / HEADS, head = query % HEADS;
   if (token >= rows_in_use()) return;
   uint group = head * KV_HEADS / HEADS, own = position_of(token), table = table_of(token);
+  uint last = last_seen(token);
   vec4 q[QUADS], sums[QUADS];
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
     q[i] = imageLoad(Q, int(query * QUADS + i)) * SCALE;
@@ -63,13 +66,13 @@ void main() {
   float largest = NONE, total = 0.0;
   uint begin = WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0;
   uint turns_begin = TABLE_PAGES != 0 ? begin / POSITIONS * POSITIONS : begin;
-  for (uint first = turns_begin; first <= own; first += POSITIONS) {
+  for (uint first = turns_begin; first <= last; first += POSITIONS) {
     float weights[POSITIONS], top = largest;
     uint rows[POSITIONS];
-    rows_of(table, first, own, rows);
+    rows_of(table, first, last, rows);
     [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
-      bool visible = first + s <= own && first + s >= begin;
-      weights[s] = score(q, rows[s], group);
+      bool visible = first + s <= last && first + s >= begin;
+      weights[s] = capped(biased(score(q, rows[s], group), head, own, first + s));
       top = max(top, visible ? weights[s] : NONE);
     }
     float shrink = exp(largest - top);
@@ -77,7 +80,7 @@ void main() {
     total *= shrink;
     [[unroll]] for (uint i = 0; i < QUADS; ++i) sums[i] *= shrink;
     [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
-      bool visible = first + s <= own && first + s >= begin;
+      bool visible = first + s <= last && first + s >= begin;
       float weight = visible ? exp(weights[s] - top) : 0.0;
       total += weight;
       weight *= value_scale(rows[s], group);

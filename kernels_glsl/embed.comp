@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// y[T,K] = table[token], or with POSITIONS table[position of the token], at most LAST_ROW; this dispatch
-// holds table rows FIRST_ROW .. FIRST_ROW + ROWS.
+// y[T,K] = table[token], with POSITIONS table[SHIFT + position of the token], with TYPES table[how many
+// SEPARATORs its sequence has before the token], each at most LAST_ROW; this dispatch holds table rows
+// FIRST_ROW .. FIRST_ROW + ROWS.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;
@@ -10,7 +11,18 @@ layout(constant_id = 4) const uint ROWS = 1;
 #ifdef POSITIONS
 #include "common/positions.glsl"
 layout(constant_id = 5) const uint LAST_ROW = 0;  // of the whole table
-uint row_of(uint t) { return min(position_of(t), LAST_ROW); }
+layout(constant_id = 6) const uint SHIFT = 0;
+uint row_of(uint t) { return min(SHIFT + position_of(t), LAST_ROW); }
+#elif defined(TYPES)
+#include "common/positions.glsl"
+layout(constant_id = 5) const uint LAST_ROW = 0;  // of the whole table
+layout(constant_id = 6) const uint SEPARATOR = 0;
+uint row_of(uint t) {
+  uint type = 0;
+  for (uint i = t - position_of(t); i < t && type < LAST_ROW; ++i)
+    if (uint(step_words[HEADER_WORDS + i]) == SEPARATOR) ++type;
+  return type;
+}
 #else
 uint row_of(uint t) { return uint(step_words[HEADER_WORDS + t]); }
 #endif

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from llm_lite.api.answer import Answer, Token
     from llm_lite.api.elsewhere import ModelElsewhere, connect
-    from llm_lite.api.model import Model, load
+    from llm_lite.api.encoder import Encoder
+    from llm_lite.api.loading import load
+    from llm_lite.api.model import Model
     from llm_lite.api.token_text import TokenText
     from llm_lite.core.errors import LlmLiteError
 
 __all__ = [
     "Answer",
+    "Encoder",
     "LlmLiteError",
     "Model",
     "ModelElsewhere",
@@ -35,13 +38,14 @@ __all__ = [
 
 _MODULES = {
     "Answer": "llm_lite.api.answer",
+    "Encoder": "llm_lite.api.encoder",
     "LlmLiteError": "llm_lite.core.errors",
     "Model": "llm_lite.api.model",
     "ModelElsewhere": "llm_lite.api.elsewhere",
     "Token": "llm_lite.api.answer",
     "TokenText": "llm_lite.api.token_text",
     "connect": "llm_lite.api.elsewhere",
-    "load": "llm_lite.api.model",
+    "load": "llm_lite.api.loading",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
 
 _MODULES = {"numpy": "reference", "cpu": "cpu", "vulkan": "vulkan"}

@@ -196,6 +196,7 @@ def test_the_lens_ends_with_what_the_model_says(model):
     assert lens.best(-1)[0][0] == " Paris"
     paris = int(model.tokenize(" Paris")[0])
     assert lens.probability(paris)[-1] == pytest.approx(lens.best(-1)[0][1], abs=1e-6)
+    np.testing.assert_array_equal(lens.probability(" Paris"), lens.probability(paris))
     rows = model.logits(text)
     np.testing.assert_allclose(model.lens(text, 2).logits[-1], rows[2], atol=0.5)
     with pytest.raises(RequestError, match="position 9 is not in the text, which has 5 tokens"):
@@ -244,6 +245,12 @@ def test_hidden_states_times_the_head_are_the_logits(model):
         (lambda m: m.generate("Hi", temperature=-1), "temperature: expected 0"),
         (lambda m: m.generate("Hi", max_new_tokens=2.5), "expected a whole number, found 2.5"),
         (lambda m: m.generate("Hi", logit_bias={10**8: 1}), "logit bias: token 100000000"),
+        (lambda m: m.generate("Hi", stop=3), "stop: expected a text or a list of texts, found 3"),
+        (lambda m: m.generate("Hi", stop=[3]), "stop: expected a text or a list of texts"),
+        (lambda m: m.generate("Hi", logit_bias=3), "logit_bias: expected a dictionary"),
+        (lambda m: m.generate(3), "prompt: expected a question as text, or a list of messages"),
+        (lambda m: m.lens("a b").probability(10**8), "token: expected an id from 0 to 49151"),
+        (lambda m: m.lens("a b").probability("a b c"), "'a b c' is 3 tokens: expected a text of"),
         (lambda m: m.generate("Hi", json_schema="{"), "the JSON schema is broken in line 1"),
         (lambda m: m.highlight("a b c", [1.0]), "weights: expected"),
         (lambda m: setattr(m, "gains", [1, 2]), "gains: expected"),

@@ -11,13 +11,16 @@ import { ChatView } from "./chat/view.js";
 import { Engine } from "./inside/engine.js";
 import { Heads } from "./inside/heads.js";
 import { Lens } from "./inside/lens.js";
+import { isUnderWay, runWords } from "./inside/modes.js";
 import { Panel } from "./inside/panel.js";
 import { subject } from "./inside/subject.js";
 import { XRay } from "./inside/xray.js";
 
 const BUSY_POLL = 1000; // ms
 const IDLE_POLL = 4000;
+const SWITCH_POLL = 400; // while the weight mode is switched
 const narrow = matchMedia("(max-width: 800px)");
+const touch = matchMedia("(hover: none)");
 const medium = matchMedia("(max-width: 1179px)");
 
 class App {
@@ -156,7 +159,7 @@ class App {
   look(message) {
     subject.show(this.conversation, message);
     this.xray.show(true);
-    this.xray.spans[this.xray.roving]?.focus({ preventScroll: true });
+    if (!touch.matches) this.xray.spans[this.xray.roving]?.focus({ preventScroll: true }); // its card covers a phone
   }
 
   // How the server is
@@ -177,7 +180,8 @@ class App {
         this.notice(error.status ? t("failed", { why: error.message }) : t("offline"));
       }
     }
-    this.timer = setTimeout(() => this.poll(), this.conversation.busy ? BUSY_POLL : IDLE_POLL);
+    const often = isUnderWay(this.status) ? SWITCH_POLL : this.conversation.busy ? BUSY_POLL : IDLE_POLL;
+    this.timer = setTimeout(() => this.poll(), often);
   }
 
   soon() {
@@ -195,9 +199,7 @@ class App {
         usual[name] = value;
       }
     $("model").textContent = status.model?.name || t("noModel");
-    $("run").textContent = status.run
-      ? [status.run.mode, status.run.activations, `KV ${status.run.keys}`, status.run.backend].join(" · ")
-      : "";
+    this.showRun(before, status);
     if (other) {
       this.chat.draw();
       this.chat.fit();
@@ -206,6 +208,18 @@ class App {
     if (status.history.problem) this.notice(t("notKept", { why: status.history.problem }));
     this.progress(status);
     this.engine.draw();
+  }
+
+  /** How the model runs, and that it was switched by whoever may. */
+  showRun(before, status) {
+    $("run").hidden = !status.run;
+    if (!status.run) return;
+    const { mode, activations } = status.run;
+    $("run").textContent = runWords(status);
+    $("run").setAttribute("aria-label", `${runWords(status)}. ${t("openModes")}`);
+    const is = (one) => one?.run && one.model.name === status.model.name;
+    if (is(before) && (before.run.mode !== mode || before.run.activations !== activations))
+      toast(t("modeNow", { mode, activations }));
   }
 
   /** Of an answer that has not begun: what it waits for. */
@@ -285,6 +299,7 @@ class App {
     click("sidebar-close", () => this.side("sidebar", false));
     click("inside-open", () => this.side("inside", !this.isOpen("inside")));
     click("inside-close", () => this.side("inside", false));
+    click("run", () => this.openModes());
     click("xray-switch", () => this.toggleXray());
     click("open-settings", () => openSettings(this.conversation));
     click("open-keys", openKeys);
@@ -303,6 +318,13 @@ class App {
     $("switch-language").title = t("toOther");
     $("switch-language").lang = language() === "en" ? "ko" : "en";
     if (this.status) this.take(this.status);
+  }
+
+  openModes() {
+    this.side("inside", true);
+    this.panel.choose("engine");
+    this.engine.modes.place.scrollIntoView({ block: "nearest" });
+    this.engine.modes.weights.field.focus();
   }
 
   toggleXray() {

@@ -32,6 +32,8 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
+from llm_lite.core.text.marian_tokenizer import FILES as MARIAN_FILES
+from llm_lite.core.text.special_tokens import WORDS
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel
@@ -43,6 +45,8 @@ _COMPANIONS = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    WORDS,
+    *MARIAN_FILES,
     "chat_template.json",
     "chat_template.jinja",
 )

@@ -10,7 +10,7 @@ from llm_lite.core.errors import DeviceError, FileError, OutOfDeviceMemoryError,
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading.kept_variants import identity_of_model
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level
 
 Log = Callable[[Level, str], None]

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.memory import give_back
@@ -28,8 +29,10 @@ class Clients:
         log: Callable[[Level, str], None],
         rouse: Callable[[], None],
         is_closing: Callable[[], bool],
+        modes: ModeSwitches,
     ) -> None:
         self._emit, self._log, self._rouse, self._is_closing = emit, log, rouse, is_closing
+        self._modes = modes
         self._serving: Serving | None = None
         self._is_asleep = False
 
@@ -62,7 +65,7 @@ class Clients:
         if host.runner is None:
             self._emit(ServingChanged(False, problem=NO_MODEL))
             return
-        serving = Serving(options, self._emit, self._log, self.wake, self._is_closing)
+        serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before anybody hears of it
         serving.follow(host.runner)
         if not serving.is_on:

@@ -22,7 +22,7 @@ from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import resident_bytes
 from llm_lite.core.messages import (
     CompareRuns,

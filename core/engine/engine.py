@@ -21,11 +21,11 @@ from llm_lite.core import system_errors
 from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
 from llm_lite.core.engine.loop import run_steps
+from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.model_host import ModelHost
-from llm_lite.core.engine.outbox import Outbox, failure_of
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
-from llm_lite.core.engine.switching import Switching
+from llm_lite.core.engine.switching import CLIENTS_SECONDS, Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
@@ -59,10 +59,12 @@ from llm_lite.core.messages import (
     StepRequest,
     Stop,
     StopServing,
+    SwitchMode,
     Task,
     TaskFinished,
     TokenizeText,
 )
+from llm_lite.core.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:
@@ -101,13 +103,14 @@ class Engine:
         self._closing = False
         self._variants = variants
         self._worker = 0  # its number: a thread that has another one was left to itself
+        self._modes = ModeSwitches(self.send)
         self._host = self._make_host(device)
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
         self._tokenizing = Tokenizing(self._emit)
         rouse = partial(self._commands.put, None)
-        self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing)
+        self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing, self._modes)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -130,7 +133,8 @@ class Engine:
                 self._closing = True
             if isinstance(command, LoadModel):
                 self._loads += 1
-            if isinstance(command, Reconfigure) and self._answering and not self._loads:
+            is_beside = self._answering and not self._loads
+            if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
                 return
             refused = isinstance(command, Generate) and bool(self._answering)
@@ -211,7 +215,8 @@ class Engine:
         def log(level: Level, text: str) -> None:
             emit(Logged(level, text, time.time()))
 
-        return ModelHost(device, emit, log, self._cancelled, lambda: self._closing, self._variants)
+        closing = lambda: self._closing  # noqa: E731
+        return ModelHost(device, emit, log, self._cancelled, closing, self._variants, self._modes)
 
     def _start_worker(self) -> threading.Thread:
         thread = threading.Thread(
@@ -258,13 +263,11 @@ class Engine:
             self._attempt(self._serve)
         else:
             self._attempt(self._host.start_over)
-            event = failure_of(command, problem)
-            if event is not None:
+            if (event := failure_of(command, problem)) is not None:
                 self._emit(event)
-        self._answered(number)
-        if isinstance(command, LoadModel):
-            with self._lock:
-                self._loads -= 1
+        with self._lock:
+            self._answering.discard(number)
+            self._loads -= isinstance(command, LoadModel)
         self._attempt(self._finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
@@ -287,8 +290,8 @@ class Engine:
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
             self._load(number, command)
-        elif isinstance(command, Reconfigure):
-            self._reconfigure(number, command)
+        elif isinstance(command, Reconfigure | SwitchMode):
+            self._switching.ask(number, command)  # taken up at once: no answer is running
         elif isinstance(command, Generate):
             self._generate(number, command)
         elif isinstance(command, Read):
@@ -335,14 +338,11 @@ class Engine:
         except LlmLiteError as error:
             self._log("error", str(error))
 
-    def _reconfigure(self, number: int, command: Reconfigure) -> None:
-        self._switching.ask(number, command)  # and take it up at once: no answer is running
-
     def _finish_switching(self) -> None:
         """What was asked for during an answer that has ended."""
         while (preparation := self._switching.left()) is not None:
-            while not preparation.ended and self._clients.step(self._host):
-                """Clients are answered meanwhile."""
+            while not preparation.ended:  # clients are answered meanwhile
+                preparation.wait(0.0 if self._clients.step(self._host) else CLIENTS_SECONDS)
             self._host.switch(preparation)
 
     def _generate(self, number: int, command: Generate) -> None:

@@ -22,7 +22,7 @@ from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.kv_cache.prefix_pool import LEAST
 from llm_lite.core.kv_cache.provenance import common
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import (
     CacheKept,

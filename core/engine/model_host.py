@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.mode_switches import ModeSwitches
 from llm_lite.core.engine.switching import Preparation, Request
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     DeviceLostError,
     DoesNotFitError,
+    FileError,
     LlmLiteError,
     OutOfDeviceMemoryError,
     RequestError,
@@ -31,6 +33,7 @@ from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.verification import Verification
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
@@ -47,6 +50,7 @@ from llm_lite.core.messages import (
     OpenCache,
     Reconfigure,
     SaveCache,
+    SwitchMode,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +61,8 @@ class ModelHost:
     """`device` is the Vulkan device that also draws, None where nothing draws.
 
     `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
-    Variants that a person kept lie in the folder `variants`.
+    Variants that a person kept lie in the folder `variants`. `modes` are switches that clients of a
+    server ask for, and hear of.
     """
 
     def __init__(
@@ -68,11 +73,13 @@ class ModelHost:
         cancelled: Callable[[int], bool],
         closing: Callable[[], bool],
         variants: Path | None = None,
+        modes: ModeSwitches | None = None,
     ) -> None:
         self.device = device
         self.variants = variants
+        self._modes = modes or ModeSwitches(lambda _: None)
         self.file: ModelFile | None = None
-        self.runner: loader.Runner | None = None
+        self.runner: Runner | None = None
         self.options = EngineOptions()
         self._verification = Verification()
         self._noted = ""  # of the model's formats, in the log
@@ -121,12 +128,12 @@ class ModelHost:
         self._verification.add(runner.unchecked)
         return True
 
-    def _install(self, file: ModelFile, runner: loader.Runner, options: EngineOptions) -> bool:
+    def _install(self, file: ModelFile, runner: Runner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
         with self._lock:
             if self._is_left:
                 old_file: ModelFile | None = file
-                old_runner: loader.Runner | None = runner
+                old_runner: Runner | None = runner
             else:
                 old_file, old_runner = self.file, self.runner
                 self.file, self.runner, self.options = file, runner, options
@@ -161,43 +168,55 @@ class ModelHost:
             self._emit(FileDamaged(str(problem)))
         return self._verification.pending
 
-    def prepare(self, request: Request) -> loader.Runner:
+    def prepare(self, request: Request) -> Runner:
         """A runner beside the one in use; on the switching thread."""
         if self.file is None:
             raise RequestError("no model is loaded: open one first")
-        self._emit(LoadStarted(str(self.file.path)))
-        return self._begin(self.file, request.command.options, self._progress(request.number))
+        options, command = request.options(self.options), request.command
+        mode = command.mode if isinstance(command, SwitchMode) else None
+        self._emit(LoadStarted(str(self.file.path), mode))
+        return self._begin(self.file, options, self._progress_of(request))
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
         path = str(self.file.path) if self.file else ""
+        failed: LoadFailed | None = None
+        pathless = ""  # the sentence, for clients, who hear of no path
         try:
             self._put(preparation)
         except CancelledError:
-            self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
+            failed = LoadFailed(path, "the change was cancelled", cancelled=True)
         except LlmLiteError as error:
             self._log("error", str(error))
             self._tell_of_memory(preparation.request.command, error)
-            self._emit(LoadFailed(path, str(error)))
+            failed = LoadFailed(path, str(error))
+            pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+            failed = LoadFailed(path, f"an internal error: {error!r}; the log has the details")
+        if isinstance(preparation.request.command, SwitchMode):
+            self._modes.end(failed, pathless)
+        if failed is not None:
+            self._emit(failed)
 
-    def _tell_of_memory(self, command: LoadModel | Reconfigure, error: LlmLiteError) -> None:
-        if isinstance(error, DoesNotFitError):
+    def _tell_of_memory(
+        self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
+    ) -> None:
+        """A person at the window is asked; a client of a server reads the sentence."""
+        if isinstance(error, DoesNotFitError) and not isinstance(command, SwitchMode):
             in_use = isinstance(command, Reconfigure)
             source = None if isinstance(command, Reconfigure) else command.source
             needs = LoadNeedsMemory(source, command.options, in_use, error.fit, error.others)
             self._emit(needs)
 
     def _put(self, preparation: Preparation) -> None:
-        options = preparation.request.command.options
+        options = preparation.request.options(self.options)
         try:
             runner = preparation.result()
         except cache_transfer.OUT_OF_MEMORY as error:
             if self.file is None:
                 raise
-            progress = self._progress(preparation.request.number)
+            progress = self._progress_of(preparation.request)
             self._make_way(self.file, options, progress, error)
             return
         self.options = options
@@ -228,9 +247,7 @@ class ModelHost:
         self.options = options
         self._take_over(runner, old, kept)
 
-    def _begin(
-        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
-    ) -> loader.Runner:
+    def _begin(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
         """As `_start`, but lack of memory passes through while there is some to be freed."""
         try:
             return loader.start(file, options, self.device, progress)
@@ -241,9 +258,7 @@ class ModelHost:
             pass
         return self._start(file, options, progress)
 
-    def _start(
-        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
-    ) -> loader.Runner:
+    def _start(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
         """A runner as asked for; the C++ executor where the device fails."""
         try:
             return loader.start(file, options, self.device, progress)
@@ -281,18 +296,18 @@ class ModelHost:
         )
         self._replace_runner(runner)
 
-    def _replace_runner(self, runner: loader.Runner) -> None:
+    def _replace_runner(self, runner: Runner) -> None:
         old = self.runner
         assert old is not None
         kept = cache_transfer.take_out(old, self._log)
         self._close_runner()
         self._take_over(runner, old, kept)
 
-    def _take_over(self, runner: loader.Runner, old: loader.Runner, kept: Prefix | None) -> None:
+    def _take_over(self, runner: Runner, old: Runner, kept: Prefix | None) -> None:
         cache_transfer.hand_over(kept, old, runner)
         self.runner = runner
         self._verification.add(runner.unchecked)
-        self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
+        self._emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
         self._log_executor(runner)
         self._emit(cache_status(runner.session))
 
@@ -306,7 +321,7 @@ class ModelHost:
         runner, self.runner = self.runner, None
         self._close(None, runner)
 
-    def _close(self, file: ModelFile | None, runner: loader.Runner | None) -> None:
+    def _close(self, file: ModelFile | None, runner: Runner | None) -> None:
         if runner is not None:
             try:
                 runner.close()
@@ -321,6 +336,17 @@ class ModelHost:
         if self._closing():
             raise CancelledError("the program is closing")
 
+    def _progress_of(self, request: Request) -> loader.Progress:
+        tell = self._progress(request.number)
+        if not isinstance(request.command, SwitchMode):
+            return tell
+
+        def report(stage: str, fraction: float) -> None:
+            self._modes.progress(stage, fraction)
+            tell(stage, fraction)
+
+        return report
+
     def _progress(self, number: int) -> loader.Progress:
         last = -1.0
 
@@ -334,7 +360,7 @@ class ModelHost:
 
         return report
 
-    def _log_executor(self, runner: loader.Runner) -> None:
+    def _log_executor(self, runner: Runner) -> None:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
         asked = self.options.backend == "auto" and self.options.device is not None

@@ -13,18 +13,20 @@ from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import alternatives
+from llm_lite.core.generation.token_texts import alternatives, with_texts
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     CompareGains,
     CountTokens,
     ExportMaps,
+    FollowToken,
     Gains,
     GainsEffect,
     Inspect,
@@ -36,6 +38,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
     StepRequest,
+    TokenFollowed,
     TokensCounted,
 )
 
@@ -159,6 +162,8 @@ class StepRequestServer:
             self._export(request, runner)
         elif isinstance(request, CountTokens):
             self._counter.ask(request, runner.model_file.tokenizer)
+        elif isinstance(request, FollowToken):
+            self._follow(request, runner)
         elif not runner.session.context_used:
             self._refuse(request, "there is nothing to compare: the cache is empty")
         else:
@@ -178,6 +183,10 @@ class StepRequestServer:
             for layer, logits in lens.lens(runner.session, request.position)
         )
         return LensResult(request.request, request.position, rows)
+
+    def _follow(self, request: FollowToken, runner: Runner) -> None:
+        trace = follow(runner.session, runner.attention.layers, request)
+        self._emit(TokenFollowed(request.request, with_texts(runner.model_file.tokenizer, trace)))
 
     def _export(self, request: ExportMaps, runner: Runner) -> None:
         def done(message: str) -> None:
@@ -205,5 +214,7 @@ class StepRequestServer:
             self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
         elif isinstance(request, CountTokens):
             self._emit(TokensCounted(request.request, message=message))
+        elif isinstance(request, FollowToken):
+            self._emit(TokenFollowed(request.request, None, message))
         else:
             self._log("error", message)

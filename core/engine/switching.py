@@ -9,16 +9,25 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from llm_lite.core.loading.loader import Runner
-from llm_lite.core.messages import Reconfigure
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
+
+CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     number: int  # of the command
-    command: Reconfigure
+    command: Reconfigure | SwitchMode
+
+    def options(self, used: EngineOptions) -> EngineOptions:
+        """How to run the model that runs with the options `used`."""
+        if isinstance(self.command, Reconfigure):
+            return self.command.options
+        mode, activations = self.command.mode, self.command.activations
+        return replace(used, mode=mode, activations=activations, force=False)
 
 
 class Preparation:
@@ -43,6 +52,10 @@ class Preparation:
     def ended(self) -> bool:
         return not self._thread.is_alive()
 
+    def wait(self, seconds: float) -> None:
+        """For its end, but no longer than that."""
+        self._thread.join(seconds)
+
     def result(self) -> Runner:
         """Waits for the end; raises what the making raised."""
         self._thread.join()
@@ -60,7 +73,7 @@ class Switching:
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
 
-    def ask(self, number: int, command: Reconfigure) -> None:
+    def ask(self, number: int, command: Reconfigure | SwitchMode) -> None:
         self._waiting.put(Request(number, command))
 
     def ready(self) -> Preparation | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core.generation.answer import Emit
-from llm_lite.core.loading.loader import Runner
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
 
 if TYPE_CHECKING:

@@ -20,16 +20,20 @@ from llm_lite.core.messages import (
     DropVariant,
     EngineOptions,
     KeepVariant,
+    KernelsStudied,
+    KernelStudy,
     MeasureDivergence,
     ModesMeasured,
     ProfileStep,
     StepProfiled,
+    StudyKernels,
     Task,
     TaskProgress,
     TensorReport,
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.metrics.kernel_study.study import products_on, study
 from llm_lite.core.metrics.modes import measure_modes, recommend
 from llm_lite.core.metrics.perplexity import measure, read_chunks
 from llm_lite.core.metrics.step_profile import profile_step
@@ -56,6 +60,8 @@ def run_task(task: Task, context: TaskContext) -> str:
         elif isinstance(task, ProfileStep):
             found = profile_step(context.runner, task.tokens, _Report(task.request, context))
             context.emit(StepProfiled(task.request, found))
+        elif isinstance(task, StudyKernels):
+            _study_kernels(task, context)
         else:
             report = _Report(task.request, context)
             rows = measure_modes(context.file, task.options, context.device, report)
@@ -107,6 +113,14 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
             context.should_stop,
         )
     context.emit(DivergenceMeasured(request, report))
+
+
+def _study_kernels(task: StudyKernels, context: TaskContext) -> None:
+    def tell(found: KernelStudy) -> None:
+        context.emit(KernelsStudied(task.request, found))
+
+    products = products_on(task.backend, context.device, context.options.threads)
+    study(products, _Report(task.request, context), tell)
 
 
 def _analyze(task: AnalyzeTensors, context: TaskContext) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
@@ -41,10 +41,13 @@ def _store(values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step) -> N
 def _attention_of_segments(
     q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
 ) -> F32:
-    """Each segment by itself, over its own pages in the order of its positions."""
+    """Each segment by itself, over its own pages in the order of its positions; where attention is
+    cross, over the source, which lies in no pages."""
     parts, done = [], 0
     for segment in step.segments:
-        rows = segment.rows(np.arange(segment.kv_length, dtype=np.int32))
+        rows = np.arange(params["source"] if params["cross"] else segment.kv_length, dtype=np.int32)
+        if not params["cross"]:
+            rows = segment.rows(rows)
         own = q[done : done + segment.count]
         parts.append(
             reference.attention(own, keys[rows], values[rows], gains, segment.start, **params)
@@ -129,7 +132,7 @@ class NumpyExecutor:
                 table, step.tokens
             )
             return
-        arguments = [self._value(plan.tensors[i]) for i in op.inputs]
+        arguments = [self._value(plan.tensors[i]) for i in op.given]
         if op.name == "store":
             for values, output in zip(arguments, op.outputs, strict=True):
                 tensor = plan.tensors[output]
@@ -150,13 +153,19 @@ class NumpyExecutor:
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":
-                return reference.position_rows(arguments[0], step.positions)
+                return reference.position_rows(arguments[0], step.positions, **params)
+            case "type_rows":
+                parts = [step.tokens[first:end] for first, end in step.bounds]
+                rows = [reference.type_rows(arguments[0], part, **params) for part in parts]
+                return np.concatenate(rows)
             case "rope":
                 factors = arguments[1] if len(arguments) > 1 else None
                 return reference.rope(arguments[0], factors, step.positions, **params)
             case "attention":
-                q, keys, values, gains, *sinks = arguments
-                params["sinks"] = sinks[0] if sinks else None
+                q, keys, values, gains = arguments[:4]
+                names = zip(("sinks", "bias"), op.inputs[4:], strict=False)
+                there = [name for name, operand in names if operand != LEFT_OUT]
+                params |= dict(zip(there, arguments[4:], strict=True)) | {"source": step.source}
                 if not step.segments:
                     return reference.attention(q, keys, values, gains, step.start, **params)
                 return _attention_of_segments(q, keys, values, gains, step, **params)

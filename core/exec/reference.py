@@ -29,9 +29,19 @@ def table_rows(table: TensorData, tokens: NDArray[np.int32]) -> F32:
     return table.rows(np.where(tokens < table.shape[0], tokens, 0))
 
 
-def position_rows(table: F32, positions: NDArray[np.int32]) -> F32:
-    """[V,K], [T] -> [T,K]; positions that the table does not have read its last row."""
-    return table[np.minimum(positions, len(table) - 1)]
+def position_rows(table: F32, positions: NDArray[np.int32], *, first: int = 0) -> F32:
+    """[V,K], [T] -> [T,K]: row `first` for position 0; positions that the table does not have read
+    its last row."""
+    return table[np.minimum(first + positions, len(table) - 1)]
+
+
+def type_rows(table: F32, tokens: NDArray[np.int32], *, separator: int) -> F32:
+    """[V,K], the tokens of one sequence [T] -> [T,K]: the first sentence's row up to its separator,
+    the next sentence's behind it (Devlin et al. 2019); types beyond the table read its last row.
+    """
+    is_separator = tokens == separator
+    types = np.cumsum(is_separator) - is_separator
+    return table[np.minimum(types, len(table) - 1)]
 
 
 def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None = None) -> F32:
@@ -134,27 +144,42 @@ def attention(
     layer: int,
     softcap: float = 0.0,
     sinks: F32 | None = None,
+    bias: F32 | None = None,
+    bias_before: int = 0,
+    bidirectional: bool = False,
+    cross: bool = False,
+    source: int = 0,
 ) -> F32:
-    """[T,H*d], caches [C,G*d], gains [L,H], sinks [H] -> [T,H*d]; head h reads key/value head
-    h // (H/G).
+    """[T,H*d], caches [C,G*d], gains [L,H], sinks [H], bias [H,N] -> [T,H*d]; head h reads
+    key/value head h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
     `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). With softcap > 0
     scores are softcap * tanh(score / softcap) (Gemma 2). A sink is one score more, whose share is
     dropped (gpt-oss). Position p lies in row p mod C of the caches, which hold all that some row
     sees.
+
+    bias[h, bias_before + p - own position], at the nearest column there is, is added to a score
+    (relative positions: Raffel et al. 2020; linear ones: Press et al. 2022, "ALiBi").
+    bidirectional: every row sees all positions (Devlin et al. 2019). cross: every row sees the
+    `source` positions that an encoder left, position p in row p (Vaswani et al. 2017).
     """
-    tokens, length = len(q), start + len(q)
+    tokens, length = len(q), source if cross else start + len(q)
     first = max(0, length - len(k_cache))
     places = np.arange(first, length) % len(k_cache)
     keys = k_cache[places].reshape(len(places), kv_heads, head_dim)
     values = v_cache[places].reshape(len(places), kv_heads, head_dim)
-    visible = _visible(tokens, start, window)[:, first:]
+    visible = np.ones((tokens, length - first), bool)
+    if not bidirectional and not cross:
+        visible = _visible(tokens, start, window)[:, first:]
+    distances = np.arange(first, length) - (start + np.arange(tokens))[:, None]
     y = np.empty((tokens, heads, head_dim), np.float32)
     for head in range(heads):
         group = head * kv_heads // heads
         query = q.reshape(tokens, heads, head_dim)[:, head]
         scores = query @ keys[:, group].T * np.float32(scale)
+        if bias is not None:
+            scores = scores + _by_distance(bias[head], bias_before, distances)
         if softcap > 0:
             scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
         scores = np.where(visible, scores, -np.inf)
@@ -163,11 +188,32 @@ def attention(
     return y.reshape(q.shape)
 
 
+def silu(x: F32) -> F32:
+    """[T,N] -> [T,N]: also called swish (Ramachandran et al. 2017)."""
+    with np.errstate(over="ignore"):  # exp(-x) may be inf, and the quotient then 0
+        sigmoid: F32 = np.reciprocal(np.exp(-x) + np.float32(1))
+    return x * sigmoid
+
+
 def silu_mul(gate: F32, up: F32) -> F32:
     """[T,N] twice -> [T,N]: SwiGLU's gate (Shazeer 2020)."""
-    with np.errstate(over="ignore"):  # exp(-gate) may be inf, and the quotient then 0
-        sigmoid: F32 = np.reciprocal(np.exp(-gate) + np.float32(1))
-    return gate * sigmoid * up
+    return silu(gate) * up
+
+
+def relu(x: F32) -> F32:
+    """[T,N] -> [T,N]"""
+    return np.maximum(x, np.float32(0))
+
+
+def erf(x: Array) -> NDArray[np.float64]:
+    """The error function, a value at a time."""
+    return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
+
+
+def gelu_erf(x: F32) -> F32:
+    """[T,N] -> [T,N]: as it is defined (Hendrycks and Gimpel 2016), erf in float64."""
+    half = np.float64(0.5) * x
+    return (half * (1 + erf(x * math.sqrt(0.5)))).astype(np.float32)
 
 
 def gelu(x: F32) -> F32:
@@ -263,6 +309,11 @@ def softmax(scores: Array, sink: float = -math.inf) -> Array:
     whole = weights.sum(axis=-1, keepdims=True) + np.exp(np.float32(sink) - most)
     probabilities: Array = weights / whole
     return probabilities
+
+
+def _by_distance(bias: F32, before: int, distances: NDArray[np.int64]) -> F32:
+    """[N], [T,C] -> [T,C]: column `before` for a distance of 0, the nearest there is for others."""
+    return bias[np.clip(distances + before, 0, len(bias) - 1)]
 
 
 def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:

@@ -1,7 +1,8 @@
 """Forgetting a part of what the caches hold: what lies behind it moves down and is turned back.
 
 Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
-what a key at p - n would have been, so attention between what is left is as it was.
+what a key at p - n would have been, so attention between what is left is as it was. A bias by
+distance needs no turn. A position that was added to the embedding is in every key, and stays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.reference import query_temperature, rope
 from llm_lite.core.plan.plan import Op, Plan, Tensor
@@ -27,6 +29,18 @@ class _Stored:
     turn: Op | None  # the rope that its rows went through
 
 
+def fixed_positions(plan: Plan) -> str:
+    """Why positions of the plan's caches cannot move down, as a sentence; "" where they can."""
+    if any(op.name == "position_rows" for op in plan.ops):
+        return (
+            "nothing can be forgotten in the middle of a text: positions are a part of the model's "
+            "embedding, so what lies behind cannot move down"
+        )
+    if any(op.name == "attention" and op.params["bidirectional"] for op in plan.ops):
+        return "nothing can be forgotten in the middle of a text: each token has seen all others"
+    return ""
+
+
 def shift(
     executor: Executor,
     weights: Mapping[str, TensorData],
@@ -38,9 +52,12 @@ def shift(
     """Forget positions keep .. keep + drop - 1 of all caches and query rings, which hold `length`.
 
     Positions behind move down by `drop`, computed in float32 and rounded as they are stored.
-    `weights`: for ropes with factors. Not while a step runs.
+    `weights`: for ropes with factors. Not while a step runs. UnsupportedError where positions
+    cannot move.
     """
     plan = executor.program.plans[0]
+    if problem := fixed_positions(plan):
+        raise UnsupportedError(problem)
     for stored in _stored(plan):
         count = stored.tensor.shape[0]
         old = np.arange(max(keep + drop, length - count), length)

@@ -18,6 +18,7 @@ def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> Non
     elif step.segments:
         raise RequestError("a step of several sequences for a cache of one")
     _check_positions(program.context, step)
+    _check_source(program.source, step)
     low, high = int(step.tokens.min()), int(step.tokens.max())
     if low < 0 or high >= vocabulary:
         wrong = low if low < 0 else high
@@ -31,6 +32,16 @@ def _check_positions(context: int, step: Step) -> None:
                 f"positions {part.start}..{part.kv_length - 1} do not fit a context of "
                 f"{context} tokens"
             )
+
+
+def _check_source(positions: int, step: Step) -> None:
+    if not min(positions, 1) <= step.source <= positions:
+        raise RequestError(
+            f"a source of {step.source} positions, expected {min(positions, 1)} to {positions}"
+        )
+    last = (step.first_output or 0) + step.outputs
+    if step.first_output is not None and (step.segments or last > step.count):
+        raise RequestError(f"{step.outputs} outputs from token {step.first_output} on")
 
 
 def _check_segments(pages: PageShape, step: Step) -> None:

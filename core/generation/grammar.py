@@ -23,6 +23,7 @@ from llm_lite.core.generation.token_choice import Mask
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.tools.closed_schema import close_objects
 
 LONGEST = 256 << 10  # characters of a schema or grammar
 _LIMITS: dict[
@@ -128,6 +129,8 @@ def _of_schema(text: str) -> str:
     _check_length("JSON schema", text)
     try:
         schema = json.loads(text)
+        close_objects(schema)
+        closed = json.dumps(schema)
     except json.JSONDecodeError as error:
         problem = f"the JSON schema is broken in line {error.lineno}: {error.msg}"
         raise RequestError(problem) from None
@@ -137,7 +140,7 @@ def _of_schema(text: str) -> str:
         raise RequestError("the JSON schema is broken in line 1: expected an object")
     try:
         return str(
-            LLMatcher.grammar_from_json_schema(text, defaults={"whitespace_pattern": _SPACE})
+            LLMatcher.grammar_from_json_schema(closed, defaults={"whitespace_pattern": _SPACE})
         )
     except ValueError as error:
         raise _broken("JSON schema", text, str(error)) from None

@@ -78,12 +78,26 @@ class Session:
         ring = ring_tensor(executor.program)
         self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._gains = HeadGains(executor)
+        self._source = 0
         self._throughout = False  # only what was made with the gains in force counts as read
         self.step_seconds = 0.0  # of the last step, the executor's part
 
     @property
     def context(self) -> int:
         return self.executor.program.context
+
+    @property
+    def source(self) -> int:
+        """Positions of an encoder's keys and values, which every step sees; 0: none."""
+        return self._source
+
+    def see_source(self, positions: int) -> None:
+        """Another source is in place; what was made of the one before is forgotten."""
+        self.clear()
+        self._source = positions
+
+    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
+        return Step(np.asarray(tokens, np.int32), start, outputs, source=self._source)
 
     @property
     def context_used(self) -> int:
@@ -248,7 +262,7 @@ class Session:
     ) -> NDArray[np.float32]:
         """A step that the cache does not know of; logits float32 [V] of what follows."""
         with self.files.unchanged():
-            logits = self.executor.run(Step(np.asarray(tokens, np.int32), start, 1), should_stop)
+            logits = self.executor.run(self.step(tokens, start), should_stop)
         return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
 
     def forget_after(self, kept: int) -> None:
@@ -261,9 +275,10 @@ class Session:
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)
-        if what is not None:
-            self._forget(*what)
-        return what is not None
+        if what is None or not self.cache.can_forget:
+            return False
+        self._forget(*what)
+        return True
 
     def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
         """RequestError unless the tokens can be read as a prompt."""
@@ -296,7 +311,8 @@ class Session:
         usual = self.cache.good(*self._wanted(reading))
         rule = reading.overflow, reading.head, self.context
         way = plan_prefill(self.cache.held, prompt, usual, *rule)
-        if not self.cache.usable(way.keep):
+        moves = way.forget is not None and not self.cache.can_forget
+        if moves or not self.cache.usable(way.keep):
             way = plan_prefill(self.cache.held, prompt, 0, *rule)
         return way
 
@@ -350,7 +366,7 @@ class Session:
         self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
         start = len(self.cache)
-        step = Step(np.asarray(tokens, np.int32), start, outputs)
+        step = self.step(tokens, start, outputs)
         first = self._rows.first_after(step.kv_length)
         self.cache.writing(step.kv_length)
         self._commit(min(first, start))  # the ring rows that this step writes over

@@ -17,7 +17,9 @@ from llm_lite.core.messages import (
     PromptToken,
     Thinking,
     TokenDecoded,
+    TokenTrace,
 )
+from llm_lite.core.messages.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
@@ -148,6 +150,25 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
     return AllowedTokens(allowed.count, allowed.probability, best)
 
 
+def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
+    """With the texts of the tokens that may follow."""
+
+    def named(token: TokenLogit) -> TokenLogit:
+        return replace(token, text=text_of(tokenizer, token.id))
+
+    known = trace.distribution
+    went_on = known.went_on and named(known.went_on)
+    top = tuple(map(named, known.top))
+    return replace(trace, distribution=replace(known, top=top, went_on=went_on))
+
+
 def text_of(tokenizer: Tokenizer, token: int) -> str:
     """What the token stands for, by itself: U+FFFD for a part of a character."""
     return tokenizer.token_bytes(token).decode(errors="replace")
+
+
+def completed_texts(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+    """What each of tokens that follow each other adds to their text: a character that several of
+    them make stands at the last of these, and "" at the others."""
+    decoder = StreamDecoder(tokenizer)
+    return [decoder.feed(token) for token in tokens]

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _MOST_CACHED = 256 << 20  # bytes of pipelines that are taken over
 SETS_PER_POOL = 256
-BINDINGS_PER_SET = 9  # the most of any shader
+BINDINGS_PER_SET = 10  # the most of any shader
 FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, unknown to the package
 

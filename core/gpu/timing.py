@@ -1,12 +1,16 @@
-"""GPU timestamps in milliseconds."""
+"""GPU timestamps in milliseconds, and what dispatches take by them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.gpu.commands import CommandPool, memory_barrier
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
@@ -45,3 +49,42 @@ class Timestamps:
 
     def close(self) -> None:
         vk.vkDestroyQueryPool(self._device.handle, self.handle, None)
+
+
+class DispatchClock:
+    """Times dispatches by the device's own clock, one submit each.
+
+    UnsupportedError where the device has no clock.
+    """
+
+    def __init__(self, device: Device) -> None:
+        if not device.info.queue_families[device.family].timestamp_bits:
+            raise UnsupportedError(f"{device.info.name} has no clock to measure kernels with")
+        self._queue = device.compute
+        self._closing = ExitStack()
+        self._pool = CommandPool(device, device.compute)
+        self._closing.callback(self._pool.close)
+        self._marks = Timestamps(device, 2)
+        self._closing.callback(self._marks.close)
+
+    def record(self, dispatch: Callable[[Any], None]) -> Any:
+        """A command buffer of what `dispatch` records between two marks, to be given to `seconds`
+        any number of times."""
+        access = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
+        shaders = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, access
+        command_buffer = self._pool.allocate()[0]
+        with self._pool.record(command_buffer):
+            memory_barrier(command_buffer, shaders, shaders)  # behind those of earlier submits
+            self._marks.reset(command_buffer)
+            self._marks.mark(command_buffer, 0)
+            dispatch(command_buffer)
+            self._marks.mark(command_buffer, 1)
+        return command_buffer
+
+    def seconds(self, command_buffer: Any) -> float:
+        """Submits it and waits; above 0."""
+        self._queue.wait(self._queue.submit([command_buffer]))
+        return max(float(self._marks.read()[1]) * 1e-3, 1e-9)
+
+    def close(self) -> None:
+        self._closing.close()

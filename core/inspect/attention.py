@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,33 +23,51 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.pipelines import BufferRange
 
 
-@np.errstate(over="ignore", invalid="ignore")  # users of the map say what overflows
-def probabilities(
+def layer_probabilities(
+    layer: AttentionLayer,
+    head: int,
     q: NDArray[Any],
     k: NDArray[Any],
     positions: NDArray[np.integer[Any]],
-    *,
-    scale: float,
-    window: int,
-    softcap: float = 0.0,
-    sink: float = -math.inf,
+    bias: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
 
-    softmax(q . k * scale) over key positions up to each row's own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017); with softcap > 0 of scores that `cap` has bounded. A
-    `sink` takes a share of every row. All other entries are 0. Both as the model keeps them,
-    float16 or float32.
+    softmax(q . k * scale) over key positions up to each row's own, or over all where the layer is
+    not causal; with a window only over the last of these (Vaswani et al. 2017); with a softcap of
+    scores that `cap` has bounded. A sink takes a share of every row. All other entries are 0. Both
+    as the model keeps them, float16 or float32. `bias` [heads, columns]: what the weight
+    `layer.bias` holds.
     """
-    scores = q.astype(np.float32) @ k.astype(np.float32).T * np.float32(scale)
-    cap(scores, softcap)
-    own, key = np.asarray(positions)[:, None], np.arange(len(k))[None, :]
-    hidden = key > own
-    if window > 0:
-        hidden |= key <= own - window
-    scores[hidden] = -np.inf
-    normalise(scores, np.float32(sink))
-    return scores
+    with np.errstate(over="ignore", invalid="ignore"):  # as `to_probabilities`
+        scores = (q.astype(np.float32) @ k.astype(np.float32).T)[None]
+    to_probabilities(scores, positions, layer, range(head, head + 1), bias)
+    return scores[0]
+
+
+@np.errstate(over="ignore", invalid="ignore")  # users of the map say what overflows
+def to_probabilities(
+    products: NDArray[np.float32],
+    positions: NDArray[np.integer[Any]],
+    layer: AttentionLayer,
+    heads: range,
+    bias: NDArray[np.float32] | None,
+) -> None:
+    """q . k of these heads, [heads, T, C], becomes rows of their maps in place."""
+    assert (bias is None) == (layer.bias is None), f"the bias {layer.bias}"
+    products *= np.float32(layer.scale)
+    distances = np.arange(products.shape[2])[None, :] - np.asarray(positions)[:, None]
+    if bias is not None:
+        columns = np.clip(distances + layer.bias_before, 0, bias.shape[1] - 1)
+        products += bias[heads.start : heads.stop, columns]
+    cap(products, layer.softcap)
+    if layer.is_causal:
+        hidden = distances > 0
+        if layer.window > 0:
+            hidden |= distances <= -layer.window
+        np.copyto(products, np.float32(-np.inf), where=hidden)
+    sinks = np.array([layer.sink(head) for head in heads], np.float32)
+    normalise(products, sinks[:, None, None])
 
 
 def normalise(scores: NDArray[np.float32], sinks: NDArray[np.float32] | np.float32) -> None:
@@ -67,20 +84,6 @@ def cap(scores: NDArray[np.float32], softcap: float) -> None:
         scores /= np.float32(softcap)
         np.tanh(scores, out=scores)
         scores *= np.float32(softcap)
-
-
-def layer_probabilities(
-    layer: AttentionLayer,
-    head: int,
-    q: NDArray[Any],
-    k: NDArray[Any],
-    positions: NDArray[np.integer[Any]],
-) -> NDArray[np.float32]:
-    """`probabilities` of a head of this layer."""
-    scale, cap_at, sink = layer.scale, layer.softcap, layer.sink(head)
-    return probabilities(
-        q, k, positions, scale=scale, window=layer.window, softcap=cap_at, sink=sink
-    )
 
 
 def ring_tensor(program: Program) -> Tensor | None:
@@ -105,10 +108,14 @@ class AttentionSource:
         session: CommittedSession,
         note: str = "",
         weights: Mapping[str, TensorData] = MappingProxyType({}),
+        source_tokens: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
-        """`weights`: those of sinks, if there are any."""
+        """`weights`: those of sinks and biases, if there are any. `source_tokens`: those that
+        cross-attention looks at, whose keys the caches hold."""
         self._executor = executor
         self._session = session
+        self._weights = weights
+        self.source_tokens = source_tokens
         self._state = threading.Condition()
         self._holders = 0
         self._alive = True
@@ -118,7 +125,8 @@ class AttentionSource:
         self.note = note  # a sentence on why no queries are kept; "" where they are
         self.context: int = executor.program.context
         owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]
-        self._owner = [owners.index(layer.keys) for layer in self.layers]
+        self._owner = [-1 if one.cross else owners.index(one.keys) for one in self.layers]
+        self._biases: dict[str, NDArray[np.float32]] = {}
         tensors = executor.program.plans[0].tensors
         self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
         ring = ring_tensor(executor.program)
@@ -154,9 +162,28 @@ class AttentionSource:
         """Those of `rows` for which the layer's cache still holds every key they look at: a ring
         loses old ones."""
         committed, window = self._session.committed, self.layers[layer].window
+        if self.layers[layer].cross:
+            return committed.rows
         rows, oldest = committed.rows, committed.oldest[self._owner[layer]]
         first = max(rows.start, oldest + window - 1) if oldest else rows.start
         return range(min(first, rows.stop), rows.stop)
+
+    def columns(self, layer: int) -> int:
+        """Positions that a map of the layer has keys of: the text's, or of cross-attention the
+        source's."""
+        return len(self.source_tokens()) if self.layers[layer].cross else self.length
+
+    def column_tokens(self, layer: int) -> tuple[int, ...]:
+        """The tokens there."""
+        return self.source_tokens() if self.layers[layer].cross else self.tokens()[: self.length]
+
+    def bias(self, layer: int) -> NDArray[np.float32] | None:
+        """What is added to scores by distance, float32 [heads, columns of the bias]; None: nothing
+        is."""
+        name = self.layers[layer].bias
+        if name is not None and name not in self._biases:
+            self._biases[name] = self._weights[name].dequantize()
+        return None if name is None else self._biases[name]
 
     def common_rows(self, layers: Iterable[int]) -> range:
         """Those that `rows_of` each of these layers has."""
@@ -194,9 +221,9 @@ class AttentionSource:
         return found.reshape(-1, shape.heads, shape.head_dim)
 
     def keys(self, layer: int) -> NDArray[np.float32]:
-        """The keys, [length, kv_heads, head_dim], 0 where a ring has lost them; not while a step
+        """The keys, [columns, kv_heads, head_dim], 0 where a ring has lost them; not while a step
         runs."""
-        shape, length = self.layers[layer], self.length
+        shape, length = self.layers[layer], self.columns(layer)
         held = range(max(0, length - shape.key_rows), length)
         keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
         keys[held.start :] = self._read(shape.keys, held).reshape(-1, *keys.shape[1:])
@@ -255,19 +282,21 @@ def _unrolled(positions: range, ring: int) -> Iterator[range]:
 def head_maps(
     source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
 ) -> None:
-    """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept; NaN
+    """Maps of heads of a layer into float32 [heads, rows, columns], for the rows that are kept; NaN
     where keys that a row looked at are not.
 
     ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
     a step runs.
     """
     shape, positions = source.layers[layer], np.asarray(source.rows)
-    if out.shape != (len(heads), len(positions), source.length):
-        raise ValueError(f"expected {(len(heads), len(positions), source.length)}, got {out.shape}")
-    queries, keys = source.queries(layer), source.keys(layer)
+    expected = len(heads), len(positions), source.columns(layer)
+    if out.shape != expected:
+        raise ValueError(f"expected {expected}, got {out.shape}")
+    queries, keys, bias = source.queries(layer), source.keys(layer), source.bias(layer)
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads
-        out[row] = layer_probabilities(shape, head, queries[:, head], keys[:, group], positions)
+        q, k = queries[:, head], keys[:, group]
+        out[row] = layer_probabilities(shape, head, q, k, positions, bias)
         source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
     out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +23,25 @@ Head = tuple[int, int]  # layer, head
 
 
 @dataclass(frozen=True, slots=True)
+class LayerRows:
+    """What a layer's maps are made of."""
+
+    shape: AttentionLayer
+    queries: NDArray[np.float32]  # [rows, heads, head_dim]
+    keys: NDArray[np.float32]  # [columns, kv_heads, head_dim]
+    bias: NDArray[np.float32] | None  # [heads, columns of the bias]
+    whole: int  # the first row whose keys are all kept
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Queries and keys of heads at one moment; of no use once written."""
 
     heads: tuple[Head, ...]
-    layers: dict[int, tuple[AttentionLayer, NDArray[np.floating], NDArray[np.floating]]]
+    layers: dict[int, LayerRows]
     rows: range
-    whole: dict[int, int]  # by layer, the first row whose keys are all kept
     tokens: tuple[int, ...]
+    source_tokens: tuple[int, ...] | None  # of cross-attention
 
 
 def snapshot(source: AttentionSource, heads: tuple[Head, ...]) -> Snapshot:
@@ -44,39 +56,62 @@ def snapshot(source: AttentionSource, heads: tuple[Head, ...]) -> Snapshot:
     for layer, head in heads:
         if not (layer < len(source.layers) and head < source.layers[layer].heads):
             raise RequestError(f"layer {layer}, head {head} is not in the model")
+    cross = _is_cross(source, heads)
     rows, length = source.rows, source.length
-    size, free = 4 * len(heads) * len(rows) * length, available_bytes()
+    columns = len(source.source_tokens()) if cross else length
+    size, free = 4 * len(heads) * len(rows) * columns, available_bytes()
     if free is not None and size > free // 2:
         raise RequestError(
             f"the maps would take {size / 2**30:.1f} GiB, more than half of the memory that is "
             "free: choose fewer heads"
         )
-    wanted = sorted({layer for layer, _ in heads})
-    parts = {at: (source.layers[at], source.queries(at, rows), source.keys(at)) for at in wanted}
-    whole = {at: source.rows_of(at).start for at in wanted}
-    return Snapshot(heads, parts, rows, whole, source.tokens()[:length])
+    layers = {at: _layer_rows(source, at, rows) for at in sorted({layer for layer, _ in heads})}
+    tokens = source.tokens()[:length]
+    return Snapshot(heads, layers, rows, tokens, source.source_tokens() if cross else None)
+
+
+def _is_cross(source: AttentionSource, heads: tuple[Head, ...]) -> bool:
+    """Of all these heads. RequestError where some are and others are not."""
+    kinds = {source.layers[layer].cross for layer, _ in heads}
+    if len(kinds) > 1:
+        raise RequestError(
+            "heads of self-attention and of cross-attention look at different texts: choose heads "
+            "of one kind"
+        )
+    return True in kinds
+
+
+def _layer_rows(source: AttentionSource, layer: int, rows: range) -> LayerRows:
+    queries, keys = source.queries(layer, rows), source.keys(layer)
+    whole = source.rows_of(layer).start
+    return LayerRows(source.layers[layer], queries, keys, source.bias(layer), whole)
 
 
 def write(taken: Snapshot, path: Path) -> None:
     """`probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of these
-    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches;
-    NaN where a layer's ring has lost keys that a row looked at.
+    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Of cross-attention
+    `source_tokens` int32 are those of the n columns, and `tokens` those that `positions` count.
+    Exact for float32 caches; NaN where a layer's ring has lost keys that a row looked at.
 
     LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
     weights are no numbers.
     """
-    positions, n = np.asarray(taken.rows, np.int32), len(taken.tokens)
+    positions = np.asarray(taken.rows, np.int32)
+    n = len(taken.tokens if taken.source_tokens is None else taken.source_tokens)
     probs = np.empty((len(taken.heads), len(positions), n), np.float32)
     for number, (layer, head) in enumerate(taken.heads):
-        shape, queries, keys = taken.layers[layer]
-        q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
-        probs[number] = layer_probabilities(shape, head, q, k, positions)
+        one = taken.layers[layer]
+        q, k = one.queries[:, head], one.keys[:, head * one.shape.kv_heads // one.shape.heads]
+        probs[number] = layer_probabilities(one.shape, head, q, k, positions, one.bias)
         checked(probs[number], f"the attention weights of layer {layer}, head {head}")
-        probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
+        probs[number, : one.whole - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))
+    arrays: dict[str, Any] = {"tokens": tokens, "heads": heads}
+    if taken.source_tokens is not None:
+        arrays["source_tokens"] = np.array(taken.source_tokens, np.int32)
     make_folder(path.parent)
     with replaced(path, new=True) as out:
-        np.savez(out, probs=probs, positions=positions, tokens=tokens, heads=heads)
+        np.savez(out, probs=probs, positions=positions, **arrays)
 
 
 def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> None:

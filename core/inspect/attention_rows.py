@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource, cap, layer_probabilities, normalise
+from llm_lite.core.inspect.attention import (
+    AttentionSource,
+    layer_probabilities,
+    to_probabilities,
+)
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
@@ -39,7 +43,7 @@ class AttentionRowsReader:
         or a rollout would need too much memory; NotFiniteError where the weights are no numbers.
         """
         self._check(request)
-        weights, message = np.zeros(self.source.length, np.float32), ""
+        weights, message = np.zeros(self._values(request), np.float32), ""
         if request.mode == "rollout":
             if self._rollout is None:
                 self._rollout = Rollout(self.source)
@@ -52,32 +56,37 @@ class AttentionRowsReader:
         else:
             rows = self._column_rows(request)
             weights[rows.start : rows.stop] = self._column(request, rows)
-            if (rows.start, rows.stop) != (request.position, self.source.length):
-                message = f"of the tokens that follow, {rows.start} to {rows.stop - 1} are told"
+            causal = self._kind(request).is_causal
+            first, what = (request.position, " that follow") if causal else (0, "")
+            if (rows.start, rows.stop) != (first, self.source.length):
+                message = f"of the tokens{what}, {rows.start} to {rows.stop - 1} are told"
         self.source.checked(weights, f"the attention weights of token {request.position}")
         values = tuple(weights.tolist())
         return AttentionRows(request.request, request.position, request.direction, values, message)
 
     def _needed(self, request: ReadAttentionRows) -> int:
         """Rows that the rollout must reach."""
-        return request.position + 1 if request.direction == "from" else self.source.length
+        known = request.direction == "from" and self._kind(request).is_causal
+        return request.position + 1 if known else self.source.length
+
+    def _kind(self, request: ReadAttentionRows) -> AttentionLayer:
+        """One of the layers; the others see as many positions."""
+        return self.source.layers[_first_layer(request, self.source.layers)]
+
+    def _values(self, request: ReadAttentionRows) -> int:
+        """How many positions are told of: those of the source where it is asked what a token sees
+        of it."""
+        wanted = _wanted(request, self.source.layers)
+        if request.direction == "to" or not wanted:
+            return self.source.length
+        return self.source.columns(wanted[0][0])
 
     def _check(self, request: ReadAttentionRows) -> None:
         source, position = self.source, request.position
         if source.ring_rows == 0:
             raise RequestError(source.note or "no queries are kept, so there is nothing to look at")
-        if not 0 <= position < source.length:
-            raise RequestError(
-                f"position {position} is not in the cache, which holds {source.length} tokens"
-            )
-        for layer, heads in _wanted(request, source.layers):
-            if not 0 <= layer < len(source.layers):
-                raise RequestError(f"layer {layer}: the model has {len(source.layers)} layers")
-            most = source.layers[layer].heads
-            if not all(0 <= head < most for head in heads):
-                raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
-        if request.mode == "heads" and not request.heads:
-            raise RequestError("no head is chosen")
+        self._check_heads(request)
+        self._check_position(request)
         rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
         if request.direction == "from" and request.mode != "rollout" and position not in rows:
             if not rows:
@@ -89,8 +98,35 @@ class AttentionRowsReader:
                 f"{rows.stop - 1} it is; a larger query memory keeps more"
             )
 
+    def _check_position(self, request: ReadAttentionRows) -> None:
+        position, layer = request.position, _first_layer(request, self.source.layers)
+        to_source = request.direction == "to" and self.source.layers[layer].cross
+        length = self.source.columns(layer) if to_source else self.source.length
+        if not 0 <= position < length:
+            where = "source" if to_source else "cache"
+            raise RequestError(
+                f"position {position} is not in the {where}, which holds {length} tokens"
+            )
+
+    def _check_heads(self, request: ReadAttentionRows) -> None:
+        source = self.source
+        for layer, heads in _wanted(request, source.layers):
+            if not 0 <= layer < len(source.layers):
+                raise RequestError(f"layer {layer}: the model has {len(source.layers)} layers")
+            most = source.layers[layer].heads
+            if not all(0 <= head < most for head in heads):
+                raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
+        if request.mode == "heads" and not request.heads:
+            raise RequestError("no head is chosen")
+        wanted = _wanted(request, source.layers)
+        if len({source.layers[layer].cross for layer, _ in wanted}) > 1:
+            raise RequestError(
+                "heads of self-attention and of cross-attention look at different texts: choose "
+                "heads of one kind"
+            )
+
     def _row(self, request: ReadAttentionRows) -> F32:
-        """Float32 [position + 1], the mean over the heads."""
+        """Float32, the mean over the heads: of all positions that the token sees, from 0 on."""
         at = request.position
         parts = [
             (len(heads), mean_map(self.source, layer, range(at, at + 1), at + 1, heads)[0])
@@ -103,8 +139,9 @@ class AttentionRowsReader:
         wanted = _wanted(request, self.source.layers)
         rows = self.source.common_rows(layer for layer, _ in wanted)
         heads = sum(len(h) for _, h in wanted)
-        first = max(request.position, rows.start)
-        most = max(1, COLUMN_PAIRS // (heads * self.source.length))
+        causal = self._kind(request).is_causal
+        first = max(request.position, rows.start) if causal else rows.start
+        most = max(1, COLUMN_PAIRS // (heads * self.source.columns(wanted[0][0])))
         return range(first, min(rows.stop, first + most))
 
     def _column(self, request: ReadAttentionRows, rows: range) -> F32:
@@ -120,12 +157,15 @@ class Rollout:
     """Attention rollout (Abnar and Zuidema 2020): what reaches a token through all layers.
 
     The product over the layers of (A + I) / 2, A a layer's map, the mean over its heads. A grows
-    with the text; of another text, only what differs is computed again.
+    with the text; of another text, only what differs is computed again, or all where tokens see
+    those behind them. Cross-attention has no part in it.
     """
 
     def __init__(self, source: AttentionSource) -> None:
         self._source = source
-        layers = len(source.layers)
+        self._layers = [i for i, layer in enumerate(source.layers) if not layer.cross]
+        self._causal = all(source.layers[i].is_causal for i in self._layers)
+        layers = len(self._layers)
         self.limit = math.isqrt(ROLLOUT_BYTES // 4 // layers)
         self._done = 0  # rows
         self._maps = np.zeros((layers, self.limit, self.limit), np.float32)  # paged in when used
@@ -141,7 +181,7 @@ class Rollout:
                 f"and {ROLLOUT_BYTES >> 20} MiB are enough for {self.limit}"
             )
         self._forget_what_changed()
-        kept = self._source.common_rows(range(len(self._source.layers)))
+        kept = self._source.common_rows(self._layers)
         if self._done < min(rows, kept.start):
             raise RequestError(
                 "rollout needs the queries of all tokens, and those of the first "
@@ -160,7 +200,7 @@ class Rollout:
         """Float32 [length]: a row, or a column, of the product."""
         length, position = self._source.length, request.position
         back = request.direction == "to"
-        used = slice(0, length) if back else slice(0, position + 1)
+        used = slice(0, length if back or not self._causal else position + 1)
         flow = np.zeros(length, np.float32)
         flow[position] = 1
         for one in self._maps[:, used, used] if back else self._maps[::-1, used, used]:
@@ -169,17 +209,20 @@ class Rollout:
         return flow
 
     def _compute(self, rows: range) -> None:
-        for layer, shape in enumerate(self._source.layers):
-            block = mean_map(self._source, layer, rows, rows.stop, range(shape.heads))
-            self._maps[layer, rows.start : rows.stop, : rows.stop] = block
+        for index, layer in enumerate(self._layers):
+            heads = range(self._source.layers[layer].heads)
+            block = mean_map(self._source, layer, rows, rows.stop, heads)
+            self._maps[index, rows.start : rows.stop, : block.shape[1]] = block
 
     def _forget_what_changed(self) -> None:
-        tokens, keys = self._source.tokens(), self._source.keys(len(self._source.layers) - 1)
+        tokens, keys = self._source.tokens(), self._source.keys(self._layers[-1])
         keys = keys.reshape(len(keys), -1)
         both = min(self._done, len(tokens), len(keys), len(self._tokens))
         same = np.array(tokens[:both]) == np.array(self._tokens[:both])
         same &= (keys[:both] == self._keys[:both]).all(axis=1) if both else True
         self._done = both if same.all() else int(np.argmin(same))
+        if not self._causal and not (same.all() and len(tokens) == len(self._tokens)):
+            self._done = 0
         self._tokens, self._keys = tokens, keys
 
 
@@ -203,38 +246,37 @@ def mean_map(
     source: AttentionSource, layer: int, rows: range, length: int, heads: Sequence[int]
 ) -> F32:
     """Rows of a layer's map over the first `length` keys, float32 [rows, length], the mean over
-    these heads."""
+    these heads; where it is not causal over all keys, float32 [rows, columns]."""
     shape, positions = source.layers[layer], np.asarray(rows)
-    queries, keys = source.queries(layer, rows), source.keys(layer)[:length]
+    queries, keys, bias = source.queries(layer, rows), source.keys(layer), source.bias(layer)
+    if shape.is_causal:
+        keys = keys[:length]
     if len(heads) == shape.heads:
-        return _mean_of_all(queries, keys, positions, shape)
-    total = np.zeros((len(rows), length), np.float32)
+        return _mean_of_all(queries, keys, positions, shape, bias)
+    total = np.zeros((len(rows), len(keys)), np.float32)
     for head in heads:
-        group = head * shape.kv_heads // shape.heads
-        total += layer_probabilities(shape, head, queries[:, head], keys[:, group], positions)
+        q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
+        total += layer_probabilities(shape, head, q, k, positions, bias)
     return total / np.float32(len(heads))
 
 
-@np.errstate(over="ignore", invalid="ignore")  # as `probabilities`
 def _mean_of_all(
     queries: NDArray[np.floating], keys: NDArray[np.floating], positions: NDArray[np.integer],
-    shape: AttentionLayer,
+    shape: AttentionLayer, bias: F32 | None,
 ) -> F32:  # fmt: skip
-    """As `probabilities`, [T,H,d] and [C,K,d] -> [T,C], a product for each key head."""
+    """As `layer_probabilities`, [T,H,d] and [C,K,d] -> [T,C], a product for each key head."""
     rows, group = len(queries), shape.heads // shape.kv_heads
     q = queries.astype(np.float32).transpose(1, 0, 2).reshape(shape.kv_heads, group * rows, -1)
     k = np.ascontiguousarray(keys.astype(np.float32).transpose(1, 2, 0))
-    scores = (q @ k).reshape(shape.heads, rows, -1)
-    scores *= np.float32(shape.scale)
-    cap(scores, shape.softcap)
-    own, key = positions[:, None], np.arange(len(keys))[None, :]
-    hidden = key > own
-    if shape.window > 0:
-        hidden |= key <= own - shape.window
-    scores += np.where(hidden, np.float32(-np.inf), np.float32(0))
-    sinks = np.array([shape.sink(head) for head in range(shape.heads)], np.float32)
-    normalise(scores, sinks[:, None, None])
+    with np.errstate(over="ignore", invalid="ignore"):  # as `to_probabilities`
+        scores = (q @ k).reshape(shape.heads, rows, -1)
+    to_probabilities(scores, positions, shape, range(shape.heads), bias)
     return scores.mean(axis=0)
+
+
+def _first_layer(request: ReadAttentionRows, layers: Sequence[AttentionLayer]) -> int:
+    wanted = _wanted(request, layers)
+    return wanted[0][0] if wanted else 0
 
 
 def _wanted(

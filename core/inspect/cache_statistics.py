@@ -105,8 +105,12 @@ class Measuring:
         end = rows.stop
         for reader in readers:
             heads = range(self.source.layers[reader].heads)
-            total[:end] += mean_map(self.source, reader, rows, end, heads).sum(axis=0)
-            count[:end] += np.minimum(len(rows), end - np.arange(end))
+            shares = mean_map(self.source, reader, rows, end, heads).sum(axis=0)
+            total[: len(shares)] += shares
+            if self.source.layers[reader].is_causal:
+                count[:end] += np.minimum(len(rows), end - np.arange(end))
+            else:
+                count[: len(shares)] += len(rows)
 
     def _readers(self, owner: CacheLayer) -> list[int]:
         """The layers that read this cache."""

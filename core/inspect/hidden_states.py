@@ -25,6 +25,9 @@ class HiddenSession(Protocol):
     @property
     def context_used(self) -> int: ...
 
+    @property
+    def source(self) -> int: ...
+
 
 def hidden_states(
     session: HiddenSession, tokens: NDArray[np.int32], start: int
@@ -38,7 +41,7 @@ def hidden_states(
     most = max(plan.max_outputs for plan in executor.program.plans)
     while at < len(tokens):
         part = tokens[at : at + most]
-        step = Step(part, start + at, len(part))
+        step = Step(part, start + at, len(part), source=session.source)
         plan = executor.program.plan_for(step.count, step.outputs)
         end, tensor = _before_the_head(plan)
         with session.files.unchanged():

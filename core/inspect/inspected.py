@@ -36,6 +36,11 @@ class InspectedSession(CommittedSession, Protocol):
     def context_used(self) -> int: ...
 
     @property
+    def source(self) -> int:
+        """Positions of an encoder's keys and values; 0: none."""
+        ...
+
+    @property
     def gains(self) -> Gains: ...
 
     def write_gains(self, gains: Gains) -> None:

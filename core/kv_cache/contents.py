@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.exec.shifting import shift
+from llm_lite.core.exec.shifting import fixed_positions, shift
 from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Precision, Provenance, common
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
-from llm_lite.core.plan.plan import Kind, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
 
@@ -58,7 +58,10 @@ class KvCache:
         turns = [o for o in plan.ops if o.name == "rope" and len(o.inputs) > 1]
         factors = {plan.tensors[op.inputs[1]].name for op in turns}
         self._factors = {name: weights[name] for name in factors}
-        self.layers = cache_layers(executor.program.plans[0])
+        self.layers = cache_layers(plan)
+        self.can_forget = not fixed_positions(plan)  # a part with something behind it
+        stores = (op for op in plan.ops if op.name == "store")
+        self._written = [plan.tensors[i] for op in stores for i in op.outputs]
         self.tokens: list[int] = []
         self._made: list[Provenance] = []
         self._gaps: tuple[Gap, ...] = ()
@@ -130,7 +133,8 @@ class KvCache:
             self._oldest = dict.fromkeys(self._oldest, 0)
 
     def forget(self, keep: int, drop: int) -> None:
-        """Forget positions keep..keep+drop-1; what follows moves down."""
+        """Forget positions keep..keep+drop-1; what follows moves down. UnsupportedError unless it
+        `can_forget`."""
         held, length = self.held.without(keep, drop), len(self)
         shift(self._executor, self._factors, keep=keep, drop=drop, length=length)
         for layer, oldest in self._oldest.items():
@@ -158,12 +162,11 @@ class KvCache:
     def beside(self, start: int, stop: int) -> Iterator[None]:
         """Steps may write positions start..stop-1 over what is held; afterwards all that a step
         writes (keys, values and queries) is as it was."""
-        plan, oldest, saved = self._executor.program.plans[0], dict(self._oldest), []
-        for tensor in plan.tensors:
-            if tensor.kind is Kind.STATE and len(tensor.shape) > 1:
-                for row, count in _runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
-                    rows = self._executor.read_state(tensor.name, row, count)
-                    saved.append((tensor.name, row, rows))
+        oldest, saved = dict(self._oldest), []
+        for tensor in self._written:
+            for row, count in _runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
+                rows = self._executor.read_state(tensor.name, row, count)
+                saved.append((tensor.name, row, rows))
         self.writing(stop)
         try:
             yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from llm_lite.core.errors import DeviceError, UnsupportedError
@@ -12,7 +12,7 @@ from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import PAGE, PageShape
+from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
 from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a tim
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
 _SHARING: tuple[Chosen, ...] = ("vulkan", "cpu", "numpy")  # executors that have such steps
+_ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
+_ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
+_ENCODER_TEXTS, _ENCODER_STEP = 32, 512  # texts and tokens of a step that they share
+_SHARED_TEXT_BYTES = 256 << 20  # of the keys and values of such a step
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
@@ -124,6 +128,60 @@ def build_options(
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
+        source=context if shape.cross_attention else 0,
+    )
+
+
+def encoder_build_options(build: BuildOptions) -> BuildOptions:
+    """How the encoder's program is built beside its decoder's: a source is one step."""
+    rows = build.source if build.query_rows else 0
+    whole = (Bucket(build.source, build.source),)
+    return replace(build, context=build.source, buckets=whole, query_rows=rows)
+
+
+def beam_build_options(build: BuildOptions, width: int) -> BuildOptions:
+    """How a decoder's program is built for a beam of hypotheses, beside that for one sequence."""
+    sizes = sorted({1, width})
+    return replace(
+        build,
+        buckets=tuple(Bucket(n, n) for n in sizes),
+        query_rows=0,
+        pages=beam_pages(width, build.context),
+    )
+
+
+def text_encoder_options(
+    choice: ExecutorChoice, options: EngineOptions, shape: ModelShape, *, context: int
+) -> BuildOptions:
+    """How an encoder's program is built, whose steps have a whole text: keys, values and queries
+    live for one step, and are float32 whatever `options` say of caches."""
+    sizes = sorted({n for n in _ENCODER_BUCKETS if n < context} | {context})
+    affordable = max(0, options.query_budget) // (4 * shape.query_values)
+    return BuildOptions(
+        context=context,
+        k_dtype="f32",
+        v_dtype="f32",
+        q_dtype="f32",
+        integer_activations=activations(choice, options.activations, shape) == "a8",
+        buckets=tuple(Bucket(n, min(n, _ENCODER_OUTPUTS)) for n in sizes),
+        query_rows=context if affordable >= context else 0,
+    )
+
+
+def shared_encoder_options(build: BuildOptions, shape: ModelShape) -> BuildOptions:
+    """How its program is built for steps that several texts share; `build` is that of one text."""
+    row = 8 * shape.layers * shape.kv_heads * shape.head_dim  # keys and values
+    whole = -(-build.context // PAGE)
+    pages = max(whole, min(_ENCODER_TEXTS, _SHARED_TEXT_BYTES // (PAGE * row)))
+    pages += _ENCODER_STEP // PAGE
+    largest = max(_ENCODER_STEP, build.context)
+    sizes = sorted({n for n in _ENCODER_BUCKETS if n < largest} | {largest})
+    return replace(
+        build,
+        buckets=tuple(Bucket(n, 1) for n in sizes),
+        query_rows=0,
+        pages=PageShape(pages, _ENCODER_TEXTS, whole * PAGE),
+        head=False,
     )
 
 
@@ -138,7 +196,8 @@ def shared_build_options(
 ) -> BuildOptions:
     """How a program is built whose steps several sequences share, up to `sequences`, each with
     `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
-    beside the next token of every sequence. Queries are kept where `options` keep any.
+    beside the next token of every sequence, as far as there are places in the cache for them.
+    Queries are kept where `options` keep any.
 
     UnsupportedError where this executor has no such steps.
     """
@@ -147,7 +206,7 @@ def shared_build_options(
             f"{choice.backend}: this executor cannot answer several at once yet; "
             "the C++ executor can: choose it for the model"
         )
-    largest = PAGE + sequences
+    largest = min(PAGE + sequences, pages * PAGE)
     sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
     return BuildOptions(
         context=context,

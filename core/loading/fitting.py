@@ -39,14 +39,15 @@ class Fitting:
     machine: Machine
 
     def plan(self, options: EngineOptions, *, every_output: bool = False) -> Planned:
-        shape = self.description.model().shape
-        build = backends.build_options(
-            self.choice,
-            options,
-            shape,
-            context=context_of(shape.trained_context, options),
-            every_output=every_output,
-        )
+        model = self.description.model()
+        shape = model.shape
+        context = context_of(shape.trained_context, options)
+        if model.bidirectional:
+            build = backends.text_encoder_options(self.choice, options, shape, context=context)
+        else:
+            build = backends.build_options(
+                self.choice, options, shape, context=context, every_output=every_output
+            )
         return planned(self.description, options, build)
 
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:

@@ -6,23 +6,26 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from llm_lite.core.errors import OutOfMemoryError
+from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.hub import catalog
+from llm_lite.core.hub.fit.estimate import Planned
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
+from llm_lite.core.loading.beside import add_encoder
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, verify, worth_releasing
 from llm_lite.core.loading.weights import (
@@ -39,11 +42,11 @@ from llm_lite.core.messages import (
     ModelInfo,
 )
 from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.models.registry import read_model
+from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
+from llm_lite.core.quant.modes import MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.pretokenizers import pretokenizer_note
@@ -55,40 +58,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 Warn = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Runner:
-    """A model on an executor."""
-
-    model_file: ModelFile
-    executor: Executor
-    session: Session
-    attention: AttentionSource
-    choice: backends.ExecutorChoice
-    model_info: ModelInfo
-    executor_info: ExecutorInfo
-    options: EngineOptions
-    weights: Mapping[str, TensorData]  # the executor's
-    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
-    beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
-
-    @property
-    def note(self) -> str:
-        """A sentence on weights that are not multiplied as they are stored, though they were asked
-        for so; "" where there are none."""
-        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
-
-    def close(self) -> None:
-        """The executor and a device opened for it; the model file stays open."""
-        with ExitStack() as stack:  # each, whatever a lost device says of others
-            if self.choice.owns_device and self.choice.device is not None:
-                stack.callback(self.choice.device.close)
-            stack.callback(self.executor.close)
-            for executor in self.beside:
-                stack.callback(executor.close)
-            self.beside = []
-            self.attention.close()
 
 
 def open_model(
@@ -156,7 +125,42 @@ def start(
     every_output: bool = False,
 ) -> Runner:
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
+    if model_file.model.bidirectional:
+        raise RequestError(what_it_is_for(model_file))
     choice = choice or backends.choose(options, shared)
+    made = make(model_file, options, choice, progress, every_output=every_output)
+    runner = _runner(
+        model_file, options, choice, made.plan.build, made.executor, made.weights, made.unchecked
+    )
+    try:
+        add_encoder(runner)
+        runner.session.files.check()
+        progress("ready", 1.0)
+    except BaseException:  # cancelled; the files have changed meanwhile
+        runner.close()
+        raise
+    return runner
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An executor with a model's weights, and the plan that it was made by."""
+
+    plan: Planned
+    executor: Executor
+    weights: Mapping[str, TensorData]
+    unchecked: tuple[Part, ...]
+
+
+def make(
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.ExecutorChoice,
+    progress: Progress,
+    *,
+    every_output: bool = False,
+) -> Made:
+    """The executor of `choice`, whose device is closed where that fails."""
     with _closing_after_failure(choice):
         plan = guarded(model_file, choice, options, every_output=every_output)
         on_host = choice.backend != "vulkan"
@@ -174,14 +178,18 @@ def start(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-    runner = _runner(model_file, options, choice, plan.build, executor, weights, unchecked)
-    try:
-        runner.session.files.check()
-        progress("ready", 1.0)
-    except BaseException:  # cancelled; the files have changed meanwhile
-        runner.close()
-        raise
-    return runner
+        return Made(plan, executor, weights, unchecked)
+
+
+def what_it_is_for(model_file: ModelFile) -> str:
+    """A sentence for who wants an encoder to answer."""
+    kind = architecture_of(model_file.file.metadata, model_file.path).title
+    fills = model_file.model.has_head
+    also = ", and fills in masked tokens: `llm-lite fill`" if fills else ""
+    return (
+        f"{model_file.path}: a {kind} model is an encoder, which writes no text; it makes vectors "
+        f"of texts: `llm-lite embed`{also}"
+    )
 
 
 @contextmanager
@@ -224,10 +232,11 @@ def _runner(
         session,
         AttentionSource(executor, session, backends.query_note(build, shape, options), weights),
         choice,
-        _model_info(model_file, options, build.context, executor),
-        _executor_info(choice, options, executor.program),
+        model_info(model_file, options, build.context, executor),
+        executor_info(choice, options, executor.program),
         options,
         weights,
+        build,
         unchecked,
     )
 
@@ -258,7 +267,7 @@ def _warn_of_bad_weights(
             warn(f"{problem}; the answers will be nonsense")
 
 
-def _model_info(
+def model_info(
     model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
 ) -> ModelInfo:
     shape, tensors = model_file.model.shape, model_file.file.tensors
@@ -304,7 +313,7 @@ def _own_name(model_file: ModelFile) -> str:
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
 
 
-def _executor_info(
+def executor_info(
     choice: backends.ExecutorChoice, options: EngineOptions, program: Program
 ) -> ExecutorInfo:
     integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)

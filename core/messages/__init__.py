@@ -94,6 +94,14 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
+from llm_lite.core.messages.kernels import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    StudyBackend,
+    StudyKernels,
+)
+from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -108,7 +116,9 @@ from llm_lite.core.messages.models import (
     LoadStarted,
     ModelInfo,
     ModelLoaded,
+    ModeSwitch,
     Reconfigure,
+    SwitchMode,
 )
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
@@ -144,9 +154,16 @@ class Shutdown:
     pass
 
 
-StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
-)  # between steps
+StepRequest = (  # between steps
+    SetGains
+    | Inspect
+    | CompareGains
+    | ReadAttentionRows
+    | ExportMaps
+    | MeasureCache
+    | CountTokens
+    | FollowToken
+)
 Task = (  # ends with TaskFinished
     CompareRuns
     | MeasureDivergence
@@ -155,12 +172,14 @@ Task = (  # ends with TaskFinished
     | KeepVariant
     | DropVariant
     | ProfileStep
+    | StudyKernels
 )
 
 Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
+    | SwitchMode
     | Generate
     | Read
     | SpellTokens
@@ -215,6 +234,7 @@ Event = (
     | MapsExported
     | TokensCounted
     | TextTokenized
+    | TokenFollowed
     | RunReady
     | RunToken
     | RunFinished
@@ -224,6 +244,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | StepProfiled
+    | KernelsStudied
     | TensorReport
     | VariantKept
     | VariantDropped
@@ -272,6 +293,7 @@ __all__ = [
     "ExecutorInfo",
     "ExportMaps",
     "FileDamaged",
+    "FollowToken",
     "Forced",
     "Gains",
     "GainsEffect",
@@ -284,6 +306,9 @@ __all__ = [
     "KeepVariant",
     "KeptChecked",
     "KeptResumed",
+    "KernelForm",
+    "KernelStudy",
+    "KernelsStudied",
     "KvType",
     "LensResult",
     "LensRow",
@@ -302,6 +327,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModeSwitch",
     "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
@@ -338,6 +364,9 @@ __all__ = [
     "Stop",
     "StopReason",
     "StopServing",
+    "StudyBackend",
+    "StudyKernels",
+    "SwitchMode",
     "Task",
     "TaskFinished",
     "TaskProgress",
@@ -348,6 +377,8 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokenFollowed",
+    "TokenTrace",
     "TokenizeText",
     "TokensCounted",
     "TokensSpelled",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from llm_lite.core.messages.library import Fit
-from llm_lite.core.messages.options import EngineOptions, KvType, Mode
+from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
 
 
@@ -30,6 +30,32 @@ class Reconfigure:
     """Run the loaded model otherwise: another executor, device, mode, cache type or context."""
 
     options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchMode:
+    """Run the loaded model in another weight mode, and all else as it runs then: what a client of
+    the server asks for. A `ModeSwitch` tells clients how it goes."""
+
+    mode: Mode
+    activations: Activations = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSwitch:
+    """How a `SwitchMode` goes, or went."""
+
+    number: int  # of those since the engine began
+    mode: Mode
+    activations: Activations
+    phase: Literal["waiting", "preparing", "done", "failed", "cancelled"] = "waiting"
+    stage: str = ""  # as of LoadProgress
+    fraction: float = 0.0  # 0..1
+    problem: str = ""  # a sentence, where it failed
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.phase in ("waiting", "preparing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +147,7 @@ class LoadNeedsMemory:
 @dataclass(frozen=True, slots=True)
 class LoadStarted:
     source: str
+    mode: Mode | None = None  # of the weights, where a client of the server asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +185,4 @@ class ExecutorChanged:
 
     executor: ExecutorInfo
     model: ModelInfo
+    options: EngineOptions | None = None  # in force now

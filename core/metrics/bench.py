@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.traffic import token_read_bytes
 
 TURN_TOKENS = 24  # of a second turn: a short question in its template

@@ -18,7 +18,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.files.text_input import LONGEST_TEXT, read_beginning, read_text
 from llm_lite.core.finite import checked
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import DivergenceReport
 from llm_lite.core.metrics.divergence import (
     Estimate,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import OpTime, StepProfile
 from llm_lite.core.metrics.bench import read_gb_s
 from llm_lite.core.plan.plan import Kind, Plan, Tensor

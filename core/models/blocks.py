@@ -9,17 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS, DecoderConfig
+from llm_lite.core.models.description.decoder import (
+    EMBEDDING,
+    EMBEDDING_NORM,
+    HEAD,
+    POSITIONS,
+    DecoderConfig,
+)
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
-from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
+
+
+class StackConfig(Protocol):
+    """What blocks of any stack of layers read of its config."""
+
+    @property
+    def eps(self) -> float: ...
+    @property
+    def shape(self) -> ModelShape: ...
+
+
+_S = TypeVar("_S", bound=StackConfig)
 _C = TypeVar("_C", bound=DecoderConfig)
 
 
@@ -31,11 +49,11 @@ def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) 
 
 
 @dataclass(frozen=True)
-class Decoder(Generic[_C]):
+class Decoder(Generic[_S]):
     """A decoder whose plan is being built: its config, and what is asked of it."""
 
     b: PlanBuilder
-    config: _C
+    config: _S
     options: BuildOptions
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
@@ -85,8 +103,12 @@ def decoder_plan(
         x = b.scale(x, "embedding.scaled", factor=scales.embedding)
     if b.has(POSITIONS):
         x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
+    if b.has(f"{EMBEDDING_NORM}.weight"):
+        x = d.norm(x, EMBEDDING_NORM, "embedding.norm")
     x = residual_stream(b, config.shape, x, partial(layer, d))
-    x = d.norm(b.output_rows(x, "output.rows"), "output_norm", "output.norm")
+    x = b.output_rows(x, "output.rows")
+    if b.has("output_norm.weight"):  # post-norm layers end with theirs
+        x = d.norm(x, "output_norm", "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
     if scales.logits != 1.0:
@@ -111,13 +133,15 @@ def attention_block(
     softcap: float = 0.0,
     temperature: float = 0.0,
     sinks: str = "",
+    bias: tuple[Tensor, int] | None = None,
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
     wide as their weights. `rotary`: rotated by position; `theta`: by another base than the model's,
     unscaled. `scale` multiplies q . k, left out: 1 / sqrt(head_dim). Windows are the config's.
     `temperature`: how fast queries grow behind the original context. `sinks`: the stem of a score
-    a head that is one of its scores and has no value; "": none.
+    a head that is one of its scores and has no value; "": none. `bias` by distance, as of
+    `cached_attention`.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
@@ -145,6 +169,7 @@ def attention_block(
         scale=scale,
         softcap=softcap,
         sinks=d.b.weight(f"{w}{sinks}.weight") if sinks else None,
+        bias=bias,
     )
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:
@@ -182,9 +207,10 @@ def _rotary_factors(d: Decoder[Any]) -> str | None:
 
 
 def plain_block(d: Decoder[Any], x: Tensor, layer: int, *, pre_norm: str = "ffn_norm") -> Tensor:
-    """[T, width] -> [T, width]: x + down(gelu(up(norm(x))))."""
+    """[T, width] -> [T, width]: x + down(gelu(up(norm(x)))). The norm by the stem of its weights,
+    "" where there is none."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
-    h = d.norm(x, w + pre_norm, at + ".norm")
+    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
     h = d.b.gelu(d.linear(h, w + "ffn_up", at + ".up"), at + ".gelu")
     return d.residual(x, d.linear(h, w + "ffn_down", at + ".down"), at, 1.0)
 
@@ -229,6 +255,8 @@ def cached_attention(
     scale: float | None = None,
     softcap: float = 0.0,
     sinks: Tensor | None = None,
+    bias: tuple[Tensor, int] | None = None,
+    bidirectional: bool = False,
 ) -> Tensor:
     """q [T, heads * head_dim], rotated, over the cache -> [T, heads * head_dim].
 
@@ -236,20 +264,21 @@ def cached_attention(
     before they are read. None where the layer reads the cache of an earlier one, `owner`.
     `window`: the last positions that a token sees, its own among them; 0: all. `scale` multiplies
     q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
-    softcap). `sinks` [heads]: scores that take a share and have no value. Queries are kept for
-    attention maps as `options` says, and every head's output is multiplied by its gain.
+    softcap). `sinks` [heads]: scores that take a share and have no value. `bias` [heads, columns]
+    by distance, with its column for a distance of 0. `bidirectional`: all positions are seen.
+    Queries are kept for attention maps as `options` says, and every head's output is multiplied by
+    its gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
-    if options.kept_queries:
-        ring = (options.kept_queries, shape.heads * shape.head_dim)
-        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
+    kept += _kept_queries(b, shape, options, q, layer)
     if kept:
         b.store(kept, at + ".store")
+    table, before = bias or (None, 0)
     return b.attention(
         q,
         *caches,
-        b.state(HEAD_GAINS, "f32", (shape.layers, shape.heads), fill=1.0),
+        _gains(b, shape),
         at + ".heads",
         layer=layer,
         heads=shape.heads,
@@ -259,7 +288,75 @@ def cached_attention(
         scale=scale,
         softcap=softcap,
         sinks=sinks,
+        bias=table,
+        bias_before=before,
+        bidirectional=bidirectional,
     )
+
+
+def cross_attention(
+    b: PlanBuilder,
+    shape: ModelShape,
+    options: BuildOptions,
+    q: Tensor,
+    at: str,
+    *,
+    layer: int,
+    scale: float | None = None,
+) -> Tensor:
+    """q [T, heads * head_dim] over what the encoder left of its source -> [T, heads * head_dim]."""
+    number = shape.layers + layer
+    if kept := _kept_queries(b, shape, options, q, number):
+        b.store(kept, at + ".store")
+    return b.attention(
+        q,
+        *cross_caches(b, shape, options, layer),
+        _gains(b, shape),
+        at + ".heads",
+        layer=number,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        scale=scale,
+        cross=True,
+    )
+
+
+def cross_caches(
+    b: PlanBuilder, shape: ModelShape, options: BuildOptions, layer: int
+) -> tuple[Tensor, Tensor]:
+    """Keys and values [source, kv_heads * head_dim] of a decoder's layer, which its encoder's
+    program writes and its own reads. `shape` is the decoder's."""
+    d = shape.head_dim
+    size = (options.source, shape.kv_heads * d)
+    names = cross_states(layer)
+    return (
+        b.state(names[0], options.k_dtype, size, block=d),
+        b.state(names[1], options.v_dtype, size, block=d),
+    )
+
+
+def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
+    """Keys and values of an encoder's output [T, width], for a layer of its decoder, whose weights
+    begin with `stem`."""
+    at = f"layers.{layer}.cross_attention"
+    k, v = (d.linear(x, stem + one, f"{at}.{one}") for one in "kv")
+    caches = cross_caches(d.b, d.config.shape, d.options, layer)
+    d.b.store(list(zip((k, v), caches, strict=True)), at + ".store")
+
+
+def _kept_queries(
+    b: PlanBuilder, shape: ModelShape, options: BuildOptions, q: Tensor, number: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Queries and where they are kept; nothing where none are. `number`: of `shape.attentions`."""
+    if not options.kept_queries:
+        return []
+    ring = (options.kept_queries, shape.heads * shape.head_dim)
+    return [(q, b.state(f"q_ring.{number}", options.q_dtype, ring))]
+
+
+def _gains(b: PlanBuilder, shape: ModelShape) -> Tensor:
+    return b.state(HEAD_GAINS, "f32", (shape.attentions, shape.heads), fill=1.0)
 
 
 def _caches(

@@ -12,7 +12,7 @@ from llm_lite.core.plan.step import PAGE, PageShape
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The numbers that describe any decoder, whatever its definition needs besides."""
+    """The numbers that describe any stack of layers, whatever its definition needs besides."""
 
     layers: int
     heads: int
@@ -23,11 +23,18 @@ class ModelShape:
     vocabulary: int
     trained_context: int
     query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
+    cross_attention: bool = False  # each layer also attends to an encoder's output
+
+    @property
+    def attentions(self) -> int:
+        """How many times heads attend: self-attention of every layer, then their cross-attention.
+        Gains and kept queries have a row for each, in this order."""
+        return self.layers * (2 if self.cross_attention else 1)
 
     @property
     def query_values(self) -> int:
         """Of one position's queries, all layers and heads together."""
-        return self.heads * (sum(self.query_widths) or self.layers * self.head_dim)
+        return self.heads * (sum(self.query_widths) or self.attentions * self.head_dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,10 @@ class BuildOptions:
 
     pages: for steps that several sequences share, caches and kept queries lie in pages; `context`
     is then that of one sequence.
+
+    source: of an encoder-decoder, positions of its encoder's keys and values; 0: no others have.
+
+    head: whether an encoder ends with its masked-token head, or with hidden states.
     """
 
     context: int
@@ -53,6 +64,8 @@ class BuildOptions:
     query_rows: int = 0
     whole_caches: bool = False
     pages: PageShape | None = None
+    source: int = 0
+    head: bool = True
 
     @property
     def cache_rows(self) -> int:
@@ -66,13 +79,63 @@ class BuildOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TextEmbedding:
+    """How an encoder's hidden states [tokens, width] become the vector of a text.
+
+    poolings: of POOLINGS, side by side where there are several. dense: the activations of the
+    layers behind, whose weights are `dense.{i}.weight` and `dense.{i}.bias`. normalized: divided by
+    its length. most_tokens: of a text, its special tokens among them; the rest is not read.
+    """
+
+    poolings: tuple[str, ...]
+    normalized: bool
+    most_tokens: int
+    dense: tuple[str, ...] = ()
+
+
+# In the order in which sentence-transformers puts them side by side.
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingDefaults:
+    """How an encoder-decoder's target begins and is searched for, as its file says.
+
+    start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
+    what ends a target that is as long as it may be; None: nothing."""
+
+    start: int
+    banned: tuple[int, ...] = ()
+    forced_end: int | None = None
+    beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """One model file understood: its shape, and how to plan a bucket of its program."""
+    """One model file understood: its shape, and how to plan a bucket of its program.
+
+    `bidirectional`: an encoder. A step has a whole text; without a masked-token head its program's
+    `logits` are the hidden states of all tokens, [tokens, width]. `embedding`: how these become the
+    vector of a text; `has_head`: whether it has a masked-token head.
+
+    `encoder`: of an encoder-decoder, the program that runs once over the source. It leaves keys and
+    values in states of the same names (`cross_states`) as those that the decoder's program reads.
+    `decoding` is what else is known of its target.
+    """
 
     shape: ModelShape
     plan: Callable[[BuildOptions, Bucket], Plan]
     on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
+    bidirectional: bool = False
+    encoder: Model | None = None
+    decoding: DecodingDefaults | None = None
+    embedding: TextEmbedding | None = None
+    has_head: bool = True
 
     def build(self, options: BuildOptions) -> Program:
+        """An encoder's program reads no source, though it has as many positions."""
         plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
-        return Program(plans, options.context, self.shape.vocabulary, options.pages)
+        source = 0 if self.bidirectional else options.source
+        return Program(plans, options.context, self.shape.vocabulary, options.pages, source)

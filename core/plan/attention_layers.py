@@ -6,16 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.plan import LEFT_OUT, Plan
 
 HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
+
+
+def cross_states(layer: int) -> tuple[str, str]:
+    """Names of the states that hold an encoder's keys and values for a layer of its decoder."""
+    return f"cross_k.{layer}", f"cross_v.{layer}"
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionLayer:
     """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's,
     with a `softcap` softmax(softcap * tanh(q . k * scale / softcap)). Its sink is one score more,
-    whose share is not shown."""
+    whose share is not shown. A bias by distance is added to q . k * scale, as the op says."""
 
     queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
     keys: str  # state [C, kv_heads*head_dim], position p in row p mod C
@@ -28,6 +33,15 @@ class AttentionLayer:
     key_rows: int = 0  # C; below the context in a ring
     softcap: float = 0.0  # 0: none
     sinks: tuple[float, ...] = ()  # of each head; (): none
+    bias: str | None = None  # weight [heads, columns]
+    bias_before: int = 0  # its column for a distance of 0
+    bidirectional: bool = False  # rows see all positions of their sequence
+    cross: bool = False  # rows see all positions of the source, whose keys an encoder left
+
+    @property
+    def is_causal(self) -> bool:
+        """Rows see no position behind their own."""
+        return not (self.bidirectional or self.cross)
 
     def sink(self, head: int) -> float:
         return self.sinks[head] if self.sinks else -math.inf
@@ -36,9 +50,10 @@ class AttentionLayer:
 def attention_layers(
     plan: Plan, vector: Callable[[str], Sequence[float]] = lambda name: ()
 ) -> tuple[AttentionLayer, ...]:
-    """In the order of the layers; layers that share a cache name the same keys. `vector`: the
-    values of a weight; without it sinks are left out."""
-    layers = []
+    """In the order of their numbers: self-attention layer by layer, then cross-attention. Layers
+    that share a cache name the same keys. `vector`: the values of a weight; without it sinks are
+    left out."""
+    layers: list[tuple[int, AttentionLayer]] = []
     stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:
         if op.name == "store":
@@ -46,20 +61,24 @@ def attention_layers(
             stored |= dict(zip(op.inputs, kept, strict=True))
         elif op.name == "attention":
             keys = plan.tensors[op.inputs[1]]
-            sinks = [plan.tensors[i].name for i in op.inputs[4:]]
-            layers.append(
-                AttentionLayer(
-                    queries=stored.get(op.inputs[0]),
-                    keys=keys.name,
-                    heads=int(op.params["heads"]),
-                    kv_heads=int(op.params["kv_heads"]),
-                    head_dim=int(op.params["head_dim"]),
-                    scale=op.params["scale"],
-                    window=int(op.params["window"]),
-                    key_dtype=keys.dtype,
-                    key_rows=keys.shape[0],
-                    softcap=op.params["softcap"],
-                    sinks=tuple(vector(sinks[0])) if sinks else (),
-                )
+            more = (plan.tensors[i].name if i != LEFT_OUT else None for i in op.inputs[4:])
+            sinks, bias = (*more, None, None)[:2]
+            layer = AttentionLayer(
+                queries=stored.get(op.inputs[0]),
+                keys=keys.name,
+                heads=int(op.params["heads"]),
+                kv_heads=int(op.params["kv_heads"]),
+                head_dim=int(op.params["head_dim"]),
+                scale=op.params["scale"],
+                window=int(op.params["window"]),
+                key_dtype=keys.dtype,
+                key_rows=keys.shape[0],
+                softcap=op.params["softcap"],
+                sinks=tuple(vector(sinks)) if sinks else (),
+                bias=bias,
+                bias_before=int(op.params["bias_before"]),
+                bidirectional=bool(op.params["bidirectional"]),
+                cross=bool(op.params["cross"]),
             )
-    return tuple(layers)
+            layers.append((int(op.params["layer"]), layer))
+    return tuple(layer for _, layer in sorted(layers, key=lambda each: each[0]))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
-from llm_lite.core.plan.plan import Kind, Op, Plan, Rows, Tensor
+from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
 from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
 
 
@@ -81,9 +81,17 @@ class PlanBuilder:
         _expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
         return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
 
-    def position_rows(self, table: Tensor, label: str) -> Tensor:
-        """A row of the table for the position of each token: learned position embeddings."""
-        return self._op("position_rows", (table,), self._scratch(label, table.shape[1]), label)
+    def position_rows(self, table: Tensor, label: str, *, first: int = 0) -> Tensor:
+        """A row of the table for the position of each token: learned or sinusoidal positions.
+        `first`: the row of position 0, behind rows that a checkpoint keeps for padding."""
+        _expect(0 <= first < table.shape[0], f"{label}: row {first} of {table.shape}")
+        y = self._scratch(label, table.shape[1])
+        return self._op("position_rows", (table,), y, label, first=first)
+
+    def type_rows(self, table: Tensor, label: str, *, separator: int) -> Tensor:
+        """A row of the table for each token's type: 0 up to the first separator, 1 behind it."""
+        y = self._scratch(label, table.shape[1])
+        return self._op("type_rows", (table,), y, label, separator=separator)
 
     def rms_norm(
         self, x: Tensor, weight: Tensor | None, eps: float, label: str, *, width: int = 0
@@ -182,8 +190,25 @@ class PlanBuilder:
         scale: float | None = None,
         softcap: float = 0.0,
         sinks: Tensor | None = None,
+        bias: Tensor | None = None,
+        bias_before: int = 0,
+        bidirectional: bool = False,
+        cross: bool = False,
     ) -> Tensor:
-        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none."""
+        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none.
+
+        `bias` [heads, columns] by the distance from a query to a key, of which column
+        `bias_before` stands for 0. `bidirectional`: tokens see those behind them too. `cross`: the
+        caches hold an encoder's keys and values, all of which are seen.
+        """
+        if bias is not None:
+            fits = bias.shape[0] == heads and 0 <= bias_before < bias.shape[1]
+            _expect(fits, f"{label}: {bias.shape} is no bias of {heads} heads at {bias_before}")
+            _expect(bias.dtype == "f32", f"{label}: a bias of {bias.dtype}, expected f32")
+        around = bidirectional or cross
+        _expect(not (around and window), f"{label}: a window of attention that is not causal")
+        _expect(not (cross and bidirectional), f"{label}: both of the source and of the sequence")
+        _expect(not (cross and bias is not None), f"{label}: distances to another sequence")
         if sinks is not None:
             _expect(sinks.shape == (heads,), f"{label}: sinks {sinks.shape} for {heads} heads")
         _expect(softcap >= 0, f"{label}: a cap of {softcap}")
@@ -197,7 +222,7 @@ class PlanBuilder:
             _expect(cache.block in (0, head_dim), f"{label}: {cache.name} is in other blocks")
         return self._op(
             "attention",
-            (q, k_cache, v_cache, gains) if sinks is None else (q, k_cache, v_cache, gains, sinks),
+            _without_trailing(q, k_cache, v_cache, gains, sinks, bias),
             self._like(q, label),
             label,
             heads=heads,
@@ -207,6 +232,9 @@ class PlanBuilder:
             window=window,
             layer=layer,
             softcap=softcap,
+            bias_before=bias_before,
+            bidirectional=int(bidirectional),
+            cross=int(cross),
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
@@ -217,6 +245,15 @@ class PlanBuilder:
 
     def gelu(self, x: Tensor, label: str) -> Tensor:
         return self._op("gelu", (x,), self._like(x, label), label)
+
+    def gelu_erf(self, x: Tensor, label: str) -> Tensor:
+        return self._op("gelu_erf", (x,), self._like(x, label), label)
+
+    def silu(self, x: Tensor, label: str) -> Tensor:
+        return self._op("silu", (x,), self._like(x, label), label)
+
+    def relu(self, x: Tensor, label: str) -> Tensor:
+        return self._op("relu", (x,), self._like(x, label), label)
 
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         return self._op("add", (a, b), self._like(a, label), label)
@@ -335,7 +372,12 @@ class PlanBuilder:
         return self._scratch(name, x.shape[1], rows=x.rows)
 
     def _op(
-        self, name: str, inputs: tuple[Tensor, ...], output: Tensor, label: str, **params: float
+        self,
+        name: str,
+        inputs: tuple[Tensor | None, ...],
+        output: Tensor,
+        label: str,
+        **params: float,
     ) -> Tensor:
         self._append(name, inputs, (output,), label, params)
         return output
@@ -343,7 +385,7 @@ class PlanBuilder:
     def _append(
         self,
         name: str,
-        inputs: tuple[Tensor, ...],
+        inputs: tuple[Tensor | None, ...],
         outputs: tuple[Tensor, ...],
         label: str,
         params: dict[str, float],
@@ -352,9 +394,17 @@ class PlanBuilder:
         _expect(set(params) == set(spec.params), f"{label}: {name} takes {', '.join(spec.params)}")
         if spec.form != "own":
             for x in inputs:
+                assert x is not None, f"{label}: {name} has no operand to leave out"
                 _expect_alike(x, outputs[0], label)
-        ids = tuple(t.id for t in inputs), tuple(t.id for t in outputs)
+        taken = tuple(LEFT_OUT if t is None else t.id for t in inputs)
+        ids = taken, tuple(t.id for t in outputs)
         self._ops.append(Op(name, *ids, MappingProxyType(params), label))
+
+
+def _without_trailing(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Without those that are left out at the end."""
+    count = max(i + 1 for i, operand in enumerate(operands) if operand is not None)
+    return operands[:count]
 
 
 def _expect_alike(a: Tensor, b: Tensor, label: str) -> None:

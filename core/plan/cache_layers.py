@@ -32,7 +32,7 @@ def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
     """In the order of the layers that own them; of layers that share one, the first owns it."""
     found: dict[str, CacheLayer] = {}
     for op in plan.ops:
-        if op.name != "attention":
+        if op.name != "attention" or op.params["cross"]:  # an encoder's keys are no cache
             continue
         keys, values = (plan.tensors[i] for i in op.inputs[1:3])
         layer, window = int(op.params["layer"]), int(op.params["window"])

@@ -26,7 +26,7 @@ def lifetimes(
     """Of scratch tensors by id, in groups of ops that run at once; `kept` lives to the end."""
     lives: dict[int, Lifetime] = {}
     for index, group in enumerate(groups):
-        for tensor_id in (i for op in group for i in op.outputs + op.inputs):
+        for tensor_id in (i for op in group for i in op.outputs + op.given):
             tensor = tensors[tensor_id]
             if tensor.kind is not Kind.SCRATCH:
                 continue

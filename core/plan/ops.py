@@ -27,7 +27,8 @@ Form = Literal["own", "elementwise", "rowwise"]
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """Operands in order. One whose name ends in `?` may be left out, at the end only."""
+    """Operands in order. One whose name ends in `?` may be left out; where a later one is there,
+    its tensor id is LEFT_OUT (`core.plan.plan`)."""
 
     name: str
     inputs: tuple[str, ...]
@@ -49,7 +50,16 @@ _TABLE = (
         "position_rows",
         ("table",),
         ("x",),
-        "x[T,K] = table[position of the token], the last row for positions beyond it",
+        "x[T,K] = table[first + position of the token], the last row for positions beyond it",
+        {"first": "int"},
+    ),
+    OpSpec(
+        "type_rows",
+        ("table",),
+        ("x",),
+        "x[T,K] = table[how many separators its sequence has before the token], the last row for "
+        "types beyond it",
+        {"separator": "int"},
     ),
     OpSpec(
         "rms_norm",
@@ -91,12 +101,14 @@ _TABLE = (
     ),
     OpSpec(
         "attention",
-        ("q", "k_cache", "v_cache", "gains", "sinks?"),
+        ("q", "k_cache", "v_cache", "gains", "sinks?", "bias?"),
         ("y",),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
         "only if > 0; C < context is a ring and holds window + T - 1 positions or more; scores "
         "become softcap * tanh(score / softcap) if it is > 0; sinks[H] count as a score more, "
-        "whose share is dropped",
+        "whose share is dropped; bias[H,N] at column bias_before + (key's position - query's), "
+        "the nearest column there is, is added to q.k * scale; bidirectional: every position of "
+        "the sequence is seen; cross: every position of the step's source, in row p of the caches",
         {
             "heads": "int",
             "kv_heads": "int",
@@ -105,11 +117,17 @@ _TABLE = (
             "window": "int",
             "layer": "int",
             "softcap": "float32",
+            "bias_before": "int",
+            "bidirectional": "flag",
+            "cross": "flag",
         },
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),
     OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
     OpSpec("gelu", ("x",), ("y",), "y = gelu(x), by tanh", form="elementwise"),
+    OpSpec("gelu_erf", ("x",), ("y",), "y = x * (1 + erf(x / sqrt(2))) / 2", form="elementwise"),
+    OpSpec("silu", ("x",), ("y",), "y = x * sigmoid(x)", form="elementwise"),
+    OpSpec("relu", ("x",), ("y",), "y = max(x, 0)", form="elementwise"),
     OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
     OpSpec("add_bias", ("x", "bias"), ("y",), "y[T,N] = x[T,N] + bias[N]"),
     OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),

@@ -14,6 +14,7 @@ from llm_lite.core.plan.step import PageShape, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
 
 Rows = Literal["fixed", "tokens", "outputs"]
+LEFT_OUT = -1  # in Op.inputs: an optional operand that is not there, before one that is
 
 
 class Kind(Enum):
@@ -41,10 +42,15 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class Op:
     name: str  # a row of the op table
-    inputs: tuple[int, ...]  # tensor ids
+    inputs: tuple[int, ...]  # tensor ids, or LEFT_OUT
     outputs: tuple[int, ...]
     params: Mapping[str, float]
     label: str  # where in the model: "layers.3.attention.q"
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The inputs that are not left out."""
+        return tuple(i for i in self.inputs if i != LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class Plan:
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
     scratch_bytes: int
-    logits: int  # tensor id, f32 [max_outputs, vocabulary]
+    logits: int  # tensor id, f32 [max_outputs, vocabulary]; of an encoder without a head its
+    # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
 
 
@@ -68,6 +75,7 @@ class Program:
     context: int  # positions in the KV cache; of a sequence where several share steps
     vocabulary: int
     pages: PageShape | None = None  # of the caches, where several sequences share steps
+    source: int = 0  # positions of an encoder's keys and values; 0: no cross-attention
 
     def plan_for(self, tokens: int, outputs: int) -> Plan:
         """The smallest plan that takes a step of this size; ValueError where none does."""

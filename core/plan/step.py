@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
-N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS = range(6)
+N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS, SOURCE_LENGTH = range(7)
 PAGE = 128  # positions of a page of the cache
 
 I32 = NDArray[np.int32]
@@ -33,6 +33,12 @@ class PageShape:
     def table(self) -> int:
         """Pages of one sequence, at most."""
         return self.context // PAGE
+
+
+def beam_pages(width: int, context: int) -> PageShape:
+    """What the caches of a beam are made of: each hypothesis has pages of its own."""
+    each = -(-context // PAGE)
+    return PageShape(width * each, width, each * PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +66,18 @@ class Step:
 
     With `segments`, the tokens are those of all segments, one behind the other; `start` is 0 and
     `outputs` the sum of theirs, which come in the same order.
+
+    `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
+    have the same. `first_output`: of a plain step, the first token whose logits are asked for;
+    left out: that of the last `outputs`.
     """
 
     tokens: I32
     start: int
     outputs: int = 1
     segments: tuple[Segment, ...] = ()
+    source: int = 0
+    first_output: int | None = None
 
     @property
     def count(self) -> int:
@@ -90,11 +102,23 @@ class Step:
     def output_tokens(self) -> I32:
         """int32 [outputs], the tokens whose logits are asked for, by their place in the step."""
         if not self.segments:
-            return np.arange(self.count - self.outputs, self.count, dtype=np.int32)
+            first = self._first_output
+            return np.arange(first, first + self.outputs, dtype=np.int32)
         ends = np.cumsum([s.count for s in self.segments])
         pairs = zip(self.segments, ends, strict=True)
         parts = [np.arange(end - s.outputs, end, dtype=np.int32) for s, end in pairs]
         return np.concatenate(parts)
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """Of each sequence in the step: its first token, and the one behind its last."""
+        counts = [segment.count for segment in self.segments] or [self.count]
+        ends = np.cumsum(counts).tolist()
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    @property
+    def _first_output(self) -> int:
+        return self.count - self.outputs if self.first_output is None else self.first_output
 
     def rows(self, rows: str, fixed: int) -> int:
         """Rows in use of a tensor whose `rows` is this and whose first dimension is `fixed`."""
@@ -111,9 +135,10 @@ class Step:
         words[N_TOKENS] = self.count
         words[START] = self.start
         words[KV_LENGTH] = self.kv_length
-        words[FIRST_OUTPUT] = self.count - self.outputs
+        words[FIRST_OUTPUT] = self._first_output
         words[N_OUTPUTS] = self.outputs
         words[N_SEGMENTS] = len(self.segments)
+        words[SOURCE_LENGTH] = self.source
         words[HEADER_WORDS : HEADER_WORDS + self.count] = self.tokens
         if pages is not None:
             self._pack_segments(words, max_tokens, pages, max_outputs)

@@ -47,7 +47,7 @@ def _weight_bytes(plan: Plan) -> int:
 
 
 def _weights(plan: Plan, op: Op) -> list[Tensor]:
-    inputs = (plan.tensors[i] for i in op.inputs)
+    inputs = (plan.tensors[i] for i in op.given)
     return [tensor for tensor in inputs if tensor.kind in _FROM_FILE]
 
 

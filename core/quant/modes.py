@@ -21,6 +21,8 @@ _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
 # Of a table single rows are read: its blocks lie row by row, not in tiles of rows.
 _FORMAT_OF_TABLE = {**_FORMAT_OF_MODE, "int8": "q8_0", "int4": "q4_1"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
+# Begins the names of tables that no checkpoint has: biases by distance, sinusoidal positions.
+MADE = "made."
 # What a tensor becomes as it is stored, where kernels do not read its format.
 _INSTEAD, _INSTEAD_OF_TABLE = "int8", "q8_0"
 _ALIGNMENT = 64  # bytes, a cache line
@@ -80,13 +82,13 @@ def loaded_table_dtype(tensor: WeightOfFormat) -> str:
 def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
-    Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
-    blocks stay float16. As stored, formats that are not native become int8. Raises RequestError
-    for an unknown mode.
+    Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which
+    is exact. Rows that do not fill whole blocks stay float16. As stored, formats that are not
+    native become int8. Raises RequestError for an unknown mode.
     """
     if mode not in MODES:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
-    if len(tensor.shape) == 1:
+    if len(tensor.shape) == 1 or tensor.name.startswith(MADE):
         return "f32"
     if tensor.name in promoted:
         return "int8"

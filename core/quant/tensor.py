@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,13 @@ class TensorData:
             piece = self.format.dequantize(self.data[at : at + unit], (together, columns))
             out[i] = piece[row % together]
         return out
+
+
+def float_tensor(name: str, values: NDArray[Any]) -> TensorData:
+    """A tensor that no file has, float32."""
+    data = np.ascontiguousarray(values, "<f4").reshape(-1).view(np.uint8)
+    data.flags.writeable = False
+    return TensorData(name, "f32", values.shape, data)
 
 
 def with_own_vectors(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:

@@ -46,6 +46,7 @@ from llm_lite.core.messages import (
     TokensSpelled,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.outbox import Outbox
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange
@@ -70,9 +71,9 @@ class RemoteEngine:
     ) -> None:
         self.client, self.server, self.model = client, server, model
         self._dialect = DIALECTS[server.dialect]
-        self._wake = wake or (lambda: None)
+        self._outbox = Outbox(wake)
+        self._emit = self._outbox.emit
         self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._sent = 0  # commands are numbered
         self._stop_through = 0  # the last command that a Stop is meant for
@@ -121,20 +122,11 @@ class RemoteEngine:
 
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
-        events = []
-        while True:
-            try:
-                events.append(self._events.get_nowait())
-            except queue.Empty:
-                return events
+        return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
         """Like `poll`, but waits up to `timeout` seconds for the first event."""
-        try:
-            first = self._events.get(timeout=timeout)
-        except queue.Empty:
-            return []
-        return [first, *self.poll()]
+        return self._outbox.wait(timeout)
 
     def loaded(self) -> ModelLoaded:
         """Its model, as if it had just been loaded."""
@@ -276,10 +268,6 @@ class RemoteEngine:
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))
-
-    def _emit(self, event: Event) -> None:
-        self._events.put(event)
-        self._wake()
 
 
 def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.prompt import check_size
-from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
     ModelInfo,
     ServingStatus,
@@ -27,7 +28,14 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import Desk
 from llm_lite.core.serving.embedding import Embedding, check_texts
 from llm_lite.core.serving.glass import CachedResponse, Responses
-from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
+from llm_lite.core.serving.service import (
+    F32,
+    AnswerTokens,
+    Embeddings,
+    Emit,
+    LensLayer,
+    ModeDoor,
+)
 from llm_lite.core.serving.tally import Tally
 
 _MOST_LENS = 100  # likeliest tokens of a layer
@@ -37,9 +45,12 @@ _MOST_TEXTS = 4096  # in one call for embeddings
 class AnswerService:
     """See `core.serving.service.Service`."""
 
-    def __init__(self, desk: Desk, responses: Responses, tally: Tally, parallel: int) -> None:
+    def __init__(
+        self, desk: Desk, responses: Responses, tally: Tally, parallel: int, modes: ModeDoor
+    ) -> None:
         self._desk, self._responses, self._tally = desk, responses, tally
         self._parallel = parallel
+        self.modes = modes
 
     @property
     def model(self) -> ModelInfo:
@@ -48,6 +59,10 @@ class AnswerService:
     @property
     def executor(self) -> ExecutorInfo:
         return self._desk.batch().runner.executor_info
+
+    @property
+    def options(self) -> EngineOptions:
+        return self._desk.batch().runner.options
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         batch = self._desk.batch()
@@ -111,7 +126,7 @@ class AnswerService:
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
         tokenizer = self._desk.batch().runner.model_file.tokenizer
-        return [text_of(tokenizer, token) for token in tokens]
+        return completed_texts(tokenizer, tokens)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         return self._desk.batch().runner.model_file.tokenizer.decode(tokens)
@@ -135,7 +150,7 @@ class AnswerService:
         return AnswerTokens(
             response,
             held.tokens,
-            tuple(text_of(tokenizer, token) for token in held.tokens),
+            tuple(completed_texts(tokenizer, held.tokens)),
             min(held.prompt_tokens, len(held.tokens)),
             0 if has_queries else len(held.tokens),
             shape.layers,

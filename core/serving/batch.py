@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.loading import backends
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.beside import executor_beside
 from llm_lite.core.loading.page_room import free_bytes, most_pages
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import StartServing
-from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import tensor_row_bytes
@@ -41,8 +40,7 @@ class Batch:
                 f"answers at once: expected 1 to {MOST_PARALLEL}, found {options.parallel}"
             )
         self.pool = PagePool(_page_count(runner, options, self.context))
-        source = runner.model_file.file
-        model = read_model(source.metadata, runner.weights, runner.model_file.path)
+        model = runner.model
         build = backends.shared_build_options(
             runner.choice,
             runner.options,
@@ -51,15 +49,8 @@ class Batch:
             sequences=options.parallel,
             pages=self.pool.count,
         )
-        self.program = model.build(build)
-        self.executor = backends.make_executor(
-            replace(runner.choice, beside=runner.executor),
-            self.program,
-            runner.weights,
-            runner.options.threads,
-            lambda _: None,
-        )
-        runner.beside.append(self.executor)
+        self.executor = executor_beside(runner, model, build)
+        self.program = self.executor.program
         self.steps, self.step_seconds = 0, 0.0  # of all steps
         self.last_seconds = 0.0
 

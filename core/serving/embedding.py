@@ -18,15 +18,17 @@ from llm_lite.core.errors import NotFiniteError, RequestError
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.serving.batch import Batch
-from llm_lite.core.serving.pages import pages_for
+from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.service import F32, Embeddings
 
-MakeRoom = Callable[[], bool]  # somebody gives pages back; False where nobody has any
-
 
 class Embedding:
-    """Texts on their way to vectors, a step at a time. `result` is for who asked."""
+    """Texts on their way to vectors, a step at a time. `result` is for who asked.
+
+    It has pages that no answer needs: where there are none it waits, and where an answer comes to
+    need those of a text in the middle of it, it gives them back and begins that text again.
+    """
 
     def __init__(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
@@ -37,13 +39,24 @@ class Embedding:
         self._vectors: list[F32] = []
         self._pack: list[PagedTokens] = []  # texts of the step: short ones share it
         self._sums: list[F32] = []
+        self._is_waiting = False
 
-    def advance(self, batch: Batch, make_room: MakeRoom) -> bool:
-        """Run a step; whether all is done. Errors of the executor pass through; RequestError where
-        nobody wants it any more."""
+    @property
+    def holds_pages(self) -> bool:
+        return bool(self._pack)
+
+    @property
+    def is_waiting(self) -> bool:
+        """For pages."""
+        return self._is_waiting
+
+    def advance(self, batch: Batch) -> bool:
+        """Run a step, if there are pages for it; whether all is done. Errors of the executor pass
+        through; RequestError where nobody wants it any more."""
         if self._is_unwanted():
             raise RequestError("nobody waits for these embeddings any more")
-        if not self._pack and not self._begin_pack(batch, make_room):
+        self._is_waiting = not self._pack and not self._begin_pack(batch)
+        if self._is_waiting:
             return False
         counts = [paged.next_count() for paged in self._pack]
         tokens = [
@@ -66,31 +79,37 @@ class Embedding:
     def fail(self, error: BaseException, batch: Batch | None = None) -> None:
         """It ends with this error; its pages go back to the pool of the batch, if that is left."""
         if batch is not None:
-            for paged in self._pack:
-                paged.let_go(batch.pool, keep=False)
+            self.give_back(batch.pool)
         self._pack = []
         if not self.result.done():
             self.result.set_exception(error)
+
+    def give_back(self, pool: PagePool) -> bool:
+        """Its pages, to begin the text again later; False where it has none."""
+        held = self._pack
+        for paged in held:
+            paged.let_go(pool, keep=False)
+        self.restart()
+        return bool(held)
 
     def restart(self) -> None:
         """On another executor, whose pages are empty."""
         self._pack, self._sums = [], []
 
-    def _begin_pack(self, batch: Batch, make_room: MakeRoom) -> bool:
-        """The next text, and others as far as all fit into one step. False where there are no
-        pages now."""
+    def _begin_pack(self, batch: Batch) -> bool:
+        """The next text, and others as far as all fit into one step and into pages. False where
+        there are none now."""
         left = self._texts[len(self._vectors) :]
         check_texts(left[:1], batch.context, batch.vocabulary)  # another executor, perhaps
         count, total, pages = 1, len(left[0]), batch.program.pages
-        most = min(pages.segments, batch.pool.count) if pages else 1  # each has a page of its own
+        available = batch.pool.available
+        if available < pages_for(len(left[0])):
+            return False
+        most = min(pages.segments, available) if pages else 1  # each has a page of its own
         while count < min(len(left), most) and total + len(left[count]) <= PAGE:
             total += len(left[count])
             count += 1
         pack = [PagedTokens(tokens, pages_for(len(tokens))) for tokens in left[:count]]
-        needed = sum(pages_for(len(paged.tokens)) for paged in pack)
-        while batch.pool.available < needed:
-            if not make_room():
-                return False
         for paged in pack:
             paged.extend(batch.pool, len(paged.tokens))
         self._pack, self._sums = pack, [np.float32(0)] * count  # type: ignore[list-item]

@@ -116,10 +116,12 @@ class CopiedRows:
     keys: NDArray[np.uint8]
     first: int
     length: int  # tokens of the response
+    bias: F32 | None  # [heads, columns of the bias]
 
 
 def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> AttentionLayer:
-    """RequestError where the model has no such layer or heads, or keeps no queries."""
+    """RequestError where the model has no such layer or heads, keeps no queries, or the layer looks
+    at a source, which is not kept."""
     if not 0 <= layer < len(batch.layers):
         raise RequestError(f"layer {layer}: the model has layers 0 to {len(batch.layers) - 1}")
     found = batch.layers[layer]
@@ -129,6 +131,8 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
         )
     if found.queries is None:
         raise RequestError(NO_QUERIES)
+    if found.cross:
+        raise RequestError(f"layer {layer} is cross-attention, whose source is no longer kept")
     return found
 
 
@@ -146,8 +150,9 @@ def copy_rows(
     shape = check_attention(batch, layer, heads)
     assert shape.queries is not None
     queries = _read(batch, shape.queries, held, first, last)
-    keys = _read(batch, shape.keys, held, 0, last)
-    return CopiedRows(shape, queries, keys, first, len(held.tokens))
+    keys = _read(batch, shape.keys, held, 0, last if shape.is_causal else len(held.tokens))
+    bias = batch.runner.weights[shape.bias].dequantize() if shape.bias else None
+    return CopiedRows(shape, queries, keys, first, len(held.tokens), bias)
 
 
 def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
@@ -160,7 +165,7 @@ def maps(batch: Batch, copied: CopiedRows, heads: Sequence[int]) -> F32:
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads
         q, k = queries[:, head], keys[:, group]
-        found[row, :, : len(keys)] = layer_probabilities(shape, head, q, k, positions)
+        found[row, :, : len(keys)] = layer_probabilities(shape, head, q, k, positions, copied.bias)
     return batch.runner.session.checked(found, "the attention weights")
 
 

@@ -7,7 +7,8 @@ fewest, and of one client the first that asked.
 
 Where no page is left, the youngest answer gives all of its pages back and waits until they are
 there again; its tokens stay, and are computed again. The oldest one always gets on, so nobody
-waits for ever.
+waits for ever. Embeddings have the pages that no answer needs. One that waits for pages sees at
+most as many answers begin as may run at once; then no other begins before it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from llm_lite.core.errors import BusyError
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.embedding import Embedding
 from llm_lite.core.serving.pages import Name, PagePool
 
 CHUNK = PAGE  # tokens of prompts in a step
@@ -52,6 +54,8 @@ class Scheduler:
         self._turn = 0
         self._step = 0
         self._seconds = 0.0  # that an answer took, of late
+        self._embedding: Embedding | None = None  # of this step
+        self._held_from = parallel  # the turn from which none begins while it waits
 
     # For any thread.
 
@@ -85,10 +89,13 @@ class Scheduler:
 
     # For the engine's thread.
 
-    def parts(self, pool: PagePool) -> list[StepPart]:
-        """What goes into the next step; every answer has the pages for it."""
+    def parts(self, pool: PagePool, embedding: Embedding | None = None) -> list[StepPart]:
+        """What goes into the next step; every answer has the pages for it, `embedding` has others
+        or waits."""
         self._step += 1
-        self._admit(pool)
+        self._embedding = embedding
+        if not self._is_held():
+            self._admit(pool)
         parts = [
             StepPart(answer, 1, 1)
             for answer in list(self.running)
@@ -167,6 +174,13 @@ class Scheduler:
         if answer.client not in self._waiting and not self._runs_of(answer.client):
             self._turns.pop(answer.client, None)
 
+    def _is_held(self) -> bool:
+        """Whether no answer may begin now, as enough did while an embedding waits for pages."""
+        one = self._embedding
+        if one is None or not one.is_waiting:
+            self._held_from = self._turn + self.parallel
+        return self._turn >= self._held_from
+
     def _admit(self, pool: PagePool) -> None:
         """Those that may run now, as far as there are places and pages for their prompts."""
         while len(self.running) < self.parallel:
@@ -202,8 +216,9 @@ class Scheduler:
 
     def _fits(self, answer: ServedAnswer, pool: PagePool) -> bool:
         """Whether there are pages for what it has to say now, and one token more."""
-        paged = answer.paged
-        return not self.running or paged.needs(pool, len(paged.tokens) + 1) <= pool.available
+        paged, one = answer.paged, self._embedding
+        is_alone = not self.running and (one is None or not one.holds_pages)
+        return is_alone or paged.needs(pool, len(paged.tokens) + 1) <= pool.available
 
     def _chunks(self, pool: PagePool) -> list[StepPart]:
         """Chunks of prompts; the first one whatever its size, others as far as there is room."""
@@ -243,11 +258,13 @@ class Scheduler:
         return parts
 
     def _has_room(self, answer: ServedAnswer, count: int, pool: PagePool) -> bool:
-        """Pages for its next tokens, if need be those of younger answers; False where it was the
-        youngest itself, and waits."""
+        """Pages for its next tokens, if need be those of an embedding, then of younger answers;
+        False where it was the youngest itself, and waits."""
         if not answer.is_running:
             return False
         while not answer.paged.extend(pool, answer.paged.computed + count):
+            if self._embedding is not None and self._embedding.give_back(pool):
+                continue
             self.return_youngest(pool)
             if not answer.is_running:
                 return False

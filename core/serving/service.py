@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
+    Activations,
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
     GenerationFinished,
     GenerationStarted,
+    Mode,
     ModelInfo,
+    ModeSwitch,
     ServingStatus,
     TokenDecoded,
     ToolSpec,
@@ -36,7 +40,8 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTokens:
-    """The tokens of a response that the cache still holds: prompt and answer, by position."""
+    """The tokens of a response that the cache still holds: prompt and answer, by position.
+    `texts` are as of `Service.token_texts`."""
 
     response: str
     tokens: tuple[int, ...]
@@ -57,6 +62,24 @@ class LensLayer:
     probabilities: tuple[float, ...]
 
 
+class ModeDoor(Protocol):
+    """Through it clients switch the weight mode of the loaded model. For any thread."""
+
+    @property
+    def last(self) -> ModeSwitch | None:
+        """The switch under way, or the one before; None where none was asked for."""
+        ...
+
+    def ask(self, mode: Mode, activations: Activations) -> None:
+        """Begin a switch. Answers go on: with the mode in use, and then with the new one.
+        RequestError while another one is under way."""
+        ...
+
+    def cancel(self) -> None:
+        """The one under way ends soon, unless it is done before."""
+        ...
+
+
 class Service(Protocol):
     """Answers many clients on one model. For any thread.
 
@@ -69,6 +92,14 @@ class Service(Protocol):
 
     @property
     def executor(self) -> ExecutorInfo: ...
+
+    @property
+    def options(self) -> EngineOptions:
+        """How the model runs, as it was asked for."""
+        ...
+
+    @property
+    def modes(self) -> ModeDoor: ...
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         """Queue a request and return its number, which comes back in every event.
@@ -93,7 +124,8 @@ class Service(Protocol):
     def tokenize(self, text: str, add_special: bool = True) -> list[int]: ...
 
     def token_texts(self, tokens: Sequence[int]) -> list[str]:
-        """What each token stands for; U+FFFD for a part of a character."""
+        """What each of tokens that follow each other adds to their text: a character of several
+        tokens stands at the last of them."""
         ...
 
     def detokenize(self, tokens: Sequence[int]) -> str: ...

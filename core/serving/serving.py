@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
@@ -18,6 +18,7 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import CHANGED, Desk
 from llm_lite.core.serving.glass import Responses
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
+from llm_lite.core.serving.service import ModeDoor
 from llm_lite.core.serving.tally import Tally
 
 NO_MODEL = "no model is loaded: open one first"
@@ -35,20 +36,25 @@ class Serving:
         log: Callable[[Level, str], None],
         wake: Callable[[], None],
         is_closing: Callable[[], bool],
+        modes: ModeDoor,
     ) -> None:
         self._options, self._emit, self._log = options, emit, log
         self._is_closing = is_closing
         self._scheduler = Scheduler(options.parallel, options.most_waiting)
         self._desk = Desk(self._scheduler, wake)
         self._responses, self._tally = Responses(), Tally()
-        self.service = AnswerService(self._desk, self._responses, self._tally, options.parallel)
+        self.service = AnswerService(
+            self._desk, self._responses, self._tally, options.parallel, modes
+        )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
+        self._is_on = False
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
     @property
     def is_on(self) -> bool:
-        return self._batch is not None
+        """Also while another executor of the same model is made ready: requests wait for it."""
+        return self._is_on
 
     @property
     def has_work(self) -> bool:
@@ -63,6 +69,7 @@ class Serving:
         self._scheduler.return_all()
         self._drop_batch()
         if before is None or runner is None or runner.model_file is not before.model_file:
+            self._is_on = False
             self._desk.close(CHANGED)  # until it is opened again
         if runner is None:
             self._close(NO_MODEL)
@@ -74,6 +81,7 @@ class Serving:
             self._close(str(error))
             return
         self._desk.open(self._batch)
+        self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
     def step(self, runner: Runner | None) -> bool:
@@ -115,6 +123,7 @@ class Serving:
         self._close(problem, "")
 
     def _close(self, problem: str, told: str | None = None) -> None:
+        self._is_on = False
         self._desk.close(problem)
         self._end_those_over()
         self._emit(ServingChanged(False, problem=problem if told is None else told))
@@ -142,14 +151,14 @@ class Serving:
         embedding = self._desk.embedding
         if embedding is not None:
             try:
-                if embedding.advance(batch, self._make_room):
+                if embedding.advance(batch):
                     self._desk.end_embedding()
             except DeviceError:
                 embedding.restart()
                 raise
             except LlmLiteError as error:
                 self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool)
+        parts = self._scheduler.parts(batch.pool, self._desk.embedding)
         if parts:
             self._run(batch, parts)
 
@@ -165,11 +174,6 @@ class Serving:
             if part.outputs:
                 part.answer.take(logits[row], batch.last_seconds)
                 row += 1
-
-    def _make_room(self) -> bool:
-        """The youngest answer gives its pages back and waits."""
-        assert self._batch is not None
-        return self._scheduler.return_youngest(self._batch.pool)
 
     def _end_those_over(self) -> None:
         for answer in self._scheduler.over():

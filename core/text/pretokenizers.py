@@ -42,7 +42,7 @@ class Rule:
 
 
 _RULES = {
-    ("gpt-2", "phi-2", "mpt", "olmo", "exaone4"): Rule((_GPT2,)),
+    ("gpt-2", "phi-2", "mpt", "olmo", "exaone4", "roberta-bpe"): Rule((_GPT2,)),
     ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"): Rule((r"\p{N}", _GPT2)),
     ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"): Rule(
         (_LLAMA3,), whole_words=True, add_bos=True

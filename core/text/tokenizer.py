@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,13 +14,16 @@ from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
+from llm_lite.core.text.special_tokens import WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
+    WORD_PIECE,
     TokenType,
     Vocabulary,
     read_vocabulary,
 )
+from llm_lite.core.text.word_pieces import WordPieceEncoder, read_gguf, read_words, spelled
 
 
 def _names(text: str) -> frozenset[str]:
@@ -47,6 +50,9 @@ class _WordEncoder(Protocol):
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]: ...
 
 
+_MakeEncoder = Callable[[Vocabulary, frozenset[str]], _WordEncoder]
+
+
 class Tokenizer:
     """Ids are those of the embedding's rows. Thread-safe: nothing changes after construction."""
 
@@ -62,8 +68,11 @@ class Tokenizer:
         self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
         self._any_marked = any_of([self._tokens[i] for i in (*control, *literal)])
         self._literal = any_of([self._tokens[i] for i in literal])
-        of_pieces = vocabulary.model == SENTENCE_PIECE
-        make = _make_piece_encoder if of_pieces else PairEncoder
+        makers: dict[str, _MakeEncoder] = {
+            SENTENCE_PIECE: _make_piece_encoder,
+            WORD_PIECE: WordPieceEncoder,
+        }
+        make = makers.get(vocabulary.model, PairEncoder)
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
 
     @classmethod
@@ -73,21 +82,29 @@ class Tokenizer:
         Errors: UnsupportedError for an unknown kind, FileError naming `path` and the key for a
         malformed vocabulary. An unknown pre-tokenizer is none: `pretokenizer_note` tells of it.
         """
-        return cls(read_vocabulary(metadata, path))
+        of_words = metadata.get("tokenizer.ggml.model") == WORD_PIECE
+        return cls((read_gguf if of_words else read_vocabulary)(metadata, path))
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, for an embedding of `rows` rows.
+        """From a directory's tokenizer.json, or else its vocab.txt or Marian's files, for an
+        embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from llm_lite.core.text.tokenizer_json import read_tokenizer
+        from llm_lite.core.text.marian_tokenizer import is_marian, read_marian
+        from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
+        if not (folder / TOKENIZER_FILE).exists():
+            if (folder / WORDS).is_file():
+                return cls(read_words(folder, rows))
+            if is_marian(folder):
+                return cls(*read_marian(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:
         """What the first text would wait for else. FileError where it can never encode."""
-        if isinstance(self._words, PairEncoder):
+        if isinstance(self._words, PairEncoder | WordPieceEncoder):
             self._words.load()
 
     @property
@@ -106,6 +123,16 @@ class Tokenizer:
     @property
     def eos_id(self) -> int | None:
         return self._vocabulary.eos_id
+
+    @property
+    def mask_id(self) -> int | None:
+        """The token that stands for one that is to be guessed; None where there is none."""
+        return self._vocabulary.mask_id
+
+    @property
+    def around_pair(self) -> tuple[tuple[int, ...], ...]:
+        """Ids before, between and behind two texts; () where the file has no pairs."""
+        return self._vocabulary.around_pair
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
@@ -188,7 +215,7 @@ class Tokenizer:
         _refuse_surrogates(text)
         start = 0
         for match in self._marked(text, segments):
-            yield start, text[start : match.start()], None
+            yield start, text[start : self._before(match)], None
             yield match.start(), match[0], self._id_of_marked[match[0]]
             start = self._after(match)
         yield start, text[start:], None
@@ -223,6 +250,8 @@ class Tokenizer:
             return token.encode("utf-8", "surrogateescape")
         if self._is_bpe:
             return b"".join(BYTE_OF.get(char) or char.encode() for char in token)
+        if self._vocabulary.model == WORD_PIECE:
+            return spelled(token).encode()
         if kind == TokenType.BYTE:
             return bytes([int(token[3:5], 16)])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
@@ -261,6 +290,12 @@ class Tokenizer:
         """With the space that SentencePiece puts before the text, and before whatever follows a
         control token."""
         return " " + text if text and self._vocabulary.add_space_prefix else text
+
+    def _before(self, match: re.Match[str]) -> int:
+        """Where the text ends before a marked token, which may take the spaces there along."""
+        if self._id_of_marked[match[0]] not in self._vocabulary.stripping_before:
+            return match.start()
+        return len(match.string[: match.start()].rstrip())
 
 
 class StreamDecoder:

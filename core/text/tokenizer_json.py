@@ -17,10 +17,18 @@ from typing import Any
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
-from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenType, Vocabulary
+from llm_lite.core.text.special_tokens import NAMES, content
+from llm_lite.core.text.vocabulary import (
+    BYTE_LEVEL_BPE,
+    SENTENCE_PIECE,
+    WORD_PIECE,
+    TokenType,
+    Vocabulary,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22
+_STRINGS = NAMES[:3]  # what must be a string where it is there
 _BYTES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 # Control, whatever the file says of it.
 _TURN = re.compile(r"<[|｜].*[|｜]>|<\|\w+>|<\w+\|>|<(start|end)_of_turn>")
@@ -85,20 +93,23 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
     normal, unused = TokenType.NORMAL.value, TokenType.UNUSED.value
     tokens = [f"[unused{i}]" if token is None else token for i, token in enumerate(named)]
     types = [unused if token is None else normal for token in named]
-    model = _decoding(path, about["decoder"])
+    model = _decoding(path, about["model"], about["decoder"])
     special = _special_names(folder)
-    wanted = _BYTES.union(special.values())
+    wanted = _BYTES.union(special.values(), ("[MASK]",))
     ids = {token: i for i, token in enumerate(named) if token in wanted}
     if about["byte_fallback"]:
         for byte in _BYTES & ids.keys():
             types[ids[byte]] = TokenType.BYTE.value
     control = _mark_added(about["added"], types, model)
-    begin, end = _additions(about["around"])
+    eos = ids.get(special.get("eos_token", ""))
+    begin, end = _additions(about["around"], eos)
     bos = ids.get(special.get("bos_token", ""), begin)
     unknown = ids.get(special.get("unk_token", ""))
     if unknown is not None:
         types[unknown] = TokenType.UNKNOWN.value
         control.add(unknown)
+        if model == WORD_PIECE:  # it stands for whole words that have no pieces
+            control.discard(unknown)
     vocabulary = Vocabulary(
         path=path,
         model=model,
@@ -108,19 +119,25 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         scores=array("d"),
         merges=(),
         bos_id=bos,
-        eos_id=ids.get(special.get("eos_token", "")),
+        eos_id=end if eos is None else eos,
         marked_end_ids=_end_ids(folder, rows),
         unknown_id=unknown,
         add_bos=begin is not None and begin == bos,
         add_eos=end is not None,
-        add_space_prefix=False,  # the library puts it there
-        stripping=frozenset(i for i, _, _, strips in about["added"] if strips),
+        add_space_prefix=model == WORD_PIECE,  # of others the library puts it there
+        stripping=frozenset(i for i, _, _, after, _ in about["added"] if after),
+        stripping_before=frozenset(i for i, _, _, _, before in about["added"] if before),
+        mask_id=ids.get(special.get("mask_token", "[MASK]")),
+        around_pair=tuple(map(tuple, about["pair"])),
     )
     return vocabulary, LibraryEncoder(library, frozenset(control))
 
 
-def _decoding(path: Path, decoder: str) -> str:
-    """How tokens stand for bytes: GPT-2's characters, or text with "▁" for spaces."""
+def _decoding(path: Path, model: str, decoder: str) -> str:
+    """How tokens stand for bytes: GPT-2's characters, text with "▁" for spaces, or words with "##"
+    before their later pieces."""
+    if model == "WordPiece":
+        return WORD_PIECE
     if '"ByteLevel"' in decoder:
         return BYTE_LEVEL_BPE
     if "▁" in decoder or "\\u2581" in decoder:
@@ -129,11 +146,11 @@ def _decoding(path: Path, decoder: str) -> str:
 
 
 def _mark_added(
-    added: Sequence[tuple[int, str, bool, bool]], types: list[int], model: str
+    added: Sequence[tuple[int, str, bool, bool, bool]], types: list[int], model: str
 ) -> set[int]:
     """Sets the types of added tokens; returns the ids of those that control the model."""
     control = set()
-    for token_id, text, is_special, _ in added:
+    for token_id, text, is_special, _, _ in added:
         if is_special:
             types[token_id] = TokenType.CONTROL.value
             control.add(token_id)
@@ -143,26 +160,27 @@ def _mark_added(
     return control
 
 
-def _additions(around: Sequence[int]) -> tuple[int | None, int | None]:
+def _additions(around: Sequence[int], eos: int | None) -> tuple[int | None, int | None]:
     """The begin and the end token that the library would put around a text."""
+    if list(around) == [eos]:
+        return None, eos
     return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 
 def _special_names(folder: Path) -> dict[str, str]:
-    """bos_token, eos_token, unk_token as tokenizer_config.json or special_tokens_map.json say."""
+    """bos_token and the like, as tokenizer_config.json or special_tokens_map.json say."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if not (folder / file).exists():
             continue
         values = read_object(folder / file)
-        for key in ("bos_token", "eos_token", "unk_token"):
-            value = values.get(key)
-            if isinstance(value, dict):
-                value = value.get("content")
-            if isinstance(value, str):
-                names[key] = value
-            elif value is not None:
-                raise FileError(folder / file, f"{key} is {found(value)}, expected a string")
+        for key in NAMES:
+            name = content(values.get(key))
+            if name is not None:
+                names[key] = name
+            elif values.get(key) is not None and key in _STRINGS:
+                problem = f"{key} is {found(values[key])}, expected a string"
+                raise FileError(folder / file, problem)
     return names
 
 

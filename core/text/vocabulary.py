@@ -19,6 +19,7 @@ from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
+WORD_PIECE = "bert"
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
 _LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
 
@@ -33,6 +34,15 @@ class TokenType(IntEnum):
 
 
 @dataclass(frozen=True)
+class Normalization:
+    """How BERT's text is made plain before it is cut; strip_accents None: if it is lowercase."""
+
+    lowercase: bool
+    split_chinese: bool = True  # characters of Chinese are words of their own
+    strip_accents: bool | None = None
+
+
+@dataclass(frozen=True)
 class Vocabulary:
     """Tokens by id with what the file says about them; every id lies in range(len(tokens)).
 
@@ -40,7 +50,7 @@ class Vocabulary:
     """
 
     path: Path
-    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE or SPACED_BPE
+    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE or WORD_PIECE
     pre: str  # name of the rule that cuts text into words; pair encodings only
     tokens: tuple[str, ...]
     types: bytes  # of TokenType
@@ -54,6 +64,10 @@ class Vocabulary:
     add_eos: bool
     add_space_prefix: bool
     stripping: frozenset[int] = frozenset()  # control tokens that take whitespace after them along
+    stripping_before: frozenset[int] = frozenset()  # and those that take whitespace before them
+    mask_id: int | None = None  # what stands for a token that is to be guessed
+    around_pair: tuple[tuple[int, ...], ...] = ()  # ids before, between and behind two texts
+    normalization: Normalization | None = None  # of WORD_PIECE, where the library does not know it
 
     def identity(self) -> str:
         """Hash of all that decides which ids a text becomes: 32 hex digits."""
@@ -64,15 +78,21 @@ class Vocabulary:
         digest.update("\0".join(" ".join(pair) for pair in self.merges).encode())
         if self.stripping:
             digest.update(repr(sorted(self.stripping)).encode())
+        if self.stripping_before:
+            digest.update(repr(sorted(self.stripping_before)).encode())
+        if self.normalization is not None:
+            digest.update(repr(self.normalization).encode())
         return digest.hexdigest()[:32]
 
 
 def read_vocabulary(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     """Errors: UnsupportedError for another kind of tokenizer, FileError for a malformed one."""
-    return _VocabularyReader(metadata, path).vocabulary()
+    return VocabularyReader(metadata, path).vocabulary()
 
 
-class _VocabularyReader:
+class VocabularyReader:
+    """The keys `tokenizer.ggml.*` of a file, each checked when it is asked for."""
+
     def __init__(self, metadata: Mapping[str, object], path: Path) -> None:
         self.metadata, self.path = metadata, path
 
@@ -84,6 +104,9 @@ class _VocabularyReader:
         adds_bos = not is_bpe or rule_of(pre).add_bos
         others = [self.token_id(f"{name}_token_id", tokens) for name in ("eot", "eom")]
         types = self.types(len(tokens))
+        bos, eos = (self.token_id(f"{name}_token_id", tokens) for name in ("bos", "eos"))
+        encodes = self.metadata.get("general.architecture") == "bert"  # RoBERTa's files
+        mask = self.token_id("mask_token_id", tokens)
         return Vocabulary(
             path=self.path,
             model=model,
@@ -92,15 +115,18 @@ class _VocabularyReader:
             types=types,
             scores=array("d") if is_bpe else self.scores(len(tokens)),
             merges=self.merges(frozenset(tokens)) if is_bpe else (),
-            bos_id=self.token_id("bos_token_id", tokens),
-            eos_id=self.token_id("eos_token_id", tokens),
+            bos_id=bos,
+            eos_id=eos,
             marked_end_ids=frozenset(other for other in others if other is not None),
             unknown_id=self.token_id("unknown_token_id", tokens),
             # Early files of Gemma 4 say that it takes no begin token, and it does.
-            add_bos=self.flag("add_bos_token", adds_bos) or model == SPACED_BPE,
-            add_eos=self.flag("add_eos_token", False),
+            add_bos=self.flag("add_bos_token", adds_bos or encodes) or model == SPACED_BPE,
+            add_eos=self.flag("add_eos_token", encodes),
             add_space_prefix=self.flag("add_space_prefix", not is_bpe),
             stripping=self.stripping(model, tokens, types),
+            stripping_before=frozenset(() if mask is None or not encodes else (mask,)),
+            mask_id=mask,
+            around_pair=((bos,), (eos, eos), (eos,)) if encodes and bos and eos else (),
         )
 
     def fail(self, key: str, problem: str) -> FileError:
@@ -111,7 +137,7 @@ class _VocabularyReader:
 
     def kind(self) -> str:
         model = self.text("model", None)
-        known = (BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE)
+        known = (BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE)
         if model not in known:
             raise UnsupportedError(
                 f"{self.path}: the tokenizer is of kind {model[:40]!r}; known are {known}"

@@ -31,6 +31,8 @@ from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.lesson import following
+from llm_lite.desktop.actions.lesson.following import LessonAction
 from llm_lite.desktop.actions.library import changing, showing
 from llm_lite.desktop.actions.library.changing import ChangingAction
 from llm_lite.desktop.actions.library.showing import ShowingAction
@@ -58,6 +60,7 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | LessonAction
     | ForkAction
     | FitAction
     | ConnectAction
@@ -86,6 +89,7 @@ def act(action: Action, state: AppState, now: float) -> Result:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
     after = showing.leaving(action, undoing.noted(action, state, after, now))
+    after = following.leaving(action, after)
     return resuming.leaving(action, state, (after, commands))
 
 
@@ -106,6 +110,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **following.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
     **connecting.HANDLERS,

@@ -60,6 +60,11 @@ class SetLanguage:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLessMotion:
+    less: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SetFontSize:
     size: float
 
@@ -121,6 +126,7 @@ ProgramAction = (
     | SetTheme
     | TellSystemTheme
     | SetLanguage
+    | SetLessMotion
     | SetFontSize
     | DismissNotice
     | ClearLog
@@ -180,6 +186,10 @@ def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
     return replace(state, language=action.language), ()
 
 
+def _set_less_motion(action: SetLessMotion, state: AppState, now: float) -> Result:
+    return replace(state, less_motion=action.less), ()
+
+
 def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
     return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
 
@@ -221,6 +231,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetTheme: _set_theme,
     TellSystemTheme: _tell_system_theme,
     SetLanguage: _set_language,
+    SetLessMotion: _set_less_motion,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,

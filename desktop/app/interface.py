@@ -16,6 +16,7 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
 from llm_lite.desktop.actions.window.layouts import KeepSizes
@@ -32,7 +33,8 @@ from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
-from llm_lite.desktop.views.library import page
+from llm_lite.desktop.views.lesson.page import draw as draw_lesson
+from llm_lite.desktop.views.library.page import draw as draw_library
 from llm_lite.desktop.views.palette import palette, shortcuts
 from llm_lite.desktop.views.program import memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
@@ -50,6 +52,7 @@ STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mous
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
+_PAGES = {"library": draw_library, "lesson": draw_lesson}
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
@@ -168,10 +171,10 @@ class Interface:
         """What commands asked of the window."""
         asked, self.ui.asked = self.ui.asked, []
         shown = [view for view in VIEWS if self._is_shown(view, state)]
-        leaves = state.library.shown and any(what.startswith("view:") for what in asked)
+        leaves = _page(state) and any(what.startswith("view:") for what in asked)
         for what in asked:
             self._answer(what, state, shown)
-        return [ShowLibrary(False)] if leaves else []
+        return [ShowLibrary(False), ShowLesson(False)] if leaves else []
 
     def _answer(self, what: str, state: AppState, shown: list[View]) -> None:
         ui = self.ui
@@ -197,7 +200,7 @@ class Interface:
                 focus.show(ui, view) if view in shown else ui.ask(what)
 
     def _is_shown(self, view: View, state: AppState) -> bool:
-        if state.library.shown:
+        if _page(state):
             return False
         match view.place:
             case "left":
@@ -212,7 +215,8 @@ class Interface:
         self, state: AppState, left: float, width: float, height: float
     ) -> list[Action]:
         """The docked views, or the page that stands in their place, where they stay docked."""
-        if not state.library.shown:
+        page = _page(state)
+        if not page:
             self._draw_dockspace(state, left, width, height)
             return []
         with pane("host", left, 0, width, height, self.ui):
@@ -222,7 +226,7 @@ class Interface:
                 focus.enter(self.ui, "host")
                 if imgui.is_window_appearing():
                     focus.take()
-                return self._guard.draw("library", page.draw, state, self.ui, say_failed)
+                return self._guard.draw(page, _PAGES[page], state, self.ui, say_failed)
 
     def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
         with pane("host", left, 0, width, height, self.ui):
@@ -352,6 +356,11 @@ class Interface:
         height = imgui.get_window_height()
         imgui.end()
         return height, actions
+
+
+def _page(state: AppState) -> str:
+    """The page that stands in the place of the docked views; "" where these are shown."""
+    return "lesson" if state.lesson.shown else "library" if state.library.shown else ""
 
 
 def _notice_width(ui: Ui, width: float) -> float:

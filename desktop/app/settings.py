@@ -155,6 +155,7 @@ class Settings:
     appearance: Appearance = "system"
     language: str = SYSTEM
     font_size: float = 15.0
+    less_motion: bool = False
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     options: EngineOptions = field(default_factory=EngineOptions)
@@ -293,6 +294,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         theme=state.theme,
         language=state.language,
         font_size=state.font_size,
+        less_motion=state.less_motion,
         sampling=state.sampling,
         options=state.options,
         system_prompt=state.system_prompt if own is None else own,
@@ -321,6 +323,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         theme=settings.theme,
         language=settings.language,
         font_size=settings.font_size,
+        less_motion=settings.less_motion,
         sampling=settings.sampling,
         options=settings.options,
         system_prompt=settings.system_prompt,

@@ -8,7 +8,7 @@ import numpy as np
 
 NO_ROWS = 0xFFFFFFFF
 NO_SINK = -3.0e38  # finite, as shaders need it
-CELL_WORDS = 9  # uint32 a cell in the kernels' table
+CELL_WORDS = 10  # uint32 a cell in the kernels' table
 
 
 @dataclass(slots=True)
@@ -28,6 +28,7 @@ class Cell:
     row: int = 0
     column: int = 0
     shift: int = 0
+    columns: int = 0  # key positions that each row sees; 0: those up to its own
     scores: int = NO_ROWS  # where its row scores begin; NO_ROWS: none
     seen: int = 0  # positions it has heard of
     scale_number: int = -1  # of the colour scale of its pixels; -1: none yet
@@ -45,7 +46,7 @@ class Cell:
         return (
             self.origin, self.width, self.height, self.head,
             self.row, self.column, self.shift, self.scores,
-            int(np.float32(max(sink, NO_SINK)).view(np.uint32)),
+            int(np.float32(max(sink, NO_SINK)).view(np.uint32)), self.columns,
         )  # fmt: skip
 
     def grow(self, length: int) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from llm_lite.core.gpu.commands import memory_barrier
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
-from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention import colors as attention_colors
 from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS, Kernels, whole
 from llm_lite.desktop.attention.slot import Slot
@@ -20,6 +21,9 @@ from llm_lite.desktop.attention.surface import STORAGE, WORD, MapSurface
 from llm_lite.desktop.attention.work import FrameJobs, Job
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.state.maps import ColorScale
+
+if TYPE_CHECKING:
+    from llm_lite.core.inspect.attention import AttentionSource
 
 SCRATCH_BYTES = 16 << 20  # of a row's scores, for all jobs of a frame; more for a long context
 SCORE_WORDS = 3
@@ -34,17 +38,18 @@ class FrameRecorder:
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, store: Store,
-        layers: Sequence[AttentionLayer], context: int, scored: int, slots: int,
+        source: AttentionSource, scored: int, slots: int,
     ) -> None:  # fmt: skip
         self._device, self._renderer = device, renderer
-        self._store, self._layers, self._scored = store, layers, scored
+        self._store, self._layers, self._scored = store, source.layers, scored
         self._kernels = Kernels(device, renderer)
         self._slots = [Slot(device, store) for _ in range(slots)]
         self._slot = self._slots[0]
-        self.tokens = Buffer(device, max(4, context * WORD), STORAGE, host=True)
+        self.tokens = Buffer(device, max(4, source.context * WORD), STORAGE, host=True)
+        self._biases = _biases(device, source)
         rows = len(store.heads) * scored
         self._row_scores = Buffer(device, max(4, rows * SCORES_EACH), STORAGE, host=False)
-        scratch = max(SCRATCH_BYTES, largest_row(context))
+        scratch = max(SCRATCH_BYTES, largest_row(source))
         self._scratch = Buffer(device, scratch, STORAGE, host=False)
         self._fresh_scores = True
 
@@ -184,8 +189,10 @@ class FrameRecorder:
         memory: tuple[BufferRange, BufferRange], push: tuple[int, ...], groups: int,
     ) -> None:  # fmt: skip
         slot = self._slot
-        pipeline = self._kernels.map(self._layers[layer], rows)
+        bias, columns = self._biases.get(self._layers[layer].bias or "", (self.tokens, 0))
+        pipeline = self._kernels.map(self._layers[layer], rows, columns)
         named = {
+            "Bias": whole(bias),
             "Jobs": whole(slot.jobs.buffer),
             "Cells": whole(slot.cells.buffer),
             "Queries": memory[0],
@@ -266,6 +273,8 @@ class FrameRecorder:
             slot.close()
         for buffer in (self.tokens, self._row_scores, self._scratch):
             buffer.close()
+        for bias, _ in self._biases.values():
+            bias.close()
         self._kernels.close()
 
 
@@ -274,9 +283,22 @@ def stride(positions: int) -> int:
     return max(256, 1 << (positions - 1).bit_length())
 
 
-def largest_row(context: int) -> int:
+def largest_row(source: AttentionSource) -> int:
     """Bytes of scratch that a job needs."""
-    return ROWS * WORD * stride(context)
+    sources = (layer.key_rows for layer in source.layers if layer.cross)
+    return ROWS * WORD * stride(max(source.context, *sources, 1))
+
+
+def _biases(device: Device, source: AttentionSource) -> dict[str, tuple[Buffer, int]]:
+    """By the name of the weight: its values, and the columns of a head."""
+    found: dict[str, tuple[Buffer, int]] = {}
+    for number, layer in enumerate(source.layers):
+        bias = source.bias(number)
+        if layer.bias is not None and bias is not None and layer.bias not in found:
+            buffer = Buffer(device, bias.nbytes, STORAGE, host=True)
+            buffer.upload(np.ascontiguousarray(bias))
+            found[layer.bias] = buffer, bias.shape[1]
+    return found
 
 
 def _barrier(commands: Any) -> None:

@@ -30,8 +30,8 @@ class Kernels:
         self._sets = DescriptorSets(device)
         self._bound: dict[Any, Any] = {}
 
-    def map(self, layer: AttentionLayer, rows: int) -> ComputePipeline:
-        """For jobs of at most `rows` rows."""
+    def map(self, layer: AttentionLayer, rows: int, bias_columns: int = 0) -> ComputePipeline:
+        """For jobs of at most `rows` rows; `bias_columns`: of the layer's bias."""
         constants = {
             "LANES": self._lanes,
             "HEADS": layer.heads,
@@ -44,6 +44,11 @@ class Kernels:
             "KEY_ROWS": layer.key_rows,
             "SOFTCAP": float(layer.softcap),
         }
+        if layer.cross:
+            constants["CROSS"] = 1
+        if bias_columns:
+            constants |= {"BIAS_COLUMNS": bias_columns, "BIAS_STRIDE": bias_columns}
+            constants["BIAS_BEFORE"] = layer.bias_before
         return self._pipelines.get(f"attention_map.{layer.key_dtype}", constants)
 
     def plain(self, name: str) -> ComputePipeline:

@@ -25,6 +25,7 @@ from llm_lite.desktop.attention.picture import picture_of
 from llm_lite.desktop.attention.readings import Readings
 from llm_lite.desktop.attention.slot import Slot
 from llm_lite.desktop.attention.store import Store, largest_surface
+from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
@@ -55,10 +56,8 @@ class AttentionMaps:
         self._held = ExitStack()
         self._budget, self._planner = Budget(device.info.kind == "software"), Planner()
         self._scale, self._scale_number = ColorScale(), 0
-        self._tokens: tuple[int, ...] = ()
-        self._version, self._epoch = -1, 0
+        self._text = MapText()
         self._refused = 0  # bytes of a buffer that this device does not bind
-        self._rows = range(0)
         self._asked = Asked()
         self._readings = Readings()
         self._busy, self._background = False, False
@@ -95,17 +94,25 @@ class AttentionMaps:
     @property
     def length(self) -> int:
         """Tokens that maps can show."""
-        return len(self._tokens)
+        return len(self._text.tokens)
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """Their ids."""
-        return self._tokens
+        return self._text.tokens
 
     @property
     def rows(self) -> range:
         """Positions whose queries are held; maps of others can no longer be computed."""
-        return self._rows
+        return self._text.rows
+
+    def columns(self, layer: int) -> int:
+        """Key positions of a layer's maps: the text's, or of cross-attention the source's."""
+        return len(self.column_tokens(layer))
+
+    def column_tokens(self, layer: int) -> tuple[int, ...]:
+        """The ids of the tokens there."""
+        return self._text.source_tokens if self.layers[layer].cross else self._text.tokens
 
     @property
     def ring_rows(self) -> int:
@@ -148,7 +155,8 @@ class AttentionMaps:
         number = self._store.thumbnail(layer, head, self.length)
         atlas = self._store.atlas
         self._asked.thumbnail(number, atlas.cells[number])
-        return picture_of(atlas, number, self._shown, self._shown)
+        columns = self.columns(layer) if self.layers[layer].cross else self._shown
+        return picture_of(atlas, number, columns, self._shown)
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
@@ -219,7 +227,7 @@ class AttentionMaps:
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)
-        if source is not None and source.version != self._version:
+        if source is not None and source.version != self._text.version:
             self._follow(source)
         now = time.perf_counter()
         if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
@@ -268,7 +276,7 @@ class AttentionMaps:
             if part is not None:
                 part.retire()
         self._store = self._recorder = self._uploads = None
-        self._tokens, self._version, self._rows = (), -1, range(0)
+        self._text = MapText()
         self._source, self._asked, self._refused = source, Asked(), 0
         self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
@@ -280,15 +288,14 @@ class AttentionMaps:
     def _open(self, source: AttentionSource) -> None:
         context, info = source.context, self._device.info
         heads = sum(layer.heads for layer in source.layers)
-        needed = max(largest_copy(source), largest_surface(heads), largest_row(context))
+        needed = max(largest_copy(source), largest_surface(heads), largest_row(source))
         if needed > info.max_storage_buffer_range:
             self._refused = needed
             return
         scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
         self._store = Store(self._device, self._renderer, source.layers, scored, self._dropped)
         self._recorder = FrameRecorder(
-            self._device, self._renderer, self._store, source.layers, context,
-            scored, self._frames_in_flight,
+            self._device, self._renderer, self._store, source, scored, self._frames_in_flight,
         )  # fmt: skip
         if source.host_keys(0) is not None:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
@@ -297,19 +304,16 @@ class AttentionMaps:
         """The conversation has grown, or it is another one from some position on."""
         if self._store is None or self._recorder is None:
             return
-        self._version = source.version
-        tokens = source.tokens()[: source.length]
-        kept = _common(self._tokens, tokens) if source.epoch == self._epoch else 0
-        self._epoch = source.epoch
-        if kept < len(self._tokens):
+        before, kept = self.length, self._text.follow(source)
+        self._store.source_length = len(self._text.source_tokens)
+        if kept < before:
             self._store.shrink(kept)
             self._readings.forget_values()
             if self._uploads:
                 self._uploads.forget_from(kept)
-        ids = np.array(tokens, np.uint32)
+        ids = np.array(self.tokens, np.uint32)
         ids |= repeats(ids).astype(np.uint32) << np.uint32(31)
-        self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = ids[kept:]
-        self._tokens, self._rows = tokens, source.rows
+        self._recorder.tokens.array(np.uint32)[kept : len(ids)] = ids[kept:]
 
     def _plan(self, jobs: FrameJobs) -> None:
         if self.length < 2:
@@ -345,7 +349,7 @@ class AttentionMaps:
     def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> bool:
         store = self._store
         assert store is not None
-        jobs, uploads = recorder.empty_jobs(self.length), self._uploads
+        jobs, uploads = recorder.empty_jobs(self._text.positions), self._uploads
         self._plan(jobs)
         self._recolor(store)
         scores = self.length >= 2 and self._readings.scores_due()
@@ -363,7 +367,8 @@ class AttentionMaps:
             uploads.record(commands)
             recorder.order(commands)
         exclude = self._scale.exclude_first
-        recorder.rows(commands, jobs.jobs, self.ring_rows, self.length, exclude, self._buffers)
+        most = self._text.positions
+        recorder.rows(commands, jobs.jobs, self.ring_rows, most, exclude, self._buffers)
         recorder.colors(commands, self._scale)
         if probe and probe[0] in self._asked.pictures:
             name, y, x = slot.probed = probe
@@ -390,11 +395,3 @@ class AttentionMaps:
             self.milliseconds = float(slot.times.read()[1])
             self._budget.measured(slot.cost, self.milliseconds)
         self._readings.read(slot)
-
-
-def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
-    """How many tokens both begin with."""
-    most = min(len(old), len(new))
-    if old[:most] == new[:most]:
-        return most
-    return next(i for i in range(most) if old[i] != new[i])

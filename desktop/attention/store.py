@@ -52,6 +52,8 @@ class Store:
         self._renderer = renderer
         self._scored = scored  # rows a head that scores are kept of
         self._dropped = dropped
+        self._layers = layers
+        self.source_length = 0  # positions that cross-attention sees
         self.heads = [(at, head) for at, layer in enumerate(layers) for head in range(layer.heads)]
         self._numbers = {head: number for number, head in enumerate(self.heads)}
         self.steps: list[Clear | Halve] = []
@@ -92,8 +94,10 @@ class Store:
     def thumbnail(self, layer: int, head: int, length: int) -> int:
         """The number of a head's cell in the atlas, fit for `length` positions."""
         number = self._numbers[layer, head]
-        cell, shift = self.atlas.cells[number], pooling(length, THUMBNAIL)
-        if cell.fresh or shift < cell.shift:
+        cell, columns = self.atlas.cells[number], self._columns(layer, length)
+        shift = pooling(max(length, columns), THUMBNAIL)
+        if cell.fresh or shift < cell.shift or cell.columns != columns:
+            cell.columns = columns
             self._restart(self.atlas, number, 0, 0, shift)
         self._pool(self.atlas, number, shift)
         cell.grow(length)
@@ -109,12 +113,19 @@ class Store:
         cell, shift = surface.cells[0], pooling(max(len(rows), len(columns)), size)
         same = (cell.layer, cell.head) == (layer, head) and not cell.fresh
         same = same and (cell.row, cell.column) == (rows.start, columns.start)
-        if not same or shift < cell.shift:
-            cell.layer, cell.head = layer, head
+        seen = self._columns(layer, length)
+        if not same or shift < cell.shift or cell.columns != seen:
+            cell.layer, cell.head, cell.columns = layer, head, seen
             self._restart(surface, 0, rows.start, columns.start, shift)
         self._pool(surface, 0, shift)
         cell.grow(length)
         return surface
+
+    def _columns(self, layer: int, length: int) -> int:
+        """Of a cell: key positions that each of its rows sees; 0: those up to its own."""
+        if self._layers[layer].is_causal:
+            return 0
+        return self.source_length if self._layers[layer].cross else length
 
     def drop(self, name: str) -> None:
         """Keep a large map no longer, if it is there."""

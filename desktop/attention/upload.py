@@ -83,12 +83,13 @@ class Uploads:
         """Stage what these query rows need; False when there is no room left in this frame."""
         if not self._fits(layer):
             return False
-        copy, end = self._copy(layer), first + count
+        copy, last = self._copy(layer), first + count
+        end = last if self._source.layers[layer].is_causal else int(self._source.columns(layer))
         if copy.keys_there < end:
             copy.keys_there = self._stage_keys(layer, copy, end)
             if copy.keys_there < end:
                 return False
-        positions = np.arange(first, end)
+        positions = np.arange(first, last)
         missing = positions[copy.held[positions % len(copy.held)] != positions]
         return not len(missing) or self._stage_queries(layer, copy, missing)
 
@@ -108,7 +109,7 @@ class Uploads:
         """Stage keys up to position `end`, of a ring those that it holds; the first not there."""
         keys = self._source.host_keys(layer)
         ring = len(keys)
-        at = max(copy.keys_there, int(self._source.length) - ring)
+        at = max(copy.keys_there, int(self._source.columns(layer)) - ring)
         while at < end:
             first = at % ring
             last = min(ring, first + end - at)

@@ -156,6 +156,6 @@ class _Work:
 def job_pairs(layer: AttentionLayer, job: Job) -> float:
     """Pairs of values that are multiplied: keys x half of a head's values, and a little more."""
     end = job.first + job.count
-    keys = min(end, layer.window + ROWS) if layer.window else end
+    keys = job.cell.columns or (min(end, layer.window + ROWS) if layer.window else end)
     rows = ROWS if job.count > FEW_ROWS else FEW_ROWS
     return JOB_PAIRS + keys * (rows + 1) * (layer.head_dim / 2)

@@ -12,7 +12,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
 Group = Literal["chat", "conversations", "layout", "panels", "look", "model", "compare", "program"]
-Place = Literal["", "input", "text", "find", "list", "controls"]
+Place = Literal["", "input", "text", "find", "list", "controls", "lesson"]
 Run = Callable[[AppState, Ui], list[Action]]
 GROUPS: dict[Group, str] = {
     "chat": mark("Chat"),
@@ -31,6 +31,7 @@ PLACES: dict[Place, str] = {
     "find": mark("In the search of the conversation"),
     "list": mark("In lists"),
     "controls": mark("Among controls"),
+    "lesson": mark("In the lesson"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.commands.command import UserCommand
 from llm_lite.desktop.commands.keys import chord
@@ -46,4 +47,6 @@ def run(command: UserCommand, state: AppState, ui: Ui) -> list[Action]:
     done = command.run(state, ui)
     if state.library.shown and command.group in OF_CONVERSATION:
         return [ShowLibrary(False), *done]
+    if state.lesson.shown and command.group in OF_CONVERSATION:
+        return [ShowLesson(False), *done]
     return done

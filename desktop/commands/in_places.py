@@ -69,4 +69,14 @@ PLACED = (
         "close", mark("Close what is open, back to the input"), "layout", keys=("Esc",),
         place="controls",
     ),
+    UserCommand(
+        "lesson_next", mark("The next step"), "look", keys=("Right",), place="lesson"
+    ),
+    UserCommand(
+        "lesson_before", mark("The step before"), "look", keys=("Left",), place="lesson"
+    ),
+    UserCommand(
+        "lesson_play", mark("Play the picture, or hold it"), "look", keys=("Space",),
+        place="lesson",
+    ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.inspecting import (
     SetXRay,
     Steer,
 )
+from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import (
     CancelLoading,
@@ -47,6 +48,10 @@ def _large(state: AppState, ui: Ui) -> list[Action]:
     return [SetAttention(replace(state.attention, large=not state.attention.large))]
 
 
+def _lesson(state: AppState, ui: Ui) -> list[Action]:
+    return [ShowLesson(not state.lesson.shown)]
+
+
 def _unlock(state: AppState, ui: Ui) -> list[Action]:
     return [SetAttention(replace(state.attention, locked=()))]
 
@@ -63,6 +68,10 @@ LOOK = (
     UserCommand(
         "large_heads", mark("Large view of the heads, or back"), "look", _large,
         ("Ctrl+Shift+A",), when=lambda s, u: u.maps is not None, words="attention maps",
+    ),
+    UserCommand(
+        "lesson", mark("Follow one token: a lesson on this model"), "look", _lesson,
+        ("Ctrl+Shift+L",), words="learn teach transformer explain how tutorial step",
     ),
     UserCommand(
         "unlock_heads", mark("Unlock all heads"), "look", _unlock,

@@ -78,7 +78,7 @@ def _request(event: Event) -> int | None:
 
 
 def _load_started(event: LoadStarted, state: AppState, now: float) -> AppState:
-    return replace(state, load=Load(event.source))
+    return replace(state, load=Load(event.source, mode=event.mode))
 
 
 def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState:
@@ -107,6 +107,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
+        lesson=state.lesson.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
@@ -131,6 +132,10 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
     reason = event.executor.reason
     cache = replace(state.cache, measured=None, request=0)
     state = replace(state, executor=event.executor, model=event.model, load=None, cache=cache)
+    if event.options is not None:  # a client of the server may have switched it
+        mode, activations = event.options.mode, event.options.activations
+        options = replace(state.options, mode=mode, activations=activations)
+        state = replace(state, options=options)
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 

@@ -26,6 +26,7 @@ from llm_lite.core.messages import (
     LensResult,
     Level,
     LoadNeedsMemory,
+    Mode,
     ModelInfo,
     Overflow,
     Role,
@@ -40,6 +41,7 @@ from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
+from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
@@ -231,6 +233,7 @@ class Load:
     stage: str = "opening"
     fraction: float = 0.0
     cancelling: bool = False
+    mode: Mode | None = None  # that a client of the server asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +316,7 @@ class AppState:
     system_theme: ThemeName | None = None  # None: the system does not say
     language: str = "en"  # a code, or "system"
     font_size: float = 15.0  # logical pixels
+    less_motion: bool = False  # pictures that move show their ends at once
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
@@ -328,6 +332,7 @@ class AppState:
     rows_request: int = 0  # the one whose answer is wanted
     attention_rows: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
+    lesson: LessonState = field(default_factory=LessonState)
     steering: Steering = field(default_factory=Steering)
     tokenizer: TokenizerState = field(default_factory=TokenizerState)
     comparing: AnswerComparison | None = None

@@ -43,5 +43,18 @@ inline F32 gelu(F32 x) {
   return x / (exp(z * -2.0f) + 1.0f);
 }
 
+// As it is defined, by half of 1 - erf of x's magnitude (Abramowitz and Stegun 7.1.26): within
+// 1e-7 * |x|, and negative values lose no digits.
+inline F32 gelu_erf(F32 x) {
+  const F32 z = abs(x) * 0.7071067812f;
+  const F32 t = 1.0f / (z * 0.3275911f + 1.0f);
+  F32 p = t * 1.061405429f - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = (p * t + 0.254829592f) * t;
+  const F32 rest = p * exp(-(z * z)) * 0.5f;
+  return choose(x < 0.0f, x * rest, x - x * rest);
+}
+
 }  // namespace LLM_ISA
 }  // namespace llm

@@ -21,6 +21,7 @@ struct Build {
   std::string name;
   std::vector<std::string> needs;
   KernelTable (*table)();
+  StudyTable (*study)();
 };
 
 #if defined(__x86_64__)
@@ -65,11 +66,11 @@ const std::vector<Build>& builds() {
   };
   static const auto v4 = with(v2, {"avx512f", "avx512dq", "avx512bw", "avx512vl"});
   static const std::vector<Build> all = {
-      {"scalar", {}, scalar::table},
-      {"avx2", v2, avx2::table},
-      {"avxvnni", with(v2, {"avxvnni"}), avxvnni::table},
-      {"avx512", v4, avx512::table},
-      {"avx512vnni", with(v4, {"avx512vnni"}), avx512vnni::table},
+      {"scalar", {}, scalar::table, scalar::study_table},
+      {"avx2", v2, avx2::table, avx2::study_table},
+      {"avxvnni", with(v2, {"avxvnni"}), avxvnni::table, avxvnni::study_table},
+      {"avx512", v4, avx512::table, avx512::study_table},
+      {"avx512vnni", with(v4, {"avx512vnni"}), avx512vnni::table, avx512vnni::study_table},
   };
   return all;
 }
@@ -88,8 +89,9 @@ Features detect() {
 }
 
 const std::vector<Build>& builds() {
-  static const std::vector<Build> all = {{"neon", {"neon"}, neon::table},
-                                         {"neondot", {"neon", "dotprod"}, neondot::table}};
+  static const std::vector<Build> all = {
+      {"neon", {"neon"}, neon::table, neon::study_table},
+      {"neondot", {"neon", "dotprod"}, neondot::table, neondot::study_table}};
   return all;
 }
 
@@ -98,7 +100,7 @@ const std::vector<Build>& builds() {
 Features detect() { return {}; }
 
 const std::vector<Build>& builds() {
-  static const std::vector<Build> all = {{"scalar", {}, scalar::table}};
+  static const std::vector<Build> all = {{"scalar", {}, scalar::table, scalar::study_table}};
   return all;
 }
 
@@ -127,11 +129,18 @@ std::vector<std::string> available_isas() {
   return names;
 }
 
-KernelTable kernel_table(const std::string& isa) {
+namespace {
+
+const Build& build_named(const std::string& isa) {
   for (const Build& build : builds()) {
-    if (build.name == isa && runs_here(build)) return build.table();
+    if (build.name == isa && runs_here(build)) return build;
   }
   throw std::invalid_argument("instruction set " + isa + " is not available on this processor");
 }
+
+}  // namespace
+
+KernelTable kernel_table(const std::string& isa) { return build_named(isa).table(); }
+StudyTable study_table(const std::string& isa) { return build_named(isa).study(); }
 
 }  // namespace llm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/op.h"
+#include "study/forms.h"
 
 namespace llm {
 
@@ -18,5 +19,6 @@ std::vector<std::string> available_isas();
 
 // std::invalid_argument for a build that is unknown or cannot run here.
 KernelTable kernel_table(const std::string& isa);
+StudyTable study_table(const std::string& isa);
 
 }  // namespace llm

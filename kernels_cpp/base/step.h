@@ -14,6 +14,7 @@ struct StepShape {
   int64_t segments;  // sequences of one step
   int64_t table;     // pages of one sequence
   int64_t pages;     // of every cache
+  int64_t source;    // positions of an encoder's keys and values; 0: none
 
   int64_t words() const {
     const int64_t plain = kStepHeaderWords + max_tokens;
@@ -39,6 +40,7 @@ struct Step {
   int32_t n_outputs;
   const int32_t* tokens;  // [n_tokens]
   int workers;            // threads that share the work
+  int32_t source;         // positions of an encoder's keys and values, which cross-attention sees
   // Of a shared step, else null or 0:
   int32_t n_segments;
   int32_t table;               // pages from one segment's table to the next
@@ -75,6 +77,7 @@ static inline Step read_step(const int32_t* words, const StepShape& shape, int w
   step.n_outputs = words[4];
   step.tokens = words + kStepHeaderWords;
   step.workers = workers;
+  step.source = words[6];
   if (shape.segments == 0) return step;
   step.n_segments = words[5];
   step.table = static_cast<int32_t>(shape.table);

@@ -7,3 +7,4 @@ void init_interpreter(pybind11::module_& module);
 void init_logits(pybind11::module_& module);
 void init_mapping(pybind11::module_& module);
 void init_quantizer(pybind11::module_& module);
+void init_study(pybind11::module_& module);

@@ -7,4 +7,5 @@ PYBIND11_MODULE(_cpp, module) {
   init_logits(module);
   init_mapping(module);
   init_quantizer(module);
+  init_study(module);
 }

@@ -1,6 +1,7 @@
-// y[T,H*d] = gain of the head * softmax(q.k * scale) . v, causal; with window > 0 only the last
-// `window` positions; with softcap > 0 of softcap * tanh(score / softcap); a head's sink is one
-// score more, without a value. Of a shared step each segment is attended to by itself.
+// y[T,H*d] = gain of the head * softmax(q.k * scale + bias by distance) . v, causal, of all
+// positions (bidirectional) or of a source's (cross); with window > 0 only the last `window`
+// positions; with softcap > 0 of softcap * tanh(score / softcap); a head's sink is one score more,
+// without a value. Of a shared step each segment is attended to by itself.
 #include "ops/attention_block.h"
 #include "ops/attention_rows.h"
 
@@ -27,6 +28,11 @@ static int64_t splits_of(const Shape& shape, int64_t kv_length) {
   return splits < kMaxSplits ? splits : kMaxSplits;
 }
 
+// Positions that queries of a segment see, or would without a window or an order.
+static int64_t length_of(const Shape& shape, const Step& step, const Segment& segment) {
+  return shape.cross ? step.source : segment.kv_length();
+}
+
 static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) {
   const Shape shape = shape_of(op);
   const bool together = shape.group() <= kMaxQueries;
@@ -35,7 +41,7 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
   const int64_t token_tiles = (segment.count + tokens - 1) / tokens;
   const int64_t may_split = step.shared() ? 1 : kSplitTokens;
   if (together && segment.count <= may_split && token_tiles == 1) {
-    const int64_t splits = splits_of(shape, segment.kv_length());
+    const int64_t splits = splits_of(shape, length_of(shape, step, segment));
     if (splits > 1) return {tokens, shape.group(), 1, shape.kv_heads, splits};
   }
   const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
@@ -67,10 +73,19 @@ static float with_sink(float weight, float most, float sink) {
   return weight + __builtin_expf(sink - most);  // infinite where the sink takes all
 }
 
-static Query start_query(const Op& op, const Segment& segment, int64_t token, int64_t head,
-                         float* memory) {
+// Of a head's query at a position.
+static Bias bias_of(const Op& op, int64_t head, int64_t position) {
+  const Tensor* bias = op.in[5];
+  if (bias == nullptr) return {};
+  return {row<const float>(*bias, head), bias->n_cols, op.params.attention.bias_before - position};
+}
+
+static Query start_query(const Op& op, const Step& step, const Segment& segment, int64_t token,
+                         int64_t head, float* memory) {
   const Shape shape = shape_of(op);
-  const int64_t d = shape.head_dim, end = segment.start + token - segment.first + 1;
+  const int64_t d = shape.head_dim, position = segment.start + token - segment.first;
+  const bool all = shape.bidirectional || shape.cross;
+  const int64_t end = all ? length_of(shape, step, segment) : position + 1;
   const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
@@ -84,7 +99,8 @@ static Query start_query(const Op& op, const Segment& segment, int64_t token, in
                  shape.softcap,
                  sink_of(op, head),
                  begin,
-                 end};
+                 end,
+                 bias_of(op, head, position)};
   std::memset(memory, 0, 2 * padded(d) * sizeof(float));
   for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
   return query;
@@ -192,7 +208,7 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   for (int64_t h = head; h < head + tiling.heads; ++h) {
     for (int64_t t = token; t < token + tokens; ++t, ++n) {
       float* own = memory + n * 2 * padded(d);
-      Query& query = queries[n] = start_query(op, segment, segment.first + t, h, own);
+      Query& query = queries[n] = start_query(op, step, segment, segment.first + t, h, own);
       if (tiling.splits == 1) continue;
       const int64_t length = query.end - query.begin, first = query.begin;
       query.begin = first + length * split / tiling.splits;
@@ -202,7 +218,7 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   const Tensor &keys = *op.in[1], &values = *op.in[2];
   const int64_t group = head / shape.group();
   const bool blocks = by_blocks(shape, step, segment, tokens, n);
-  const Places places = {keys.n_rows, segment.pages};
+  const Places places = {keys.n_rows, shape.cross ? nullptr : segment.pages};
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
       const auto attend =

@@ -26,10 +26,14 @@ struct Block {
   float* shrink;
   int32_t* begin;  // from the block's first position on
   int32_t* end;
-  float softcap;  // 0: none
+  float softcap;        // 0: none
+  const Query* biased;  // [n_queries]; null: no query has a bias
+  int64_t n_queries;
 
   Block from(int64_t query) const {
     Block later = *this;
+    if (biased != nullptr) later.biased += query;
+    later.n_queries -= query;
     for (float** at :
          {&later.queries, &later.weights, &later.sums, &later.most, &later.weight, &later.shrink}) {
       *at += query;
@@ -106,6 +110,25 @@ inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int
   }
 }
 
+// scores[i][query] += bias of position p + i
+inline void add_biases(const Block& block, int64_t p, int64_t n, int vectors) {
+  for (int v = 0; v < vectors; ++v) {
+    const int64_t first = v * kWidth;
+    for (int64_t i = 0; i < n; i += kWidth) {
+      F32 tile[kWidth];  // queries become columns
+      for (int64_t q = 0; q < kWidth; ++q) {
+        tile[q] = first + q < block.n_queries ? block.biased[first + q].bias.at(p + i) : F32{};
+      }
+      transpose(tile);
+      float* scores = block.weights + i * kMaxQueries + first;
+      const int64_t count = n - i < kWidth ? n - i : kWidth;
+      for (int64_t j = 0; j < count; ++j, scores += kMaxQueries) {
+        store(scores, load(scores) + tile[j]);
+      }
+    }
+  }
+}
+
 // Scores of positions that a query does not see weigh nothing.
 inline void mask(const Block& block, int64_t n, int vectors) {
   for (int v = 0; v < vectors; ++v) {
@@ -139,13 +162,14 @@ inline void weigh(const Block& block, int64_t n, int vectors) {
   }
 }
 
-// n positions, whose keys and values are unpacked
+// n positions from p on, whose keys and values are unpacked
 template <int kVectors>
-inline void attend_block(const Block& block, int64_t n, int64_t d, bool masked) {
+inline void attend_block(const Block& block, int64_t p, int64_t n, int64_t d, bool masked) {
   for (int64_t i = 0; i < n; i += kTileRows) {
     multiply<kVectors>(block.keys + i * d, d, 1, block.queries, d, nullptr,
                        block.weights + i * kMaxQueries);
   }
+  if (block.biased != nullptr) add_biases(block, p, n, kVectors);
   if (block.softcap > 0) {
     for (int64_t i = 0; i < n; ++i) {
       cap(block.weights + i * kMaxQueries, kVectors * kWidth, block.softcap);
@@ -159,13 +183,15 @@ inline void attend_block(const Block& block, int64_t n, int64_t d, bool masked) 
   }
 }
 
-inline void attend_block(const Block& block, int64_t n_queries, int64_t n, int64_t d, bool masked) {
+inline void attend_block(const Block& block, int64_t p, int64_t n, int64_t d, bool masked) {
   int64_t query = 0;
-  for (; n_queries - query > (kMostVectors - 1) * kWidth; query += kMostVectors * kWidth) {
-    attend_block<kMostVectors>(block.from(query), n, d, masked);
+  for (; block.n_queries - query > (kMostVectors - 1) * kWidth; query += kMostVectors * kWidth) {
+    attend_block<kMostVectors>(block.from(query), p, n, d, masked);
   }
-  if (n_queries - query > kWidth) return attend_block<2>(block.from(query), n, d, masked);
-  if (n_queries > query) attend_block<1>(block.from(query), n, d, masked);
+  if (block.n_queries - query > kWidth) {
+    return attend_block<2>(block.from(query), p, n, d, masked);
+  }
+  if (block.n_queries > query) attend_block<1>(block.from(query), p, n, d, masked);
 }
 
 // Queries become columns.
@@ -231,6 +257,8 @@ inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, cons
   static_assert(kPage % kBlock == 0, "a block lies in one page");
   Block block = block_in(memory, d);
   block.softcap = queries[0].softcap;
+  block.biased = queries[0].bias.row != nullptr ? queries : nullptr;
+  block.n_queries = n_queries;
   gather_queries(block, queries, n_queries, d);
   const Seen seen = seen_by(queries, n_queries);
   // a row's result is the same whichever rows stand beside it
@@ -240,7 +268,7 @@ inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, cons
     unpack(values, places, p, n, d, padded(d), block.values);
     const bool masked = p < seen.all_begin || p + n > seen.all_end;
     if (masked) place(block, queries, n_queries, p, n);
-    attend_block(block, n_queries, n, d, masked);
+    attend_block(block, p, n, d, masked);
   }
   scatter_sums(block, queries, n_queries, d);
 }

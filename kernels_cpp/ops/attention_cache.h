@@ -1,4 +1,4 @@
-// What attention reads: queries, and a head's rows of a cache of keys or values.
+// What attention reads: queries, their biases, and a head's rows of a cache of keys or values.
 #pragma once
 
 #include <type_traits>
@@ -14,16 +14,38 @@ constexpr int64_t kMaxQueries = 48;  // query rows of a task: tokens x heads tha
 struct Shape {
   int64_t heads, kv_heads, head_dim, window;
   float scale, softcap;
+  bool bidirectional, cross;
   int64_t group() const { return heads / kv_heads; }
 };
 
 inline Shape shape_of(const Op& op) {
   const AttentionParams& params = op.params.attention;
-  return {params.heads,  params.kv_heads, params.head_dim,
-          params.window, params.scale,    params.softcap};
+  return {params.heads, params.kv_heads, params.head_dim,      params.window,
+          params.scale, params.softcap,  params.bidirectional, params.cross};
 }
 
 inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }
+
+// What is added to the scores of a query row, by the distance from its position to a key's.
+struct Bias {
+  const float* row;  // [columns] of its head; null: nothing is added
+  int64_t columns;
+  int64_t shift;  // column of position 0: positions outside the row take the nearest column
+
+  // Of the positions p..p+kWidth-1
+  F32 at(int64_t p) const {
+    const int64_t first = p + shift, last = columns - 1;
+    if (first >= 0 && first + kWidth <= columns) return load(row + first);
+    if (first >= last) return broadcast(row[last]);
+    if (first + kWidth <= 1) return broadcast(row[0]);
+    F32 values;
+    for (int i = 0; i < kWidth; ++i) {  // an end of the row is among them
+      const int64_t column = first + i < 0 ? 0 : first + i;
+      values[i] = row[column < last ? column : last];
+    }
+    return values;
+  }
+};
 
 // One query row and what it has gathered so far: of all weights the sum, relative to e^most.
 struct Query {
@@ -32,6 +54,7 @@ struct Query {
   float* out;  // [d]
   float most, weight, gain, softcap, sink;
   int64_t begin, end;  // the positions it sees
+  Bias bias;
 };
 
 // n scores, a multiple of kWidth

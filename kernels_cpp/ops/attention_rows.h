@@ -150,12 +150,24 @@ inline void scale_each(const HeadRows<T>& rows, int64_t n, int n_queries, float*
   }
 }
 
-// n positions from the first row of `keys` and `values` on, behind which others follow up to `last`
+// scores[r][i] += bias of position p + i
+inline void add_biases(const Query* queries, int64_t n_queries, int64_t p, int64_t n,
+                       float* scores) {
+  for (int64_t r = 0; r < n_queries; ++r) {
+    float* row = scores + r * kPositions;
+    for (int64_t i = 0; i < n; i += kWidth)
+      store(row + i, load(row + i) + queries[r].bias.at(p + i));
+  }
+}
+
+// n positions from p on, which lie from the first row of `keys` and `values` on; behind them others
+// follow up to `last`
 template <int kRows, typename K, typename V>
 inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t n, int64_t last, int64_t d) {
+                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t last, int64_t d) {
   score<kRows>(queries, keys, values, n, last, d, scores);
   scale_each(keys, n, kRows, scores);
+  if (queries[0].bias.row != nullptr) add_biases(queries, kRows, p, n, scores);
   if (queries[0].softcap > 0) {
     for (int r = 0; r < kRows; ++r) cap(scores + r * kPositions, padded(n), queries[0].softcap);
   }
@@ -166,10 +178,10 @@ inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
 
 template <int kRows = 1, typename K, typename V>
 inline void attend_run(Query* queries, int64_t n_queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t n, int64_t last, int64_t d) {
-  if (n_queries == kRows) return attend_run<kRows>(queries, scores, keys, values, n, last, d);
+                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t last, int64_t d) {
+  if (n_queries == kRows) return attend_run<kRows>(queries, scores, keys, values, p, n, last, d);
   if constexpr (kRows < kFewRows) {
-    attend_run<kRows + 1>(queries, n_queries, scores, keys, values, n, last, d);
+    attend_run<kRows + 1>(queries, n_queries, scores, keys, values, p, n, last, d);
   }
 }
 
@@ -185,7 +197,7 @@ inline void attend_rows(Query* queries, int64_t n_queries, float* scores, const 
     const int64_t n = last < kPositions ? last : kPositions;
     if (row != behind) prefetch_rows(keys, row, row + (n < kAhead ? n : kAhead), d);
     behind = row + n;
-    attend_run(queries, n_queries, scores, keys.from(row), values.from(row), n, last, d);
+    attend_run(queries, n_queries, scores, keys.from(row), values.from(row), p, n, last, d);
     p += n;
   }
 }

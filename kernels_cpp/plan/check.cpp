@@ -52,7 +52,11 @@ bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
 bool table_rows(const Op& op) { return embed(op); }
-bool position_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
+bool position_rows(const Op& op) {
+  const int64_t first = op.params.position_rows.first;
+  return embed(op) && first >= 0 && first < op.in[0]->n_rows;
+}
+bool type_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
 bool rms_norm(const Op& op) {
   const int64_t width = op.params.rms_norm.width;
   const Tensor* weight = op.in[1];
@@ -88,12 +92,25 @@ bool store(const Op& op) {
   }
   return true;
 }
+// A row of columns a head, one of which is that of a distance of 0.
+bool is_bias(const Tensor& bias, const AttentionParams& params) {
+  const int64_t before = params.bias_before;
+  return is_f32(&bias) && bias.n_rows == params.heads && before >= 0 && before < bias.n_cols &&
+         !params.cross;
+}
+// Windows are of causal attention, and a source is another sequence.
+bool sees(const AttentionParams& params) {
+  const bool all = params.bidirectional || params.cross;
+  return !(all && params.window > 0) && !(params.bidirectional && params.cross);
+}
 bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
   const int64_t heads = op.params.attention.heads, kv_heads = op.params.attention.kv_heads;
   const int64_t head_dim = op.params.attention.head_dim, layer = op.params.attention.layer;
-  const Tensor* sinks = op.in[4];
+  const Tensor *sinks = op.in[4], *bias = op.in[5];
   if (sinks != nullptr && (!is_f32(sinks) || sinks->n_cols != heads)) return false;
+  if (bias != nullptr && !is_bias(*bias, op.params.attention)) return false;
+  if (!sees(op.params.attention)) return false;
   if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
   return alike<1>(op) && q->rows == Rows::kTokens && is_cache(keys) && is_cache(values) &&
          whole_heads(keys, head_dim) && whole_heads(values, head_dim) && kv_heads > 0 &&

@@ -52,6 +52,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     op.params = read_params(op.code, params.data() + i * kMaxParams);
     check_op(op, i);
     check_pages(op, i);
+    check_source(op, i);
     op.segments = shape.segments;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
@@ -75,9 +76,19 @@ void Plan::check_pages(const Op& op, size_t index) const {
   };
   bool fits = true;
   if (op.code == OpCode::kStore) fits = holds(op.out[0]) && holds(op.out[1]) && holds(op.out[2]);
-  if (op.code == OpCode::kAttention) fits = holds(op.in[1]) && holds(op.in[2]);
+  if (op.code == OpCode::kAttention && !op.params.attention.cross) {
+    fits = holds(op.in[1]) && holds(op.in[2]);
+  }
   if (!fits) {
     throw std::invalid_argument("a cache of op " + std::to_string(index) + " lacks pages");
+  }
+}
+
+// A source's keys and values lie in the first rows of caches, and there is one at least.
+void Plan::check_source(const Op& op, size_t index) const {
+  if (op.code != OpCode::kAttention || !op.params.attention.cross) return;
+  if (shape_.source < 1 || op.in[1]->n_rows < shape_.source) {
+    throw std::invalid_argument("a cache of op " + std::to_string(index) + " lacks the source");
   }
 }
 

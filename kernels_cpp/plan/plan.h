@@ -43,6 +43,7 @@ class Plan {
   const Tensor* tensor(int64_t id) const;
   void add_angles(Op& op);
   void check_pages(const Op& op, size_t index) const;
+  void check_source(const Op& op, size_t index) const;
   size_t first_independent(size_t index) const;
 
   StepShape shape_;

@@ -10,7 +10,8 @@ const uint PAGE = 128;  // positions
 const uint POSITION_WORDS = HEADER_WORDS + MAX_TOKENS;
 const uint SEGMENT_WORDS = POSITION_WORDS + MAX_TOKENS;
 const uint OUTPUT_WORDS = SEGMENT_WORDS + MAX_TOKENS;
-const uint TABLE_WORDS = OUTPUT_WORDS + MAX_OUTPUTS + MAX_SEGMENTS;
+const uint FIRST_TOKEN_WORDS = OUTPUT_WORDS + MAX_OUTPUTS;
+const uint TABLE_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
 
 uint position_of(uint token) {
   return TABLE_PAGES == 0 ? start_position() + token : uint(step_words[POSITION_WORDS + token]);
@@ -20,6 +21,15 @@ uint position_of(uint token) {
 uint output_token(uint output_row) {
   return TABLE_PAGES == 0 ? uint(step_words[FIRST_OUTPUT]) + output_row
                     : uint(step_words[OUTPUT_WORDS + output_row]);
+}
+
+// Positions of a token's sequence once all of the step's tokens are in the cache.
+uint kv_length_of(uint token) {
+  if (TABLE_PAGES == 0) return uint(step_words[KV_LENGTH]);
+  uint next = uint(step_words[SEGMENT_WORDS + token]) + 1;
+  bool is_last = next >= uint(step_words[N_SEGMENTS]);
+  uint end = uint(step_words[is_last ? N_TOKENS : FIRST_TOKEN_WORDS + next]);
+  return position_of(end - 1) + 1;
 }
 
 // The word at which the table of a token's sequence begins.

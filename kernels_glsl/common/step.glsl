@@ -7,6 +7,8 @@ const uint START = 1;
 const uint KV_LENGTH = 2;
 const uint FIRST_OUTPUT = 3;
 const uint N_OUTPUTS = 4;
+const uint N_SEGMENTS = 5;
+const uint SOURCE_LENGTH = 6;
 
 // Recordings are made for the largest step; rows beyond those in use are skipped.
 // ROWS_WORD says which header word counts the rows of this op: N_TOKENS or N_OUTPUTS.

@@ -6,10 +6,10 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llm_lite.api.answer import Answer, Token
+from llm_lite.api.closing import ClosedByWith
 from llm_lite.api.given import Message, messages_of, sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import check
@@ -30,9 +30,6 @@ from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.connecting import connect as found_at
 from llm_lite.core.remote.engine import RemoteEngine
 
-if TYPE_CHECKING:
-    from typing import Self
-
 _STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing comes
 
@@ -49,7 +46,7 @@ def connect(address: str, *, key: str = "", model: str | None = None) -> ModelEl
     return ModelElsewhere(server, RemoteEngine(client, server, chosen(server, model)))
 
 
-class ModelElsewhere:
+class ModelElsewhere(ClosedByWith):
     """A model of a server; close it, or use it in a `with` statement.
 
     Its answers are those of a model here, as far as the server tells: likelihoods come where it
@@ -89,17 +86,6 @@ class ModelElsewhere:
         with self._lock:
             self._closed = True
             self._engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<ModelElsewhere {self.info.name!r} of {self.server.title} at {self.server.host}>"

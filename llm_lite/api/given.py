@@ -58,8 +58,13 @@ def sampling_options(given: Mapping[str, Any]) -> SamplingOptions:
     if isinstance(stop, str):
         chosen["stop"] = (stop,)
     elif stop is not None:
+        if not _is_list(stop) or not all(isinstance(one, str) for one in stop):
+            raise RequestError(f"stop: expected a text or a list of texts, found {stop!r:.200}")
         chosen["stop"] = tuple(stop)
     if bias is not None:
+        if not isinstance(bias, Mapping) and not _is_list(bias):
+            expected = "expected a dictionary of ids and numbers"
+            raise RequestError(f"logit_bias: {expected}, found {bias!r:.200}")
         pairs = bias.items() if isinstance(bias, Mapping) else bias
         chosen["logit_bias"] = tuple((int(token), float(value)) for token, value in pairs)
     if isinstance(schema, Mapping):
@@ -72,10 +77,17 @@ def messages_of(prompt: str | Sequence[Message]) -> tuple[ChatMessage, ...]:
     """A question, or a conversation that ends with one; RequestError where it is neither."""
     if isinstance(prompt, str):
         return (ChatMessage("user", prompt),)
+    if not _is_list(prompt):
+        expected = "expected a question as text, or a list of messages"
+        raise RequestError(f"prompt: {expected}, found {prompt!r:.200}")
     messages = tuple(_message(number, given) for number, given in enumerate(prompt))
     if not messages:
         raise RequestError("the conversation is empty: expected at least one message")
     return messages
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes)
 
 
 def gains_of(values: NDArray[Any]) -> Gains:

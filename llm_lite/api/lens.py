@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.api.token_text import visible
+from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
 
 _TABLE = (
@@ -26,21 +27,38 @@ class Lens:
     """
 
     def __init__(
-        self, logits: NDArray[np.float32], text_of: Callable[[int], str], after: str
+        self,
+        logits: NDArray[np.float32],
+        text_of: Callable[[int], str],
+        ids_of: Callable[[str], Sequence[int]],
+        after: str,
     ) -> None:
         self.logits = logits
-        self._text_of, self._after = text_of, after
+        self._text_of, self._ids_of, self._after = text_of, ids_of, after
 
     def best(self, layer: int) -> list[tuple[str, float]]:
         """The five likeliest next tokens behind a layer with their probabilities."""
         return [(self._text_of(token), p) for token, p in likeliest(self.logits[layer])]
 
-    def probability(self, token: int) -> NDArray[np.float32]:
-        """float32 [layers]: how likely each layer finds a token."""
+    def probability(self, token: int | str) -> NDArray[np.float32]:
+        """float32 [layers]: how likely each layer finds a token, given by its id or its text."""
+        token = self._id_of(token)
         logits = self.logits.astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         found: NDArray[np.float32] = np.exp(logits[:, token]) / np.exp(logits).sum(axis=1)
         return found.astype(np.float32)
+
+    def _id_of(self, token: int | str) -> int:
+        """RequestError for an id that there is not, and for a text that is not one token."""
+        if isinstance(token, str):
+            ids = self._ids_of(token)
+            if len(ids) != 1:
+                raise RequestError(f"{token!r} is {len(ids)} tokens: expected a text of one")
+            return ids[0]
+        vocabulary = self.logits.shape[1]
+        if not isinstance(token, int | np.integer) or not 0 <= token < vocabulary:
+            raise RequestError(f"token: expected an id from 0 to {vocabulary - 1}, found {token!r}")
+        return int(token)
 
     def __repr__(self) -> str:
         said = self.best(-1)[0][0]

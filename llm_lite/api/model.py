@@ -6,20 +6,18 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike, fspath
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from llm_lite.api.answer import Answer, ComputedAnswer
+from llm_lite.api.closing import ClosedByWith
 from llm_lite.api.given import (
     Chosen,
     Message,
     Text,
     chosen_of,
-    engine_options,
     gains_of,
     messages_of,
     place_of,
@@ -28,6 +26,7 @@ from llm_lite.api.given import (
 from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
+from llm_lite.core.encoding.masked import Mask
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.guide import guide_of
@@ -53,38 +52,10 @@ from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.text.tokenizer import StreamDecoder
 
-if TYPE_CHECKING:
-    from typing import Self
-
 _CHUNK = 512  # tokens of a chunk of `perplexity`, unless the text or the context has fewer
 
 
-def load(
-    model: str | PathLike[str] | None = None,
-    *,
-    warn: loader.Warn = lambda text: None,
-    **options: Any,
-) -> Model:
-    """Open a model: a GGUF file, a folder of Hugging Face or a variant, a name of `llm-lite models
-    list`, or None for the bundled one.
-
-    `options` are the fields of `core.messages.EngineOptions`, as `backend="cpu"`, `mode="int8"` or
-    `context=4096`. `warn` is told what is odd about the file. Raises FileError, UnsupportedError
-    and RequestError (all `LlmLiteError`), each with one sentence.
-    """
-    chosen = engine_options(options)
-    file = loader.open_model(None if model is None else fspath(model), lambda *_: None, warn)
-    try:
-        loaded = Model(file, chosen)
-    except BaseException:
-        file.close()
-        raise
-    if note := loaded._runner.note:
-        warn(note)
-    return loaded
-
-
-class Model:
+class Model(ClosedByWith):
     """A loaded model; close it, or use it in a `with` statement.
 
     Wherever a text is taken, ids of tokens are too. What is wrong with what is given is told as
@@ -93,12 +64,21 @@ class Model:
 
     def __init__(self, file: ModelFile, options: EngineOptions) -> None:
         self._file, self._options = file, options
-        self._runner = loader.start(file, options, None, lambda *_: None, every_output=True)
+        self._start()
         self._lock = threading.RLock()
         self._answer: Answer | None = None  # whose tokens are in the cache
         self._closed = False
         self._gains = np.ones((self.info.layers, self.info.heads), np.float32)
         self._in_force = self._gains.copy()
+
+    def _start(self) -> None:
+        self._runner = loader.start(
+            self._file, self._options, None, lambda *_: None, every_output=True
+        )
+
+    @property
+    def _note(self) -> str:
+        return self._runner.note
 
     @property
     def info(self) -> ModelInfo:
@@ -210,6 +190,11 @@ class Model:
         rows = [self._mean_state(self._ids(text)) for text in texts]
         return np.array(rows, np.float32).reshape(len(rows), self.info.width)
 
+    def fill(self, text: str, count: int = 5) -> list[Mask]:
+        """For each masked token of a text, as [MASK] or <mask>, the `count` likeliest. Of an
+        `Encoder` with a masked-token head; RequestError of any other model."""
+        raise RequestError(f"{self.info.name}: the model writes text and fills in no masked tokens")
+
     def attention(
         self, text: Text, layer: Chosen = None, head: Chosen = None
     ) -> NDArray[np.float32]:
@@ -249,26 +234,23 @@ class Model:
             session.prefill(ids[: place + 1])
             logits = np.stack([row for _, row in lens.lens(session, place)])
         tokenizer = self._file.tokenizer
-        return Lens(logits, lambda token: text_of(tokenizer, token), text_of(tokenizer, ids[place]))
+        after = text_of(tokenizer, ids[place])
+        return Lens(logits, lambda token: text_of(tokenizer, token), self._plain_ids, after)
+
+    def _plain_ids(self, text: str) -> Sequence[int]:
+        """Of a part of a text, without what the model begins a text with."""
+        return self._file.tokenizer.encode(text, add_special=False)
 
     def close(self) -> None:
         """Free the model; an answer that is not finished ends."""
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._runner.close()
+                self._end()
                 self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _end(self) -> None:
+        self._runner.close()
 
     def __repr__(self) -> str:
         info, how = self.info, self.executor

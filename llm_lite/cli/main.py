@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from llm_lite.cli.encoder_words import add_embedding, add_filling
+from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
+from llm_lite.cli.translating_words import TRANSLATING, add_translating
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import (
     ACTIVATIONS,
@@ -33,10 +36,15 @@ _COMMANDS = {
     "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
     "serve": "llm_lite.cli.commands.serve",
+    "embed": "llm_lite.cli.commands.embed",
+    "fill": "llm_lite.cli.commands.fill",
+    "translate": "llm_lite.cli.commands.translate",
+    "generate": "llm_lite.cli.commands.translate",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
     "tokenize": "llm_lite.cli.commands.text.tokenize",
     "bench": "llm_lite.cli.commands.bench",
+    "kernels": "llm_lite.cli.commands.kernels",
     "slice": "llm_lite.cli.commands.slicing",
     "synth": "llm_lite.cli.commands.synth",
     "perplexity": "llm_lite.cli.commands.perplexity",
@@ -126,7 +134,16 @@ def _parser() -> _Parser:
     add_serving(
         commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
     )
-    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    add_embedding(commands.add_parser("embed", parents=[engine], help="vectors of texts"))
+    add_filling(
+        commands.add_parser("fill", parents=[engine], help="what masked tokens of a text could be")
+    )
+    for name, what in TRANSLATING:
+        add_translating(commands.add_parser(name, parents=[engine], help=what), _at_least)
+    logits = _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    logits.add_argument(
+        "--decoder-tokens", metavar="0,1,2", help="of an encoder-decoder, whose source is the text"
+    )
     attention = _instrument(
         commands, "attention", "attention probabilities of every head over a text", "X.npz"
     )
@@ -134,6 +151,8 @@ def _parser() -> _Parser:
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
     _tokenize(commands)
     _bench(commands, engine)
+    study = "measure one matrix product in five forms, beside the limits of this machine"
+    add_kernels(commands.add_parser("kernels", help=study), _at_least)
     _slice(commands)
     _synth(commands)
     _perplexity(commands)

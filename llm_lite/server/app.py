@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llm_lite.core.plain_text import one_line
 from llm_lite.server.call import carry_out
 from llm_lite.server.failures import ApiError
 from llm_lite.server.page import Page
@@ -20,6 +20,7 @@ from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import Endpoint
 
+_LONGEST_PATH = 120  # characters that an error repeats
 _OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
 
 
@@ -52,8 +53,16 @@ def _handler(row: Endpoint, shared: Shared) -> Callable[[Request], Awaitable[Res
 async def _refused(request: Request, error: Exception) -> Response:
     """Addresses and methods that there are not."""
     assert isinstance(error, HTTPException)
-    words: dict[int, Any] = {404: "there is no such address", 405: "this address is not asked so"}
-    message = words.get(error.status_code, error.detail)
-    if error.status_code == 404 and f"/v1{request.url.path}" in _OF_V1:
-        message += f": did you mean /v1{request.url.path}?"  # a base URL without its end
-    return ApiError(error.status_code, f"{request.method}: {message}").response()
+    path, message = request.url.path, error.detail
+    shown = one_line(path[:_LONGEST_PATH])
+    if error.status_code == 404:
+        message = f"this server has no address {shown}"
+        if f"/v1{path}" in _OF_V1:  # a base URL without its end
+            message += f": did you mean /v1{path}?"
+    allowed = (error.headers or {}).get("Allow", "")
+    if error.status_code == 405:
+        message = f"{shown} does not take {one_line(request.method[:16])}, but {allowed}"
+    response = ApiError(error.status_code, message).response()
+    if allowed:
+        response.headers["allow"] = allowed
+    return response

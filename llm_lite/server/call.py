@@ -21,13 +21,16 @@ from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.shared import Shared
 from llm_lite.server.tables.endpoint import JSON, Endpoint
-from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, Number, Record, Whole
+from llm_lite.server.tables.kinds import FieldProblem, Flag, Number, Whole
+from llm_lite.server.tables.records import IGNORED, Field, Record
 
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
 _MANY = "as many large bodies are read as may be: ask again soon"
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
+_MOST_NAMED, _LONGEST_NAMED = 8, 64  # members of a body that are ignored; characters of each
+_NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts names in a header
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Call:
     body: dict[str, Any]
     query: dict[str, Any]
     in_path: dict[str, Any]
+    ignored: tuple[str, ...] = ()  # members of the body that were not looked at
 
     @property
     def service(self) -> Service:
@@ -53,10 +57,18 @@ class Call:
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
     """The answer to a request, or what is wrong with it."""
 
+    ignored: tuple[str, ...] = ()
+
     async def handle() -> Response:
-        return await endpoint.handle(await _read(endpoint, shared, request))
+        nonlocal ignored
+        call = await _read(endpoint, shared, request)
+        ignored = call.ignored
+        return await endpoint.handle(call)
 
     response = await answered(shared, handle)
+    if ignored:
+        response.headers[IGNORED] = ", ".join(ignored)
+        shared.note_ignored(endpoint.path, ignored)
     shared.counts[endpoint.path, response.status_code] += 1
     return response
 
@@ -83,11 +95,19 @@ async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
     query = _read_texts(endpoint.query, dict(request.query_params), "query")
     in_path = _read_texts(endpoint.in_path, request.path_params, "path")
     body: dict[str, Any] = {}
+    ignored: tuple[str, ...] = ()
     if endpoint.body is not None:
-        body = await read_body(shared, request, partial(endpoint.body.read, at=""))
+        body, ignored = await read_body(shared, request, partial(_members, endpoint.body))
     if endpoint.needs_model:
         shared.service()
-    return Call(request, shared, body, query, in_path)
+    return Call(request, shared, body, query, in_path, ignored)
+
+
+def _members(record: Record, value: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What a body says, and the names of its other members as a header can have them."""
+    body = record.read(value, "")
+    names = record.unknown(value)[:_MOST_NAMED]
+    return body, tuple(_NO_NAME.sub("?", name)[:_LONGEST_NAMED] or "?" for name in names)
 
 
 def _read_texts(fields: tuple[Field, ...], given: dict[str, Any], name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,3 +51,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, which may begin with 127. and lead anywhere
         return host in LOOPBACK
+
+
+def network_addresses() -> tuple[str, ...]:
+    """Addresses of this machine (IPv4) at which other machines may reach it."""
+    import psutil
+
+    found = [
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET and not is_loopback(address.address)
+    ]
+    return tuple(dict.fromkeys(found))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError, TooLongError
 
-NO_MODEL = "no model is loaded: load one, then ask again"
+NO_MODEL = "no model is loaded yet: ask again when one is"
 _TYPES = {  # by status, as OpenAI names them
     401: "authentication_error",
     403: "permission_error",

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from llm_lite.core.serving.service import F32, AnswerTokens, LensLayer
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
-from llm_lite.server.tables.kinds import Field, FieldProblem, Text, Whole
+from llm_lite.server.tables.kinds import FieldProblem, Text, Whole
+from llm_lite.server.tables.records import Field
 
 NPZ = "application/x-npz"
 MOST_VALUES = 16 << 20  # of one answer, as arrays; as JSON, a fraction

@@ -6,6 +6,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 
@@ -58,7 +59,8 @@ def _of_server(shared: Shared) -> Iterable[str]:
     yield from _metric("unread", "counter", about, shared.unread)
     yield from _head("http_requests_total", "counter", "HTTP requests, by address and status.")
     for (path, status), count in sorted(shared.counts.items()):
-        yield f'llm_lite_http_requests_total{{path="{path}",status="{status}"}} {count}'
+        label = re.sub(r":\w+}", "}", path)  # of a route: without its kind
+        yield f'llm_lite_http_requests_total{{path="{label}",status="{status}"}} {count}'
 
 
 def _of_service(status: ServingStatus) -> Iterable[str]:

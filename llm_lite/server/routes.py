@@ -18,7 +18,8 @@ from llm_lite.server.openai.tokens import DETOKENIZE, TOKENIZE, detokenize, toke
 from llm_lite.server.tables import shapes
 from llm_lite.server.tables.document import document
 from llm_lite.server.tables.endpoint import EVENTS, JSON, Endpoint, Given
-from llm_lite.server.tables.kinds import Field, Record, Text
+from llm_lite.server.tables.kinds import Text
+from llm_lite.server.tables.records import Field, Record
 
 
 def _json(about: str, shape: Record) -> Given:

@@ -24,6 +24,7 @@ from llm_lite.core.plain_text import quote
 from llm_lite.server.config import LOOPBACK
 from llm_lite.server.failures import ApiError
 from llm_lite.server.shared import Shared
+from llm_lite.server.tables.records import IGNORED
 
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
@@ -34,6 +35,7 @@ _UNLESS_SAID = (  # a page says its own
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
+_EXPOSED = f"retry-after, {IGNORED}".encode()  # to pages of other servers that may ask
 _OWN_RESOURCES = (b"cross-origin-resource-policy", b"same-origin")
 _USUAL = b"authorization, content-type, x-api-key"
 _NAMES = re.compile(rb"[A-Za-z0-9, -]{1,1000}")
@@ -139,7 +141,7 @@ class Guard:
                     given.append(_OWN_RESOURCES)
                 else:
                     given += ((b"access-control-allow-origin", allowed), (b"vary", b"origin"))
-                    given.append((b"access-control-expose-headers", b"retry-after"))
+                    given.append((b"access-control-expose-headers", _EXPOSED))
                 message = {**message, "headers": given}
             await send(message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -25,11 +26,16 @@ class Server:
     """`start` binds the address and returns when it is answered there; `stop` ends what runs."""
 
     def __init__(
-        self, service_of: ServiceOf, config: ServerConfig, log: Log = lambda text: None
+        self,
+        service_of: ServiceOf,
+        config: ServerConfig,
+        log: Log = lambda text: None,
+        note: Log = lambda text: None,
     ) -> None:
         """`service_of` gives the service of the model in use, None while there is none; it is asked
-        for every request. `log` is told of defects, on any thread."""
-        self._service_of, self._config, self._log = service_of, config, log
+        for every request. `log` is told of defects, `note` of what else a person may want to know,
+        on any thread."""
+        self._service_of, self._config, self._log, self._note = service_of, config, log, note
         self._shared: Shared | None = None
         self._page: Page | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -65,7 +71,7 @@ class Server:
         bound = _bound(self._config)
         self._port = bound.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._shared = shared = Shared(self._service_of, self._config, self._log)
+        self._shared = shared = Shared(self._service_of, self._config, self._log, self._note)
         self._page = Page(shared)
         config = uvicorn.Config(
             make_app(shared, self._page),
@@ -132,5 +138,9 @@ def _bound(config: ServerConfig) -> socket.socket:
 
 
 def _refusal(config: ServerConfig, error: OSError) -> str:
-    where = f"{config.host} port {config.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"another program listens on port {config.port} of {config.host}: choose another"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{config.host!r} is no address of this machine"
+    where = f"port {config.port} of {config.host}"
     return f"{where} cannot be listened on: {error.strerror or error}"

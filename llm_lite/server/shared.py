@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,17 +18,22 @@ from llm_lite.server.inbox import Mailroom
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
 ENDING = "the server ends"
-Log = Callable[[str], None]  # told of defects; for any thread
+Log = Callable[[str], None]  # for any thread
+_MOST_NOTED = 256  # ignored fields that are told of; clients may think of any number
 _THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
 _LONG = 2  # for what takes many steps of the engine, so that it holds up none of the above
 
 
 class Shared:
-    """`service_of` gives the service of the model that is loaded now, None while none is."""
+    """`service_of` gives the service of the model that is loaded now, None while none is. `log` is
+    told of defects, `note` of what else a person may want to know."""
 
-    def __init__(self, service_of: ServiceOf, config: ServerConfig, log: Log) -> None:
+    def __init__(
+        self, service_of: ServiceOf, config: ServerConfig, log: Log, note: Log = lambda text: None
+    ) -> None:
         self.config = config
-        self.log = log
+        self.log, self._note = log, note
+        self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
         self.service_of = service_of
         self.began = time.time()
         self.active = 0  # requests
@@ -66,6 +71,13 @@ class Shared:
             return self.service()
         except ApiError:
             return None
+
+    def note_ignored(self, path: str, names: Iterable[str]) -> None:
+        """Say once of each field that it is not looked at; of the loop's thread."""
+        new = [name for name in dict.fromkeys(names) if (path, name) not in self._noted]
+        if new and len(self._noted) < _MOST_NOTED:
+            self._noted.update((path, name) for name in new)
+            self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
     async def apart(self, work: Callable[[], Result]) -> Result:
         """What may take longer than a loop can wait, in a thread."""

@@ -26,7 +26,8 @@ from pathlib import Path
 
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub import catalog
-from llm_lite.core.loading.loader import Runner, open_model, start
+from llm_lite.core.loading.loader import open_model, start
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.options import Backend
 from llm_lite.core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once

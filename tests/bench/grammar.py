@@ -21,7 +21,7 @@ import jsonschema
 from llm_lite.core.generation import guide, sampling, steps
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions
 
 SCHEMA = {

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu import executor as cpu
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.loading import loader
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
@@ -139,7 +139,7 @@ def steps() -> list[Step]:
     return found
 
 
-def _logits(runner: loader.Runner, step: Step) -> NDArray[np.float32]:
+def _logits(runner: Runner, step: Step) -> NDArray[np.float32]:
     return runner.executor.run(step).ravel()
 
 

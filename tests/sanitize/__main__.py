@@ -21,6 +21,7 @@ EVERY_BUILD = (
     "core/exec/cpu/test_cpu_ops.py",
     "core/exec/cpu/test_cpu_matmul.py",
     "core/exec/cpu/test_cpu_attention.py",
+    "core/exec/cpu/test_cpu_encoder_attention.py",
     "core/exec/cpu/test_cpu_shared.py",
     "core/exec/cpu/test_cpu.py",
     "core/quant/test_search.py",

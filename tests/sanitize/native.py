@@ -14,6 +14,7 @@ from tests.paths import ROOT
 KERNELS, HERE, BUILD = ROOT / "kernels_cpp", Path(__file__).parent, ROOT / "build" / "sanitize"
 COMPILER = "g++"
 PATIENCE = 900  # seconds: a pool that hangs ends the run, a busy machine does not
+TESTS_PATIENCE = 7200  # of all tests of a run, at a tenth of their speed and beside other programs
 ADDRESS = ("-fsanitize=address,undefined,float-cast-overflow", "-DLLM_BUFFERS_ON_HEAP")
 THREAD = ("-fsanitize=thread",)
 COMMON = ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
@@ -114,6 +115,7 @@ def run_tests(package: Path, *arguments: str, isa: str = "") -> subprocess.Compl
     done = run(
         sys.executable,
         *("-m", "pytest", "-s", *plugins, *arguments),
+        patience=TESTS_PATIENCE,
         LD_PRELOAD=" ".join(_runtime(name) for name in ("libasan.so", "libstdc++.so")),
         PYTHONPATH=str(package),
         PYTHONMALLOC="malloc",

@@ -7,25 +7,27 @@ too many are refused, prefixes that were seen are reused, and what ended can be 
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import BusyError, GoneError, RequestError
 from llm_lite.core.messages import (
+    Activations,
     Alternative,
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    Mode,
     ModelInfo,
     PromptToken,
     ServedRequest,
@@ -37,10 +39,11 @@ from llm_lite.core.messages import (
     ToolStyle,
 )
 from llm_lite.core.serving.service import AnswerTokens, Embeddings, Emit, LensLayer
+from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
+from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
 
 PAGE = 16  # positions; small, so that prefixes of short prompts are reused
-LAYERS, HEADS, WIDTH = 4, 3, 32
 Script = Callable[[AnswerRequest], str]
 
 
@@ -85,7 +88,9 @@ class ScriptedService:
         self.requests: list[AnswerRequest] = []  # all that were submitted
         self.hold = threading.Event()
         self.hold.set()
-        self._model = _model_info(name, context, tool_style)
+        self._model = model_info(name, context, tool_style)
+        self.options = EngineOptions(mode="fp32")
+        self.modes = ScriptedModes(self._switch)
         self._executor = ExecutorInfo("numpy", "scripted", "", "fp32", "a32", "fp32", "fp32", 1)
         self._numbers = itertools.count(1)
         self._lock = threading.Condition()
@@ -114,6 +119,11 @@ class ScriptedService:
     @property
     def executor(self) -> ExecutorInfo:
         return self._executor
+
+    def _switch(self, mode: Mode, activations: Activations) -> None:
+        self.options = replace(self.options, mode=mode, activations=activations)
+        kind = "a8" if activations == "auto" else activations
+        self._executor = replace(self._executor, mode=mode, activations=kind)
 
     def submit(self, request: AnswerRequest, emit: Emit) -> int:
         given = [bool(request.messages), bool(request.tokens), bool(request.text)]
@@ -364,27 +374,4 @@ def _served(s: _Sequence, now: float, waiting: bool) -> ServedRequest:
         prefilled,
         len(s.said),
         now - s.asked,
-    )
-
-
-def _model_info(name: str, context: int, tool_style: ToolStyle) -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        path="/somewhere/secret/scripted.gguf",
-        architecture="llama",
-        parameters=1_000_000,
-        file_bytes=2_000_000,
-        weight_bytes=2_000_000,
-        kv_bytes=0,
-        context=context,
-        trained_context=context,
-        vocabulary=math.floor(1e6),
-        layers=LAYERS,
-        heads=HEADS,
-        kv_heads=HEADS,
-        head_dim=8,
-        width=WIDTH,
-        feed_forward=64,
-        has_chat_template=True,
-        tool_style=tool_style,
     )

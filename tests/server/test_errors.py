@@ -29,7 +29,8 @@ def ask(served, **more):
         ({"messages": []}, "messages", "1 to 4,096 items, found 0"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "'robot'"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "missing"),
-        ({"extra_body": {"temprature": 1}}, "temprature", "not a field"),
+        ({"extra_body": {"guided_regex": "a+"}}, "guided_regex", "leave it out"),
+        ({"functions": [{"name": "f", "parameters": {}}]}, "functions", "not supported"),
         ({"top_logprobs": 3}, "top_logprobs", "logprobs"),
         ({"max_tokens": 0}, "max_tokens", "found 0"),
         ({"n": 99}, "n", "from 1 to 16, found 99"),
@@ -183,6 +184,8 @@ def test_addresses_and_methods_that_there_are_not(served):
     ):
         made = httpx.request(method, f"{served.url}{path}")
         assert (made.status_code, set(made.json())) == (status, {"error"})
+        assert made.headers.get("allow") == ("POST" if status == 405 else None)
+        assert made.url.path in made.json()["error"]["message"]
 
 
 def test_the_form_of_an_error_is_openais(served):

@@ -17,6 +17,8 @@ export function t(key, values = {}) {
 }
 
 export const count = (n) => Math.round(n).toLocaleString(code);
+export const bytes = (n) =>
+  n >= 1 << 30 ? `${(n / (1 << 30)).toFixed(1)} GiB` : `${(n / (1 << 20)).toFixed(0)} MiB`;
 export const percent = (p) =>
   p >= 0.9995 ? "100%" : p < 0.0001 ? "<0.01%" : (p * 100).toFixed(p < 0.001 ? 2 : 1) + "%";
 

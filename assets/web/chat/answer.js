@@ -1,5 +1,6 @@
 // One answer: read as it is streamed, saved as it comes, and what is known of each of its tokens.
 import { ApiError, events, json, request } from "../base/api.js";
+import { t } from "../base/words.js";
 import { samplingFields } from "./sampling.js";
 
 const SAVE_EVERY = 1000; // ms
@@ -50,7 +51,7 @@ export class Answer {
         await new Promise((resolve) => setTimeout(resolve, NOTICING));
       } else {
         message.reason = "error";
-        message.problem = error instanceof ApiError ? error.message : String(error.message || error);
+        message.problem = problemOf(error);
       }
     }
     message.live = false;
@@ -110,7 +111,8 @@ export class Answer {
     message.thought += delta.reasoning_content || delta.reasoning || "";
     const now = performance.now() - this.asked;
     const judged = choice.logprobs?.content || [];
-    for (const token of judged) message.tokens.push(tokenOf(token));
+    const said = delta.content || delta.reasoning_content || delta.reasoning || "";
+    for (const token of judged) message.tokens.push(tokenOf(token, judged.length === 1 ? said : null));
     const come = judged.length || (delta.content || delta.reasoning_content ? 1 : 0);
     for (let n = 0; n < come; n++) this.times.push(now);
     if (choice.finish_reason) message.reason = REASONS[choice.finish_reason] || "end";
@@ -158,9 +160,17 @@ export class Answer {
   }
 }
 
-/** {text, p, top: [{text, p}]} of an entry of OpenAI's logprobs. */
-const tokenOf = ({ token, logprob, top_logprobs }) => ({
-  text: token,
+/** What went wrong; a browser's own words for a connection that is cut are English, and its own. */
+const problemOf = (error) => {
+  if (error instanceof ApiError) return error.message;
+  return error instanceof TypeError ? t("cut") : String(error.message || error);
+};
+
+/** {text, own, p, top: [{text, p}]} of an entry of OpenAI's logprobs. A token that is a part of a
+ * character has U+FFFD as its own text; shown is what it completes, `said`, where that is known. */
+const tokenOf = ({ token, logprob, top_logprobs }, said) => ({
+  text: token.includes("\ufffd") && said !== null ? said : token,
+  own: token,
   p: Math.exp(logprob),
   top: (top_logprobs || []).map((other) => ({ text: other.token, p: Math.exp(other.logprob) })),
 });

@@ -179,12 +179,12 @@ export class Conversation extends EventTarget {
   }
 }
 
-// Under which name the cache may still hold an answer; for this tab.
+// Under which name the cache may still hold an answer; for this browser.
 const RESPONSES = "llm-lite.responses";
 
 function responses() {
   try {
-    return JSON.parse(sessionStorage.getItem(RESPONSES) || "{}");
+    return JSON.parse(localStorage.getItem(RESPONSES) || "{}");
   } catch {
     return {};
   }
@@ -195,7 +195,7 @@ const responseOf = (id) => responses()[id] || null;
 function keepResponse(id, response) {
   const all = Object.entries({ ...responses(), [id]: response });
   try {
-    sessionStorage.setItem(RESPONSES, JSON.stringify(Object.fromEntries(all.slice(-200))));
+    localStorage.setItem(RESPONSES, JSON.stringify(Object.fromEntries(all.slice(-200))));
   } catch {
     // Without it, an answer cannot be looked into after the page was loaded again.
   }

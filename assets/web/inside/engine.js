@@ -1,6 +1,7 @@
 // Gauges: how fast it answers, what the cache holds, and what runs.
 import { $, el, styled } from "../base/dom.js";
-import { count, t } from "../base/words.js";
+import { bytes, count, t } from "../base/words.js";
+import { Modes } from "./modes.js";
 
 const WINDOW = 16; // tokens over which a speed is taken
 const MOST_POINTS = 240;
@@ -9,7 +10,10 @@ const SVG = "http://www.w3.org/2000/svg";
 export class Engine {
   constructor(app) {
     this.app = app;
-    this.place = $("panel-engine");
+    this.gauges = el("div", { class: "stack" });
+    this.facts = el("div");
+    this.modes = new Modes(() => app.poll());
+    $("panel-engine").append(this.gauges, this.modes.place, this.facts);
     this.shown = false;
     document.addEventListener("language", () => this.draw());
   }
@@ -22,16 +26,18 @@ export class Engine {
   draw() {
     if (!this.shown) return;
     const { status } = this.app;
+    this.modes.draw(status);
     if (!status?.model) {
-      this.place.replaceChildren(el("p", { class: "empty" }, t("noModel")));
+      this.gauges.replaceChildren(el("p", { class: "empty" }, t("noModel")));
+      this.facts.replaceChildren();
       return;
     }
-    this.place.replaceChildren(
+    this.gauges.replaceChildren(
       this.speed(),
       cache(status, this.app.conversation.lastAnswer),
       requests(status),
-      model(status),
     );
+    this.facts.replaceChildren(model(status));
   }
 
   speed() {
@@ -135,7 +141,7 @@ function model({ model: is, run, serving }) {
   const facts = [
     [t("modelPart"), is.name],
     [t("parameters"), large(is.parameters)],
-    [t("weights"), `${run.mode}, ${mebibytes(is.weight_bytes)}`],
+    [t("weights"), `${run.mode}, ${bytes(is.weight_bytes)}`],
     [t("activations"), run.activations],
     [t("kv"), `${run.keys}, ${run.values}`],
     [t("device"), [run.backend, run.device].filter(Boolean).join(": ")],
@@ -152,10 +158,7 @@ function model({ model: is, run, serving }) {
       { class: "facts" },
       ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]),
     ),
-    el("p", { class: "hint" }, t("modeNote")),
   );
 }
 
 const large = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} B` : `${(n / 1e6).toFixed(0)} M`);
-const mebibytes = (n) =>
-  n >= 1 << 30 ? `${(n / (1 << 30)).toFixed(1)} GiB` : `${(n / (1 << 20)).toFixed(0)} MiB`;

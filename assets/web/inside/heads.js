@@ -6,7 +6,7 @@ import { color, offscreen, onScale } from "./canvas.js";
 import { headSelect, hideFirst, layerSelect } from "./choices.js";
 import { legendCanvas, probabilityOf } from "./colors.js";
 import { attentionRow, mapsOf } from "./glass.js";
-import { subject, trimmed } from "./subject.js";
+import { subject } from "./subject.js";
 
 const [LEAST, MOST] = [22, 60]; // CSS pixels of a small picture
 const GUTTER = 26; // for the numbers of layers
@@ -54,7 +54,7 @@ export class Heads {
       this.cancel();
       const words = {
         none: "nothingYet",
-        gone: subject.message?.response || subject.message?.has_tokens ? "gone" : "noTokens",
+        gone: subject.message?.response || subject.message?.has_tokens ? subject.goneWords : "noTokens",
         live: "answering",
         loading: "loading",
       };
@@ -319,8 +319,8 @@ export class Heads {
     const byte = bytes[Math.floor((row * side) / length) * side + Math.floor((column * side) / length)];
     const p = column > row ? 0 : probabilityOf(byte);
     const words = {
-      from: trimmed(subject.tokens.texts[row]),
-      to: trimmed(subject.tokens.texts[column]),
+      from: subject.textAt(row),
+      to: subject.textAt(column),
       i: row,
       j: column,
     };
@@ -349,7 +349,7 @@ export class Heads {
   async showRow() {
     const { position, layer, tokens } = subject;
     const { head } = this;
-    const text = trimmed(tokens.texts[position]);
+    const text = subject.textAt(position);
     this.slider.value = position;
     this.positionNote.textContent = `${position} “${text}”`;
     const face = `${layer}/${head}/${position}`;

@@ -20,7 +20,7 @@ export class Lens {
   async draw() {
     if (!this.shown) return;
     if (subject.state !== "whole") {
-      const words = { none: "nothingYet", gone: "gone", live: "answering", loading: "loading" };
+      const words = { none: "nothingYet", gone: subject.goneWords, live: "answering", loading: "loading" };
       this.place.replaceChildren(
         el("div", { class: "empty" }, icon("lens"), el("p", {}, t(words[subject.state]))),
       );
@@ -33,8 +33,8 @@ export class Lens {
     const layers = await lensOf(message.response, position).catch((error) => error);
     if (this.face !== face || !this.shown) return;
     const next = tokens.texts[position + 1];
-    const words = [t("lensHint", { text: trimmed(tokens.texts[position]), at: position })];
-    if (next !== undefined) words.push(t("lensNext", { next: trimmed(next) }));
+    const words = [t("lensHint", { text: subject.textAt(position), at: position })];
+    if (next !== undefined) words.push(t("lensNext", { next: subject.textAt(position + 1) }));
     const body = layers instanceof Error ? el("p", { class: "hint" }, layers.message) : table(layers, next);
     this.place.replaceChildren(
       el(

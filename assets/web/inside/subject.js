@@ -1,8 +1,10 @@
 // What is looked into: an answer, a position in it, a layer and a head. All views follow it.
 import { json } from "../base/api.js";
+import { t } from "../base/words.js";
 import { tokensOf } from "./glass.js";
 
 const LATE = 1500; // ms
+const LONGEST_CHARACTER = 8; // tokens, and some to spare: UTF-8 has up to four bytes
 
 class Subject extends EventTarget {
   message = null;
@@ -82,9 +84,14 @@ class Subject extends EventTarget {
     return this.head === null ? Array.from({ length: this.heads }, (_, at) => at) : [this.head];
   }
 
-  /** The token at a position of prompt and answer, as it is shown. */
+  /** The token at a position of prompt and answer, as it is named. */
   textAt(position) {
-    return trimmed(this.tokens?.texts[position] ?? "");
+    return named(this.tokens?.texts ?? [], position);
+  }
+
+  /** Why an answer cannot be looked into: other browsers and the window know it by other names. */
+  get goneWords() {
+    return this.message?.response ? "gone" : "notHere";
   }
 }
 
@@ -92,5 +99,11 @@ export const subject = new Subject();
 
 /** A token's text with its line breaks and outer spaces to be seen. */
 export const visible = (text) => text.replace(/\n/g, "↵").replace(/\t/g, "⇥") || "∅";
+/** A token in a line of text: one that is a part of a character is named after that. */
+export function named(texts, at) {
+  if (texts[at] !== "") return trimmed(texts[at] ?? "");
+  const whole = texts.slice(at, at + LONGEST_CHARACTER).find((text) => text !== "");
+  return whole ? t("partOf", { text: [...whole][0] }) : t("part");
+}
 /** In one word: spaces are only shown where there is nothing else. */
 export const trimmed = (text) => (text.trim() ? visible(text).trim() : visible(text.replace(/ /g, "␣")));

@@ -6,7 +6,7 @@ import { bars, largest } from "./bars.js";
 import { headSelect, hideFirst, layerSelect, where } from "./choices.js";
 import { attentionTint, legendCanvas, likelihoodTint } from "./colors.js";
 import { attentionRow } from "./glass.js";
-import { subject, trimmed, visible } from "./subject.js";
+import { named, subject, trimmed, visible } from "./subject.js";
 
 const LOOKING = 60; // ms that a pointer rests before a row is asked for
 
@@ -53,9 +53,11 @@ export class XRay {
     if (!this.on || subject.state !== "live") return;
     const { tokens } = subject.message;
     if (!this.stream) this.draw();
-    else
+    else {
+      const texts = tokens.map(({ text }) => text);
       for (let at = this.spans.length; at < tokens.length; at++)
-        this.stream.append(this.span(tokens[at].text, at, tokens[at]));
+        this.stream.append(this.span(texts, at, tokens[at]));
+    }
   }
 
   draw() {
@@ -70,11 +72,12 @@ export class XRay {
     if (!message) this.place.replaceChildren(el("p", { class: "empty" }, t("nothingYet")));
     else if (tokens) this.drawWhole(tokens, own);
     else if (own.length || message.live) {
-      const note = subject.state === "gone" ? el("p", { class: "hint" }, t("gone")) : null;
+      const texts = own.map(({ text }) => text);
+      const note = subject.state === "gone" ? el("p", { class: "hint" }, t(subject.goneWords)) : null;
       this.stream = el(
         "div",
         { class: "stream" },
-        ...own.map((token, at) => this.span(token.text, at, token)),
+        ...own.map((token, at) => this.span(texts, at, token)),
       );
       this.place.replaceChildren(el("h2", {}, t("answer")), this.stream, ...(note ? [note] : []));
     } else
@@ -93,27 +96,27 @@ export class XRay {
       el(
         "div",
         { class: kind },
-        ...texts.slice(from, to).map((text, at) => this.span(text, from + at, own[from + at - begin])),
+        ...texts.slice(from, to).map((_, at) => this.span(texts, from + at, own[from + at - begin])),
       ),
     ];
     this.place.replaceChildren(
-      el("p", { class: "hint" }, t("lookAt")),
+      el("p", { class: "hint" }, t(matchMedia("(hover: none)").matches ? "lookAtTouch" : "lookAt")),
       ...part("prompt", 0, begin, "stream prompt"),
       ...part("answer", begin, texts.length, "stream"),
     );
   }
 
-  span(text, at, judged) {
+  span(texts, at, judged) {
+    const isPart = texts[at] === ""; // of a character, which stands at its last token
     const span = el(
       "span",
-      { class: "tok", role: "button", tabindex: "-1", "data-at": at },
-      visible(text).replaceAll("↵", "↵\n"),
+      { class: isPart ? "tok part" : "tok", role: "button", tabindex: "-1", "data-at": at },
+      isPart ? "" : visible(texts[at]).replaceAll("↵", "↵\n"),
     );
     span.judged = judged;
-    span.setAttribute(
-      "aria-label",
-      judged ? t("xrayToken", { text: trimmed(text), p: percent(judged.p || 0) }) : trimmed(text),
-    );
+    span.texts = texts;
+    const text = named(texts, at);
+    span.setAttribute("aria-label", judged ? t("xrayToken", { text, p: percent(judged.p || 0) }) : text);
     if (this.tint === "likelihood" && judged)
       styled(span, { backgroundColor: likelihoodTint(judged.p) || "" });
     this.spans.push(span);
@@ -260,13 +263,13 @@ export class XRay {
     const facts =
       judged && judged.p === judged.p ? t("tokenLikely", { at, p: percent(judged.p) }) : t("tokenAt", { at });
     const parts = [
-      el("h3", {}, `“${trimmed(span.firstChild.data.replaceAll("↵\n", "\n"))}”`),
+      el("h3", {}, span.texts[at] === "" ? named(span.texts, at) : `“${named(span.texts, at)}”`),
       el("p", {}, facts),
     ];
     if (judged?.top.length) {
       parts.push(
         el("h4", {}, t("likeliest")),
-        bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.text }))),
+        bars(judged.top.map(({ text, p }) => ({ text: trimmed(text), p, is: text === judged.own }))),
       );
     }
     if (this.row && this.at === at) {

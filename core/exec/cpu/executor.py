@@ -285,7 +285,7 @@ def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """As StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
     shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
-    return plan.max_tokens, plan.max_outputs, *shared
+    return plan.max_tokens, plan.max_outputs, *shared, program.source
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

@@ -9,24 +9,30 @@ largest plan. A step of both reads the weights twice. Where one kernel does all,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.vulkan.fusion import Fusions
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
-from llm_lite.core.plan.plan import Plan, Program
+from llm_lite.core.plan.plan import Plan, Program, Tensor
 from llm_lite.core.plan.step import Segment, Step
 
 
 @dataclass(frozen=True, slots=True)
 class SubStep:
-    """Sequences of a step, by themselves a step, and where their logits are among the step's."""
+    """Sequences of a step, by themselves a step, and which tokens and outputs of the step are
+    theirs."""
 
     plan: Plan
     step: Step
+    tokens: NDArray[np.intp]
     outputs: NDArray[np.intp]
+
+    def rows_of(self, tensor: Tensor) -> NDArray[np.intp]:
+        """Where its rows are among the step's."""
+        return self.tokens if tensor.rows == "tokens" else self.outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_for(step.count, step.outputs)
     if not plans or plan in plans:
-        return [SubStep(plan, step, np.arange(step.outputs))]
+        return [SubStep(plan, step, np.arange(step.count), np.arange(step.outputs))]
     places, most = _places(step), plans[-1]
     small = [place for place in places if _fits([place], most)]
     large = [place for place in places if not _fits([place], most)]
@@ -97,8 +103,8 @@ def _packed(places: Iterable[_Place], plan: Plan) -> list[list[_Place]]:
 
 
 def _sub_step(step: Step, places: list[_Place], plan: Plan) -> SubStep:
-    tokens = [step.tokens[p.token : p.token + p.segment.count] for p in places]
-    outputs = [np.arange(p.output, p.output + p.segment.outputs) for p in places]
-    rows = np.concatenate(outputs)
+    tokens = np.concatenate([np.arange(p.token, p.token + p.segment.count) for p in places])
+    outputs = np.concatenate([np.arange(p.output, p.output + p.segment.outputs) for p in places])
     segments = tuple(place.segment for place in places)
-    return SubStep(plan, Step(np.concatenate(tokens), 0, len(rows), segments), rows)
+    own = replace(step, tokens=step.tokens[tokens], outputs=len(outputs), segments=segments)
+    return SubStep(plan, own, tokens, outputs)

@@ -12,10 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from llm_lite.core.errors import DeviceError, UnsupportedError
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
 from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning
 from llm_lite.core.gpu.pipelines import BufferRange
-from llm_lite.core.plan.plan import Op, Program
+from llm_lite.core.plan.plan import Op, Program, Tensor
+from llm_lite.core.quant.formats import COLUMNS
 
 MAX_QUERIES = 16  # of one workgroup; bounds its shared memory and registers
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
@@ -27,9 +29,15 @@ Shape = tuple[str, tuple[int, int], dict[str, int]]  # variant, workgroups, cons
 
 def attention(c: Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    if head_dim % 2:
+        raise UnsupportedError(
+            f"attention heads of {head_dim} values: on Vulkan their number must be even"
+        )
     tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
     buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
     buffers["LayerHeads"] = _layer_heads(c)
+    table = c.optional("bias")
+    buffers["Bias"] = _bias(c, table) if table else buffers["Gains"]
     variant, groups, shape = _shape(c)
     if not variant.startswith("attention_queries"):
         buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
@@ -38,16 +46,17 @@ def attention(c: Call) -> list[Dispatch]:
         variant,
         buffers,
         groups,
-        c.rows * 2 * heads * head_dim * min(rows, c.binder.program.context),
+        c.rows * 2 * heads * head_dim * min(rows, _most_seen(c)),
         HEADS=heads,
         KV_HEADS=int(c.p["kv_heads"]),
         HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
         SOFTCAP=float(c.p["softcap"]),
-        SINKS=int(len(c.inputs) > 4),
+        SINKS=int(c.optional("sinks") is not None),
         CACHE_ROWS=rows,
         **c.pages(),
+        **_seen(c),
         **shape,
     )
     return [replace(dispatch, whole="SPLITS" in shape)]
@@ -56,10 +65,39 @@ def attention(c: Call) -> list[Dispatch]:
 def _layer_heads(c: Call) -> BufferRange:
     """Where the layer's gains begin, and its sinks: a buffer, so that layers share a pipeline."""
     words = np.array([int(c.p["layer"]) * int(c.p["heads"])], np.uint32)
-    name = c.inputs[4].name if len(c.inputs) > 4 else ""
+    sinks = c.optional("sinks")
+    name = sinks.name if sinks else ""
     if c.vector is not None:
         words = np.concatenate([words, c.vector.view(np.uint32)])
     return c.binder.table(f"layer heads {words[0]} {name}", words)
+
+
+def _bias(c: Call, table: Tensor) -> BufferRange:
+    parts = c.binder.matrix(table.name)
+    if len(parts) > 1:
+        raise DeviceError(
+            f"tensor {table.name}: {table.shape[0]} heads of {table.shape[1]} distances, more than "
+            "the device can bind at once: choose a smaller context."
+        )
+    return parts[0].place
+
+
+def _seen(c: Call) -> dict[str, int]:
+    """Which positions are seen, and the sizes of a bias; left out where attention is causal and
+    without one, so that all such models share their pipelines."""
+    sizes = {name.upper(): 1 for name in ("bidirectional", "cross") if c.p[name]}
+    if (table := c.optional("bias")) is None:
+        return sizes
+    _, columns = table.shape
+    stride = -(-columns // COLUMNS) * COLUMNS  # as rows of values are padded
+    before = int(c.p["bias_before"])
+    return sizes | {"BIAS_COLUMNS": columns, "BIAS_STRIDE": stride, "BIAS_BEFORE": before}
+
+
+def _most_seen(c: Call) -> int:
+    """Positions that a token sees, at most."""
+    program = c.binder.program
+    return program.source if c.p["cross"] else program.context
 
 
 def _shape(c: Call) -> Shape:
@@ -91,7 +129,7 @@ def _shares(c: Call) -> dict[str, int]:
         return {"SPLITS": splits, "SHARE": share} if c.rows == 1 and splits > 1 else {}
     if splits == 1:
         return {"SHARE": 0}
-    longest = max(share, -(-program.context // splits))
+    longest = max(share, -(-_most_seen(c) // splits))
     sizes = {"SHARE": -(-longest // tuning.attention_lanes) * tuning.attention_lanes}
     return sizes | ({"SPLITS": splits} if c.rows <= MOST_SPLIT_TOKENS else {})
 

@@ -58,13 +58,19 @@ class Binder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An op with its tensors in hand."""
+    """An op with its tensors in hand; `inputs` are those that are not left out."""
 
     binder: Binder
     op: Op
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     vector: NDArray[np.float32] | None = None  # rope's factors, attention's sinks
+
+    def optional(self, operand: str) -> Tensor | None:
+        """An operand by its name in the op's row, without its `?`; None where it is left out."""
+        place = OPS[self.op.name].inputs.index(f"{operand}?")
+        taken = self.op.inputs[place : place + 1]
+        return next((t for t in self.inputs if t.id in taken), None)
 
     @property
     def p(self) -> Mapping[str, float]:

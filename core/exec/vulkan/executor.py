@@ -32,7 +32,7 @@ from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipeline_store import Pipelines
 from llm_lite.core.gpu.pipelines import BufferRange, DescriptorSets
 from llm_lite.core.gpu.timing import Timestamps
-from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
@@ -194,9 +194,10 @@ class VulkanExecutor:
         parts = sub_steps(self.program, step, self._few)
         if len(parts) == 1:
             return self._run(parts[0].plan, step, should_stop)
-        found = np.empty((step.outputs, self.program.vocabulary), np.float32)
+        last = parts[0].plan.tensors[parts[0].plan.logits]
+        found = np.empty((step.rows(last.rows, last.shape[0]), last.shape[1]), np.float32)
         for part in parts:
-            found[part.outputs] = self._run(part.plan, part.step, should_stop)
+            found[part.rows_of(last)] = self._run(part.plan, part.step, should_stop)
         return found
 
     def _run(self, plan: Plan, step: Step, should_stop: StopCheck | None) -> F32:
@@ -205,8 +206,8 @@ class VulkanExecutor:
         recording.pacer.run(recording.segments, should_stop)
         fused = self._fused[id(plan)]
         logits = fused.tensors[plan.logits]
-        shape = step.outputs, logits.shape[1]
-        if not step.outputs:
+        shape = step.rows(logits.rows, logits.shape[0]), logits.shape[1]
+        if not shape[0]:
             return np.empty(shape, np.float32)
         if recording.reads_back:
             return self._readback.array(np.float32)[: math.prod(shape)].reshape(shape).copy()
@@ -365,9 +366,8 @@ class VulkanExecutor:
     def _vector(self, plan: Plan, op: Op) -> F32 | None:
         """What the host makes a table of."""
         place = {"rope": 1, "attention": 4}.get(op.name, len(op.inputs))
-        if place >= len(op.inputs):
-            return None
-        return self._data[plan.tensors[op.inputs[place]].name].dequantize()
+        number = next(iter(op.inputs[place:]), LEFT_OUT)
+        return None if number == LEFT_OUT else self._data[plan.tensors[number].name].dequantize()
 
     def _check_step(self, plan: Plan, step: Step) -> None:
         check_step(self.program, plan, step, self._vocabulary)

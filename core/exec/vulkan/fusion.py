@@ -93,7 +93,7 @@ class _Grouping:
         self._weights = weights
         self._readers: Mapping[int, list[Op]] = defaultdict(list)
         for op in plan.ops:
-            for tensor in op.inputs:
+            for tensor in op.given:
                 self._readers[tensor].append(op)
 
     def groups(self) -> tuple[Group, ...]:

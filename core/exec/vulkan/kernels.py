@@ -59,7 +59,7 @@ def _call(
     tensors: tuple[Tensor, ...],
     vector: NDArray[np.float32] | None,
 ) -> Call:
-    inputs = tuple(tensors[i] for i in op.inputs)
+    inputs = tuple(tensors[i] for i in op.given)
     return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), vector)
 
 
@@ -68,7 +68,12 @@ def _embed(c: Call) -> list[Dispatch]:
 
 
 def _position_rows(c: Call) -> list[Dispatch]:
-    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1, **c.pages())
+    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1, SHIFT=int(c.p["first"]), **c.pages())
+
+
+def _type_rows(c: Call) -> list[Dispatch]:
+    last = c.inputs[0].shape[0] - 1
+    return _lookup(c, LAST_ROW=last, SEPARATOR=int(c.p["separator"]), **c.pages())
 
 
 def _lookup(c: Call, **constants: int) -> list[Dispatch]:
@@ -295,6 +300,7 @@ _KERNELS: Mapping[str, Kernel] = {
     "embed": _embed,
     "table_rows": _table_rows,
     "position_rows": _position_rows,
+    "type_rows": _type_rows,
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
     "quantize": _quantize,

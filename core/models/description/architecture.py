@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
@@ -29,6 +29,7 @@ from llm_lite.core.models.description.tensors import (
     added,
     check_shapes,
     numbered,
+    part_by_part,
     shape_of,
     shapes_of,
     split_rows,
@@ -39,6 +40,7 @@ from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan
+from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData
 
 Metadata = Mapping[str, Any]
@@ -96,7 +98,13 @@ class Architecture:
     defaults: Mapping[str, object] = field(default_factory=dict)
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
+    own_head: bool = False  # a head that is there is used, even where it is said to be tied
     on_disk: frozenset[str] = frozenset()
+    bidirectional: bool = False  # an encoder
+    encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
+    unused: tuple[str, ...] = ()  # ends of names in checkpoints that nothing is made of
+    # Tables that graphs read, made of the fields and of other tensors; their names begin as MADE.
+    derived: Callable[[Any, Tensors], list[TensorData]] | None = None
     of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
     of_fields: Callable[[Any], list[TensorData]] = rope.made_tensors
 
@@ -104,7 +112,13 @@ class Architecture:
         """A model understood: fields, and every tensor's name and shape. FileError,
         UnsupportedError."""
         config = self.config_of(metadata, weights, path)
-        return Model(config.shape, partial(self.graph, config, weights), self.on_disk)
+        encoder = decoding = None
+        if self.encoder_graph is not None:
+            decoding = config.decoding
+            plan = partial(self.encoder_graph, config, weights)
+            encoder = Model(config.encoder_shape, plan, bidirectional=True)
+        plan = partial(self.graph, config, weights)
+        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder, decoding)
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """The fields, checked, and every tensor's shape against them."""
@@ -150,13 +164,14 @@ class Architecture:
         skipped = dict.fromkeys(_TOWERS, 0)
         whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
         tied = text.flag("tie_word_embeddings", whole)
+        drops = tied and not self.own_head
         for old, tensor in tensors.items():
             if tower := _tower(old):
                 skipped[tower] += 1
-            elif not old.endswith(_MADE) and not (tied and _is_head(old)):
-                self._add(result, text.path.parent, old, tensor)
+            elif not old.endswith((*_MADE, *self.unused)) and not (drops and _is_head(old)):
+                self._add(result, text.path.parent, old, tensor, known)
         self._check_vocabularies(text, result.tensors)
-        if not tied and HEAD not in result.tensors:
+        if not tied and not self.own_head and HEAD not in result.tensors:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
@@ -183,10 +198,12 @@ class Architecture:
             if name in said:
                 value = known[name]
                 plain = list(value) if isinstance(value, tuple) else value
-                metadata[f"{self.gguf}.{row.gguf}"] = plain
+                metadata[row.key(f"{self.gguf}.")] = plain
         return metadata, known
 
-    def _add(self, result: Translated, folder: Path, old: str, tensor: TensorData) -> None:
+    def _add(
+        self, result: Translated, folder: Path, old: str, tensor: TensorData, known: Known
+    ) -> None:
         own = HEAD_NAME if _is_head(old) else _without_prefix(old)
         pattern, number = numbered(own)
         row = self._of_checkpoint.get(pattern)
@@ -198,8 +215,22 @@ class Architecture:
         more = row.add if isinstance(row, NameRow) else 0.0
         if row.transposed and len(tensor.shape) == 2:
             renamed = transposed(renamed)
+        if isinstance(row, FusedRow) and row.interleaved:
+            renamed = self._in_order(renamed, row, known["heads"], folder)
+        if isinstance(row, NameRow) and row.flat and tensor.shape[:1] == (1,):
+            renamed = replace(renamed, shape=tensor.shape[1:])
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
+
+    def _in_order(self, tensor: TensorData, row: FusedRow, heads: int, folder: Path) -> TensorData:
+        parts = len(row.parts)
+        if not tensor.shape or tensor.shape[0] % (parts * heads):
+            raise FileError(
+                folder,
+                f"tensor {tensor.name}: expected rows of {parts} parts of {heads} heads, "
+                f"found shape {tensor.shape}",
+            )
+        return part_by_part(tensor, parts, heads)
 
     @cached_property
     def _of_checkpoint(self) -> Mapping[str, NameRow | FusedRow]:
@@ -218,7 +249,8 @@ class Architecture:
         fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
         scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
         scaled = any(key.startswith(f"{self.gguf}.rope.scaling.") for key in metadata)
-        if not fused and not scaled and not scalars:
+        derives = self.derived is not None and not any(n.startswith(MADE) for n in tensors)
+        if not fused and not scaled and not scalars and not derives:
             return tensors
         config = self._config(metadata, tensors, path)
         result: dict[str, TensorData] = {}
@@ -229,6 +261,8 @@ class Architecture:
         for name in scalars:
             result[name] = spread(tensors[name], config.width)
         made = self.of_fields(config) if scaled else []
+        if self.derived is not None and derives:
+            made += self.derived(config, result)
         result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)
 

@@ -37,6 +37,7 @@ from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
 EMBEDDING = "token_embd.weight"
+EMBEDDING_NORM = "token_embd_norm"  # the stem of its names
 HEAD = "output.weight"
 POSITIONS = "position_embd.weight"
 

@@ -20,7 +20,7 @@ from llm_lite.core.formats.ranges import (
 )
 from llm_lite.core.models.description.rows import Known
 from llm_lite.core.plain_text import quote
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, float_tensor
 
 FACTORS, SHORT, LONG, MAGNITUDE = (
     f"rope_{stem}.weight" for stem in ("freqs", "factors_short", "factors_long", "magnitude")
@@ -161,11 +161,11 @@ def made_tensors(c: ScaledPositions) -> list[TensorData]:
     what queries are multiplied by, [heads * head_dim], for both queries and keys."""
     made = []
     if c.scaling == "yarn":
-        made.append(factor_tensor(FACTORS, yarn_factors(c)))
+        made.append(float_tensor(FACTORS, yarn_factors(c)))
     if scales_part(c):
         head = np.ones(c.head_dim)
         head[: c.rotary_dim] = c.rotary_magnitude**2
-        made.append(factor_tensor(MAGNITUDE, np.tile(head, c.heads)))
+        made.append(float_tensor(MAGNITUDE, np.tile(head, c.heads)))
     return made
 
 
@@ -173,7 +173,7 @@ def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorDat
     """The tensors that GGUF files have for this scaling: of Llama 3 and of LongRoPE."""
     kind, (part, _) = kind_of(config), config.rope()
     if kind == "llama3":
-        return [factor_tensor(FACTORS, _llama3_factors(part, known["theta"], known["rotary_dim"]))]
+        return [float_tensor(FACTORS, _llama3_factors(part, known["theta"], known["rotary_dim"]))]
     if kind != "longrope":
         return []
     pairs = known["rotary_dim"] // 2
@@ -182,14 +182,8 @@ def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorDat
         values = part.list_of(key, (int, float), pairs)
         if not all(ROPE_FACTOR[0] <= value <= ROPE_FACTOR[1] for value in values):
             raise part.error(key, f"numbers from {ROPE_FACTOR[0]:g} to {ROPE_FACTOR[1]:g}", values)
-        tensors.append(factor_tensor(name, np.array(values, np.float64)))
+        tensors.append(float_tensor(name, np.array(values, np.float64)))
     return tensors
-
-
-def factor_tensor(name: str, values: NDArray[np.float64]) -> TensorData:
-    data = values.astype("<f4").view(np.uint8)
-    data.flags.writeable = False
-    return TensorData(name, "f32", values.shape, data)
 
 
 def _llama3_factors(part: CheckpointConfig, theta: float, rotary_dim: int) -> NDArray[np.float64]:

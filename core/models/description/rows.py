@@ -35,15 +35,20 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """gguf: the key behind "<architecture>.". checkpoint: the key in config.json, or what finds the
-    value there; None: it has no such field. A default is a value, or made of what is known;
-    `assumed` is the default of a config.json, which is then as good as said."""
+    """gguf: the key behind "<architecture>.", or a whole one that begins with "tokenizer.".
+    checkpoint: the key in config.json, or what finds the value there; None: it has no such field.
+    A default is a value, or made of what is known; `assumed` is the default of a config.json, which
+    is then as good as said."""
 
     gguf: str
     checkpoint: str | FromCheckpoint | None
     check: Check
     default: Any = REQUIRED
     assumed: Any = None
+
+    def key(self, prefix: str) -> str:
+        """The whole key in GGUF; `prefix` is the architecture's ("llama.")."""
+        return self.gguf if self.gguf.startswith("tokenizer.") else prefix + self.gguf
 
 
 def row(of: FieldRow) -> Any:
@@ -91,14 +96,14 @@ class GgufFields:
         self._metadata, self._path, self._prefix = metadata, path, prefix
 
     def value(self, row: FieldRow, known: Known) -> object:
-        return self._metadata.get(self._prefix + row.gguf, _UNSAID)
+        return self._metadata.get(row.key(self._prefix), _UNSAID)
 
     def error(self, row: FieldRow, expected: str, value: object) -> FileError:
-        problem = f"{self._prefix}{row.gguf}: expected {expected}, found {found(value)}"
+        problem = f"{row.key(self._prefix)}: expected {expected}, found {found(value)}"
         return FileError(self._path, problem)
 
     def missing(self, row: FieldRow) -> FileError:
-        return FileError(self._path, f"{self._prefix}{row.gguf}: the field is missing")
+        return FileError(self._path, f"{row.key(self._prefix)}: the field is missing")
 
 
 class CheckpointFields:

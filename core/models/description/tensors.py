@@ -38,6 +38,7 @@ class NameRow:
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
     spread: files may have one value, which stands for all of a vector as wide as the model.
+    flat: a vector that checkpoints store as a matrix of one row.
     """
 
     gguf: str
@@ -48,16 +49,19 @@ class NameRow:
     add: float = 0.0
     spread: bool = False
     transposed: bool = False
+    flat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FusedRow:
-    """A matrix whose rows are those of several others, in order."""
+    """A matrix whose rows are those of several others, in order. interleaved: checkpoints have
+    them in turns, those of a head each."""
 
     gguf: str
     checkpoint: str
     parts: tuple[NameRow, ...]
     transposed: bool = False
+    interleaved: bool = False
 
 
 def of_model(
@@ -147,6 +151,14 @@ def transposed(tensor: TensorData) -> TensorData:
     data = np.ascontiguousarray(values).reshape(-1)
     data.flags.writeable = False
     return TensorData(tensor.name, tensor.dtype, tensor.shape[::-1], data)
+
+
+def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
+    """Rows [heads, parts, d] as [parts, heads, d]; a copy, in the same type."""
+    size = tensor.nbytes // (parts * heads)
+    data = np.ascontiguousarray(tensor.data.reshape(heads, parts, size).swapaxes(0, 1)).reshape(-1)
+    data.flags.writeable = False
+    return TensorData(tensor.name, tensor.dtype, tensor.shape, data)
 
 
 def spread(tensor: TensorData, width: int) -> TensorData:

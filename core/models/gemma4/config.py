@@ -28,7 +28,7 @@ from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, caches_to_share
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData, float_tensor
 
 _PERIOD = 6  # of layers, the last of which sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by
@@ -114,7 +114,7 @@ def factors_of_full_layers(config: CheckpointConfig, known: Known) -> list[Tenso
     pairs = known["head_dim"] // 2
     factors = np.full(pairs, _STILL)
     factors[: int(share * known["head_dim"] // 2)] = part.number("factor", 1.0, within=ROPE_FACTOR)
-    return [rope.factor_tensor(rope.FACTORS, factors)]
+    return [float_tensor(rope.FACTORS, factors)]
 
 
 @dataclass(frozen=True, kw_only=True)

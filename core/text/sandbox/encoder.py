@@ -48,16 +48,24 @@ class SandboxedEncoder:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text its ids; loads the tokenizer if need be. FileError where it fails."""
+        return [list(map(int, ids)) for ids in self._found("ids", texts)]
+
+    def pieces_of_all(self, texts: Sequence[str]) -> list[list[str]]:
+        """As `encode_all`, the tokens themselves; what the vocabulary lacks as the text has it."""
+        return [list(map(str, pieces)) for pieces in self._found("pieces", texts)]
+
+    def _found(self, what: str, texts: Sequence[str]) -> list[list[Any]]:
         if not any(texts):
             return [[] for _ in texts]
-        answer = self._encode(texts)
+        answer = self._encode(what, texts)
         if answer.get("unknown"):
             self.load()
-            answer = self._encode(texts)
-        if "ids" not in answer:
+            answer = self._encode(what, texts)
+        if what not in answer:
             problem = answer.get("failed", "it is lost as soon as it is loaded")
             raise FileError(self._path, f"the tokenizer fails at this text: {problem}")
-        return [list(map(int, ids)) for ids in answer["ids"]]
+        found: list[list[Any]] = answer[what]
+        return found
 
     def trace_all(
         self, texts: Sequence[str], *, stepped: int, control: bool = False
@@ -73,10 +81,11 @@ class SandboxedEncoder:
             raise FileError(self._path, f"the steps of this text can not be told: {problem}")
         return answer
 
-    def _encode(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _encode(self, what: str, texts: Sequence[str]) -> dict[str, Any]:
         size = sum(map(len, texts))
         limits = _limits(size, _ENCODE_SECONDS, _MEMORY_OF_TEXT)
-        return self._call("encode", {"texts": list(texts)}, b"", limits)
+        request = {"texts": list(texts), "pieces": what == "pieces"}
+        return self._call("encode", request, b"", limits)
 
     def _call(
         self, action: str, request: Mapping[str, Any], data: bytes, limits: Limits

@@ -26,12 +26,13 @@ class LoadedTokenizers:
         self._traced: OrderedDict[str, TracedLibrary] = OrderedDict()
 
     def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """A tokenizer.json: {"ids", "tokens", "added", "decoder", "byte_fallback", "around"}.
+        """A tokenizer.json: {"ids", "tokens", "added", "model", "decoder", "byte_fallback",
+        "around", "pair"}.
 
         "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
         none), "added" a list of (id, text, whether it is special, whether it takes whitespace after
-        it along), "around" the ids that the file
-        puts around a text.
+        it along, whether that before it), "model" the name of its kind, "around" the ids that the
+        file puts around a text, "pair" those before, between and behind two texts.
         """
         library = Tokenizer.from_buffer(data)
         library.no_truncation()
@@ -50,10 +51,12 @@ class LoadedTokenizers:
         described = {
             "ids": count,
             "tokens": tokens,
-            "added": [(number, t.content, t.special, t.rstrip) for number, t in added],
+            "added": [(number, t.content, t.special, t.rstrip, t.lstrip) for number, t in added],
+            "model": type(library.model).__name__,
             "decoder": "" if decoder is None else decoder.__getstate__().decode(),
             "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),
             "around": library.encode("", add_special_tokens=True).ids,
+            "pair": _around_pair(library),
         }
         self._keep(request["key"], library)
         return described
@@ -84,14 +87,31 @@ class LoadedTokenizers:
         self._keep(request["key"], library)
         return {}
 
+    def load_word_pieces(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
+        """WordPiece from its parts: "ids", "unknown", and of BERT's normalisation "lowercase",
+        "strip_accents" (None: as lowercase) and "split_chinese"."""
+        parts = json.loads(data)
+        library = Tokenizer(models.WordPiece(parts["ids"], unk_token=parts["unknown"]))
+        library.normalizer = normalizers.BertNormalizer(
+            lowercase=parts["lowercase"],
+            strip_accents=parts["strip_accents"],
+            handle_chinese_chars=parts["split_chinese"],
+        )
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self._keep(request["key"], library)
+        return {}
+
     def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"ids"}, a list for each of "texts"; {"unknown": True} where the key is not loaded."""
+        """{"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, as the text has them
+        where they are no tokens; {"unknown": True} where the key is not loaded."""
         library = self._loaded.get(request["key"])
         if library is None:
             return {"unknown": True}
         self._loaded.move_to_end(request["key"])
-        texts = request["texts"]
-        return {"ids": [library.encode(text, add_special_tokens=False).ids for text in texts]}
+        found = [library.encode(text, add_special_tokens=False) for text in request["texts"]]
+        if request.get("pieces"):
+            return {"pieces": [one.tokens for one in found]}
+        return {"ids": [one.ids for one in found]}
 
     def trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The stages of each of "texts" as "traced", and what `TracedLibrary.about` says of the
@@ -123,3 +143,15 @@ class LoadedTokenizers:
         self._loaded.move_to_end(key)
         if len(self._loaded) > _KEPT:
             self._loaded.popitem(last=False)
+
+
+def _around_pair(library: Tokenizer) -> list[list[int]]:
+    """The ids before, between and behind two texts; [] where the file puts none or does not say."""
+    found = library.encode("a", "a", add_special_tokens=True)
+    places = found.sequence_ids
+    first = [i for i, text in enumerate(places) if text == 0]
+    second = [i for i, text in enumerate(places) if text == 1]
+    if not first or not second or len(places) == len(first) + len(second):
+        return []
+    ids = found.ids
+    return [ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]]

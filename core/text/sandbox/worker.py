@@ -23,6 +23,7 @@ def _actions() -> Mapping[str, Action]:
         "render template": lambda request, _: templates.render(request),
         "load tokenizer": tokenizers.load_file,
         "load pairs": tokenizers.load_pairs,
+        "load word pieces": tokenizers.load_word_pieces,
         "encode": lambda request, _: tokenizers.encode(request),
         "trace": lambda request, _: tokenizers.trace(request),
     }

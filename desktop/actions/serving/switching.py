@@ -10,14 +10,14 @@ from typing import Any
 from llm_lite.core.messages import ServingStatus, StartServing, StopServing
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.incoming import fit_line
-from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.serving.serving_state import (
     MOST_PARALLEL,
     PORTS,
     ServingChoice,
     ServingState,
 )
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.state import AppState, LogLine
 
 LONGEST = 400  # characters of a problem
 
@@ -69,6 +69,13 @@ class ServerHeard:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerNoted:
+    """Something for the log: what a program asked that is not done here."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerEnded:
     """The server does not listen any more, or never did; then `problem` is a sentence."""
 
@@ -76,7 +83,9 @@ class ServerEnded:
 
 
 ServingHostAction = SwitchServing | RenewKey | CancelServed
-ServingAction = ServingHostAction | SetServing | HideKey | ServerBegan | ServerHeard | ServerEnded
+ServingAction = (
+    ServingHostAction | SetServing | HideKey | ServerBegan | ServerHeard | ServerNoted | ServerEnded
+)
 
 
 def _set(action: SetServing, state: AppState, now: float) -> Result:
@@ -141,6 +150,10 @@ def _heard(action: ServerHeard, state: AppState, now: float) -> Result:
     return replace(state, serving=serving.heard(status, now)), ()
 
 
+def _noted(action: ServerNoted, state: AppState, now: float) -> Result:
+    return add_log(state, LogLine("info", action.text, now)), ()
+
+
 def _ended(action: ServerEnded, state: AppState, now: float) -> Result:
     """The engine stops too, where it was not told to before."""
     before = state.serving
@@ -160,5 +173,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     CancelServed: _cancel,
     ServerBegan: _began,
     ServerHeard: _heard,
+    ServerNoted: _noted,
     ServerEnded: _ended,
 }

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     ExportMaps,
+    FollowToken,
     Generate,
     Inspect,
     KeepConversation,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _LOOKS = Inspect | ReadAttentionRows | ExportMaps
 _ASKED_THERE = Generate | Read | SpellTokens | CountTokens | _LOOKS | MakeTitle | Task
 _NOT_OF_IT = (
-    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache
+    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache | FollowToken
 )  # of a cache and heads that lie here
 _HELD_BACK = (
     ModelLoaded
@@ -94,6 +95,7 @@ class Router:
         self._local = local
         self._remote: Elsewhere | None = None
         self._loaded: ModelLoaded | None = None  # what the engine here has
+        self._changed: ExecutorChanged | None = None  # since then: the options in force
         self._loading: dict[type[Any], Event] = {}  # the newest of a load that goes on there
         self._cache: CacheStatus | None = None
         self._told: list[Event] = []  # is to be said
@@ -109,7 +111,7 @@ class Router:
         if self._remote is None:
             return
         self._close_remote()
-        known = (self._loaded, self._cache, *self._loading.values())
+        known = (self._loaded, self._changed, self._cache, *self._loading.values())
         self._told += [event for event in known if event is not None]
 
     def send(self, command: Command) -> None:
@@ -180,10 +182,11 @@ class Router:
     def _note(self, event: Event) -> None:
         """What the engine here has, to be told again."""
         if isinstance(event, ModelLoaded):
-            self._loaded = event
+            self._loaded, self._changed = event, None
             self._loading.clear()
         elif isinstance(event, ExecutorChanged) and self._loaded is not None:
             self._loaded = ModelLoaded(event.model, event.executor, self._loaded.seconds)
+            self._changed = event
             self._loading.clear()
         elif isinstance(event, CacheStatus):
             self._cache = event

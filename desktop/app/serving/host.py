@@ -19,6 +19,7 @@ from llm_lite.desktop.actions.serving.switching import (
     ServerBegan,
     ServerEnded,
     ServerHeard,
+    ServerNoted,
     ServingHostAction,
     SwitchServing,
 )
@@ -127,7 +128,9 @@ class _Run:
 
         key, fresh = self._key()
         others = reachable(self._choice)
-        server = Server(self._service_of, config_of(self._choice, key, others), self._log)
+        server = Server(
+            self._service_of, config_of(self._choice, key, others), self._log, self._note
+        )
         server.start()
         try:
             self._tell(
@@ -145,6 +148,9 @@ class _Run:
     def _log(self, text: str) -> None:
         """Of the server, on its thread: a request met a defect."""
         self._tell(ReportDefect("A request of the server", text, time.time()))
+
+    def _note(self, text: str) -> None:
+        self._tell(ServerNoted(text))
 
     def _key(self) -> tuple[str, bool]:
         """The key, "" where none is asked for, and whether it is new."""
@@ -184,14 +190,6 @@ def config_of(choice: ServingChoice, key: str, others: tuple[str, ...]) -> Serve
 
 def reachable(choice: ServingChoice) -> tuple[str, ...]:
     """Addresses of this machine in its networks, where others may ask."""
-    if choice.reach == "machine":
-        return ()
-    import psutil
+    from llm_lite.server.config import network_addresses
 
-    found = [
-        address.address
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family == socket.AF_INET and not address.address.startswith("127.")
-    ]
-    return tuple(dict.fromkeys(found))
+    return () if choice.reach == "machine" else network_addresses()

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import AttentionRows, GainsEffect, LensResult, MapsExported
+from llm_lite.core.messages import (
+    AttentionRows,
+    GainsEffect,
+    LensResult,
+    MapsExported,
+    TokenFollowed,
+)
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
@@ -42,9 +48,20 @@ def _gains_effect(event: GainsEffect, state: AppState, now: float) -> AppState:
     return replace(state, steering=replace(state.steering, request=0, effect=event))
 
 
+def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppState:
+    lesson, trace, texts = state.lesson, event.trace, state.positions
+    if event.request != lesson.request:
+        return state
+    if trace is None:
+        return replace(state, lesson=lesson.with_problem(event.message))
+    words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    return replace(state, lesson=lesson.with_trace(trace, words))
+
+
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     AttentionRows: _attention_rows,
     MapsExported: _maps_exported,
     LensResult: _lens_result,
     GainsEffect: _gains_effect,
+    TokenFollowed: _token_followed,
 }

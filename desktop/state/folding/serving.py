@@ -16,6 +16,8 @@ LONGEST = 400  # characters of a problem
 
 def _changed(event: ServingChanged, state: AppState, now: float) -> AppState:
     """An engine that cannot serve ends the server; one without a model waits for the next."""
+    if state.serving.phase == "off":  # it answers what was wanted before the server failed
+        return state
     serving = replace(state.serving, answers=event.is_on).heard(event.status, now)
     if event.is_on:
         return replace(state, serving=replace(serving, problem=""))

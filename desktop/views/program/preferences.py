@@ -5,7 +5,13 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
+from llm_lite.desktop.actions.program import (
+    ResetLayout,
+    SetFontSize,
+    SetLanguage,
+    SetLessMotion,
+    SetTheme,
+)
 from llm_lite.desktop.actions.resuming import SetTitles
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
@@ -25,6 +31,7 @@ THEMES: tuple[tuple[Appearance, str], ...] = (
     ("dark", mark("Dark")),
     ("light", mark("Light")),
 )
+MOTION_HINT = mark("Pictures of the lesson that move show how they end at once.")
 KEYS_HEIGHT = 44.0  # spacing units
 
 
@@ -40,6 +47,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     titles = toggle(ui, "settings.titles", tr("Titles by the model"), state.history.titles, hint)
     if titles != state.history.titles:
         actions.append(SetTitles(titles))
+    less = toggle(ui, "settings.motion", tr("Less motion"), state.less_motion, tr(MOTION_HINT))
+    if less != state.less_motion:
+        actions.append(SetLessMotion(less))
     imgui.separator()
     text(ui, with_keys(tr("Keyboard shortcuts"), "shortcuts"), style="small")
     most = max(ui.u(10), imgui.get_main_viewport().size.y - ui.u(84))

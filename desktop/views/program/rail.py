@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
+from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.commands.hints import with_keys
@@ -23,6 +24,7 @@ from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
+    ICON_BOOK,
     ICON_MEMORY,
     ICON_MODELS,
     ICON_MOON,
@@ -80,8 +82,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     words = tr("Hide the conversations") if shown else tr("Show the conversations")
     hint = with_keys(words, "list")
     if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
-        back = state.library.shown and shown
-        actions.append(ShowLibrary(False) if back else ShowHistory(not shown))
+        if state.lesson.shown and shown:
+            actions.append(ShowLesson(False))
+        else:
+            back = state.library.shown and shown
+            actions.append(ShowLibrary(False) if back else ShowHistory(not shown))
     imgui.set_cursor_pos_x(x)
     hint = with_keys(tr("Find anything"), "palette")
     if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style="title"):
@@ -90,6 +95,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     on, hint = state.library.shown, with_keys(tr("Manage models"), "manage_models")
     if icon_button(ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style="title"):
         actions.append(ShowLibrary(not on))
+    imgui.set_cursor_pos_x(x)
+    on, hint = state.lesson.shown, with_keys(tr("Follow one token"), "lesson")
+    if icon_button(ui, "rail.lesson", ICON_BOOK, hint, side=side, active=on, style="title"):
+        actions.append(ShowLesson(not on))
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
         tops[panel.name] = _panel_button(ui, panel, side)
@@ -108,7 +117,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _side(ui: Ui) -> float:
     """Of a button, in pixels: all of them fit the window, in the largest text too."""
-    count, spacing = len(PANELS) + 5, imgui.get_style().item_spacing.y
+    count, spacing = len(PANELS) + 6, imgui.get_style().item_spacing.y
     room = imgui.get_window_height() - ui.u(2) * 4 - spacing * (count - 1)
     return float(min(ui.u(10), max(room / count, ui.u(4))))
 

@@ -175,6 +175,8 @@ def summary(comparison: RunComparison) -> str:
     """Whether they diverge, and where; "" before there is anything to say."""
     answers = comparison.answers
     parting = comparison.partings[0]
+    if any(answer.stop_reason == "error" for answer in answers):
+        return ""
     if parting is not None:
         return tr("diverge at token {n}").format(n=parting + 1)
     if all(answer.stop_reason for answer in answers) and comparison.elsewhere:

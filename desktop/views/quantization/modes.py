@@ -254,7 +254,8 @@ def _draw_switching(state: AppState, ui: Ui) -> None:
     """The change under way, while the answer goes on; the header has the way to cancel it."""
     if state.load is None:
         return
-    words = f"{capital(said_stage(state.load.stage))}  ·  {state.options.mode}"
+    mode = state.load.mode or state.options.mode
+    words = f"{capital(said_stage(state.load.stage))}  ·  {mode}"
     progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 

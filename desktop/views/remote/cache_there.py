@@ -47,7 +47,7 @@ def _pages(cache: HeldCache, count: int) -> str:
 
 def _draw_gauge(ui: Ui, cache: HeldCache) -> None:
     share = (cache.pages_used + cache.pages_kept) / max(cache.pages, 1)
-    words = tr("{share:.0%} of the cache there is in use").format(share=min(share, 1.0))
+    words = tr("{share:.0%} of the server's cache is full").format(share=min(share, 1.0))
     text(ui, words, style="small", bold=True)
     meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.5))
     ui.mark("remote.cache")

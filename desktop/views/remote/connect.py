@@ -76,6 +76,8 @@ def draw_connect(state: AppState, ui: Ui) -> list[Action]:
 def _close(ui: Ui) -> None:
     for name in (OPEN, _KEY):  # a key stays nowhere in sight
         ui.memory.pop(name, None)
+    if ui.reaching == ADDRESS:
+        ui.reaching = ""
 
 
 def _draw_title(ui: Ui) -> list[Action]:
@@ -98,6 +100,8 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
         "##remote.address", EXAMPLE, ui.memory.get(ADDRESS, ""), enter
     )
     ui.mark(ADDRESS)
+    if entered:  # Dear ImGui ends the input; an address that is refused is typed again
+        ui.reaching = ADDRESS
     imgui.set_next_item_width(-1)
     secret = enter | imgui.InputTextFlags_.password
     typed, key = imgui.input_text_with_hint(

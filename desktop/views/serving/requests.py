@@ -26,7 +26,7 @@ def draw_requests(serving: ServingState, ui: Ui) -> list[Action]:
     ui.mark("serving.requests")
     shown = in_order(serving.status.requests)
     if not shown:
-        wrapped(ui, tr("Nobody asks just now."))
+        wrapped(ui, tr("No requests at the moment."))
         return []
     actions: list[Action] = []
     for request in shown[:MOST_SHOWN]:

@@ -37,11 +37,14 @@ def rows(status: ServingStatus) -> list[tuple[str, str, str]]:
     ]
     told = "  ·  ".join(f"{count:,} {words}" for count, words in ended if count)
     reused = status.cached_tokens / status.prompt_tokens if status.prompt_tokens else 0.0
+    prompts, answers = (
+        tr("{n:,} tokens").format(n=count) for count in (status.prompt_tokens, status.new_tokens)
+    )
     share = tr("{share} from the cache").format(share=percent(reused))
     return [
         (tr("Requests"), told, tr("Refused are those that came when too many waited.")),
-        (tr("Prompts"), f"{status.prompt_tokens:,}  ·  {share}", tr("Tokens of all prompts.")),
-        (tr("Answers"), f"{status.new_tokens:,}", tr("Tokens of all answers.")),
+        (tr("Prompts"), f"{prompts}  ·  {share}", tr("Tokens of all prompts.")),
+        (tr("Answers"), answers, tr("Tokens of all answers.")),
     ]
 
 

@@ -9,6 +9,7 @@ from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import TURN_TOKENS, bench
 
 CONVERSATION = 2000  # tokens
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _conversation(asked: int | None, runner: loader.Runner) -> int:
+def _conversation(asked: int | None, runner: Runner) -> int:
     """Tokens; by default 2000 where that takes seconds, none where it would take minutes."""
     if asked is not None:
         return asked

@@ -6,12 +6,27 @@ import argparse
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from llm_lite.cli.main import engine_options
-from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
+from llm_lite.cli.terminal.inputs import executor_fields, read_ids, read_tokens
 from llm_lite.cli.terminal.output import show_json, tell, warn
+from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.runner import Runner
+
+
+def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np.float32]:
+    """Of an encoder-decoder those behind the target's tokens."""
+    if runner.source_encoder is None:
+        if target is not None:
+            raise RequestError("--decoder-tokens: the model is no encoder-decoder")
+        return runner.session.logits(tokens)
+    if target is None:
+        raise RequestError("--decoder-tokens: an encoder-decoder needs them, expected ids")
+    runner.read_source(tokens)
+    return runner.session.logits(read_ids("--decoder-tokens", target))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             tell(runner.note)
             started = time.perf_counter()
-            logits = runner.session.logits(tokens)
+            logits = _logits(runner, tokens, arguments.decoder_tokens)
             seconds = time.perf_counter() - started
         finally:
             runner.close()

@@ -12,8 +12,15 @@ from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
 from llm_lite.cli.terminal.output import finish, say, show, tell_lines, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import Event, LoadModel, Logged, ServingChanged, StartServing
-from llm_lite.server.config import ServerConfig
+from llm_lite.core.messages import (
+    Event,
+    ExecutorChanged,
+    LoadModel,
+    Logged,
+    ServingChanged,
+    StartServing,
+)
+from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
@@ -22,19 +29,21 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
     engine = Engine(None)
-    server = Server(engine.service, config, tell_lines)
+    server = Server(engine.service, config, tell_lines, say)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, engine_options(arguments)))
-        wait_for_model(engine)
+        device = wait_for_model(engine).executor.device
         _begin(engine, options)
         _introduce(server, config, engine)
         with interrupts.noted() as interrupted:
             while not interrupted.is_set():
                 for event in engine.wait(_POLL_SECONDS):
-                    _take(event)
+                    _take(event, device)
+                    if isinstance(event, ExecutorChanged):
+                        device = event.executor.device
         say("")
-        say("the server ends")
+        say("the server has ended")
         return 0
     finally:
         server.stop()
@@ -49,8 +58,12 @@ def _begin(engine: Engine, options: StartServing) -> None:
         raise RequestError(changed.problem)
 
 
-def _take(event: Event) -> None:
-    report(event)
+def _take(event: Event, device: str) -> None:
+    """Tell what a person should know; `device` is where the model ran."""
+    if isinstance(event, ExecutorChanged) and event.executor.device == device:
+        say(f"the weights are {event.executor.mode} now, activations {event.executor.activations}")
+    else:
+        report(event)
     if isinstance(event, Logged) and event.level == "error":
         tell_lines(event.text)
     if isinstance(event, ServingChanged) and not event.is_on:
@@ -63,9 +76,13 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
         raise RequestError("serving has ended")
     status = service.status()
     show(f"{status.model} is served at {server.address}")
+    if others := [f"http://{host}:{server.port}" for host in _others(config)]:
+        show(f"Other machines reach it at {' or '.join(others)}")
+    show(f"A browser finds a page to chat there; programs take {server.address}/v1 as base URL")
+    answers = _counted(status.parallel, "answer")
+    waiting = _counted(status.most_waiting, "request")
     show(
-        f"{status.parallel} answers at once of up to {status.context:,} tokens, "
-        f"{status.most_waiting} requests may wait; Ctrl-C ends it"
+        f"{answers} at once of up to {status.context:,} tokens, {waiting} may wait; Ctrl-C ends it"
     )
     body = {"messages": [{"role": "user", "content": "Hello"}]}
     key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if config.api_key else ""
@@ -76,3 +93,12 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
     finish()
     if not config.api_key and not config.is_loopback:
         warn(f"everybody who can reach {config.host} may ask: no key is demanded")
+
+
+def _others(config: ServerConfig) -> tuple[str, ...]:
+    """Addresses for other machines, where it listens on all and `address` is that of this one."""
+    return network_addresses() if config.host in ("0.0.0.0", "::") else ()
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

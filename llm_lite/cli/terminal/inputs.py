@@ -15,18 +15,22 @@ def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
     """What --tokens, --text or --text-file give; texts that cannot fit are refused unread."""
     tokenizer = file.tokenizer
     if arguments.tokens is not None:
-        try:
-            return [int(word) for word in arguments.tokens.split(",")]
-        except ValueError:
-            raise RequestError(
-                f"--tokens: expected numbers with commas between, found {arguments.tokens[:60]!r}"
-            ) from None
+        return read_ids("--tokens", arguments.tokens)
     context = arguments.ctx or file.model.shape.trained_context
     text = arguments.text
     if text is None:
         text = read_text(arguments.text_file, context * tokenizer.longest_token_bytes)
     check_size(tokenizer, (ChatMessage("user", text),), context)
     return list(tokenizer.encode(text, add_special=True))
+
+
+def read_ids(option: str, text: str) -> list[int]:
+    """Token ids; RequestError that names the option."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        problem = f"{option}: expected numbers with commas between, found {text[:60]!r}"
+        raise RequestError(problem) from None
 
 
 def executor_fields(info: ExecutorInfo) -> dict[str, str]:

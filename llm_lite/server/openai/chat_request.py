@@ -21,15 +21,15 @@ from llm_lite.server.openai.tools import TOOL_FIELDS, ToolPlan, choice_of, plan_
 from llm_lite.server.tables.kinds import (
     AnyObject,
     Anything,
-    Field,
     FieldProblem,
     Flag,
     ListOf,
     OneOf,
-    Record,
     Text,
     Whole,
 )
+from llm_lite.server.tables.records import Field, Record, request_body
+from llm_lite.server.tables.unsupported import OF_ALL, OF_CHAT
 
 MOST_TOKENS = OneOf((Whole(-1, -1), Whole(1, 1 << 30)))
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -52,7 +52,7 @@ FORMAT = Record(
     ),
     open=True,
 )
-CHAT = Record(
+CHAT = request_body(
     "ChatCompletionRequest",
     (
         MODEL,
@@ -81,6 +81,8 @@ CHAT = Record(
         Field("modalities", ListOf(Text(choices=("text",)), most=1), "Text only."),
         Field("verbosity", Text(), "Has no effect here."),
         Field("prediction", OneOf((AnyObject(), Anything())), "Has no effect here."),
+        *OF_ALL,
+        *OF_CHAT,
     ),
 )
 

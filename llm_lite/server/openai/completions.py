@@ -36,23 +36,15 @@ from llm_lite.server.openai.running import (
 )
 from llm_lite.server.openai.sampling import GRAMMAR, SAMPLING, of_choice, sampling_of
 from llm_lite.server.openai.tools import ToolPlan
-from llm_lite.server.tables.kinds import (
-    AnyObject,
-    Field,
-    FieldProblem,
-    Flag,
-    ListOf,
-    OneOf,
-    Record,
-    Text,
-    Whole,
-)
+from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text, Whole
+from llm_lite.server.tables.records import Field, request_body
+from llm_lite.server.tables.unsupported import OF_ALL
 
 MOST_PROMPTS = 64
 _TEXT = Text(least=1)
 TOKENS = ListOf(Whole(0, (1 << 31) - 1), least=1)
 _PLAIN = ToolPlan()
-COMPLETION = Record(
+COMPLETION = request_body(
     "CompletionRequest",
     (
         MODEL,
@@ -82,6 +74,7 @@ COMPLETION = Record(
         GRAMMAR,
         USER,
         *WITHOUT_EFFECT,
+        *OF_ALL,
     ),
 )
 

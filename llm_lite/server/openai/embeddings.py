@@ -17,19 +17,12 @@ from llm_lite.server.failures import json_response
 from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.openai.completions import TOKENS
 from llm_lite.server.openai.running import MODEL, USER, model_id
-from llm_lite.server.tables.kinds import (
-    Field,
-    FieldProblem,
-    ListOf,
-    OneOf,
-    Record,
-    Text,
-    Whole,
-)
+from llm_lite.server.tables.kinds import FieldProblem, ListOf, OneOf, Text, Whole
+from llm_lite.server.tables.records import Field, request_body
 
 MOST_TEXTS = 256
 _TEXT = Text(least=1)
-EMBEDDING = Record(
+EMBEDDING = request_body(
     "EmbeddingRequest",
     (
         MODEL,

@@ -7,7 +7,8 @@ from typing import Any
 
 from llm_lite.core.messages import ChatMessage, ToolCall
 from llm_lite.core.plain_text import quote
-from llm_lite.server.tables.kinds import Anything, Field, FieldProblem, ListOf, OneOf, Record, Text
+from llm_lite.server.tables.kinds import Anything, FieldProblem, ListOf, OneOf, Text
+from llm_lite.server.tables.records import Field, Record
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 TEXT_PARTS = ("text", "input_text", "output_text")

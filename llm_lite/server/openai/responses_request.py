@@ -15,15 +15,15 @@ from llm_lite.server.openai.tools import MOST_TOOLS, ToolPlan, plan_of, specs_of
 from llm_lite.server.tables.kinds import (
     AnyObject,
     Anything,
-    Field,
     FieldProblem,
     Flag,
     ListOf,
     OneOf,
-    Record,
     Text,
     Whole,
 )
+from llm_lite.server.tables.records import Field, Record, request_body
+from llm_lite.server.tables.unsupported import OF_ALL, without
 
 _INCLUDED = ("message.output_text.logprobs", "reasoning.encrypted_content")
 _KINDS = ("message", "function_call", "function_call_output", "reasoning")
@@ -68,7 +68,7 @@ _FORMAT = Record(
     open=True,
 )
 _KEPT = "Responses are not kept: expected none."
-RESPONSE_REQUEST = Record(
+RESPONSE_REQUEST = request_body(
     "ResponseRequest",
     (
         MODEL,
@@ -98,6 +98,8 @@ RESPONSE_REQUEST = Record(
         Field("background", Flag(), "Answers are made at once: expected none, or false."),
         Field("truncation", Text(choices=("disabled", "auto")), "Nothing is left out."),
         Field("max_tool_calls", Anything(), "Has no effect here: no function is run."),
+        *OF_ALL,
+        *without({}, "prompt"),
     ),
 )
 

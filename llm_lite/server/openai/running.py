@@ -17,7 +17,8 @@ from llm_lite.server.failures import ApiError
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.models import id_of
-from llm_lite.server.tables.kinds import Anything, Field, Flag, MapOf, Record, Text
+from llm_lite.server.tables.kinds import Anything, Flag, MapOf, Text
+from llm_lite.server.tables.records import Field, Record
 
 MODEL = Field("model", Text(most=512), "Any: the model in use answers, and says its name.")
 USER = Field("user", Text(most=512), "Whose turn it is: users take turns.")
@@ -29,6 +30,7 @@ STREAM_OPTIONS = Field(
             Field("include_usage", Flag(), "A last event tells how many tokens there were."),
             Field("include_obfuscation", Flag()),
         ),
+        open=True,
     ),
 )
 # What OpenAI's own service has and a machine of one's own has no use for. It may be said.

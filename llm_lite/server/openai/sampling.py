@@ -7,7 +7,8 @@ from typing import Any
 
 from llm_lite.core.generation.sampling import RANGES
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.server.tables.kinds import Field, Kind, ListOf, MapOf, Number, OneOf, Text, Whole
+from llm_lite.server.tables.kinds import Kind, ListOf, MapOf, Number, OneOf, Text, Whole
+from llm_lite.server.tables.records import Field
 
 _MOST_STOPS = 32
 _STOP = Text(least=1, most=1000)

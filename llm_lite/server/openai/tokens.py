@@ -13,9 +13,10 @@ from llm_lite.server.openai.completions import TOKENS
 from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
 from llm_lite.server.openai.running import MODEL
 from llm_lite.server.openai.tools import TOOL_FIELDS
-from llm_lite.server.tables.kinds import Field, FieldProblem, Flag, ListOf, Record, Text
+from llm_lite.server.tables.kinds import FieldProblem, Flag, ListOf, Text
+from llm_lite.server.tables.records import Field, request_body
 
-TOKENIZE = Record(
+TOKENIZE = request_body(
     "TokenizeRequest",
     (
         MODEL,
@@ -28,7 +29,7 @@ TOKENIZE = Record(
         Field("with_pieces", Flag(), "With what each token stands for.", default=False),
     ),
 )
-DETOKENIZE = Record(
+DETOKENIZE = request_body(
     "DetokenizeRequest",
     (MODEL, Field("tokens", ListOf(TOKENS.kind), "Ids.", True)),
 )

@@ -15,16 +15,8 @@ from llm_lite.core.messages import ChatMessage, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
-from llm_lite.server.tables.kinds import (
-    AnyObject,
-    Field,
-    FieldProblem,
-    Flag,
-    ListOf,
-    OneOf,
-    Record,
-    Text,
-)
+from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text
+from llm_lite.server.tables.records import Field, Record
 
 MOST_TOOLS = 128
 _NAMED = Record("FunctionName", (Field("name", Text(least=1, most=64), required=True),), open=True)

@@ -12,6 +12,7 @@ from llm_lite.server.page.history.conversations import Conversations
 from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.page.maps import Maps
 from llm_lite.server.page.markdown import Renderer
+from llm_lite.server.page.modes import Modes
 from llm_lite.server.page.row import Row
 from llm_lite.server.page.status import status_of
 from llm_lite.server.shared import Shared
@@ -34,6 +35,7 @@ class Page:
             Row("/page/markdown", "POST", self._markdown),
             *Conversations(self._shared, self._shelf).rows(),
             *Maps(self._shared).rows(),
+            *Modes(self._shared).rows(),
         ]
         return [*self._files, *(row.route(self._shared) for row in rows)]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import ACTIVATIONS, MODES, SamplingOptions
 from llm_lite.core.serving.service import Service
+from llm_lite.server.page.modes import switch_of
 
 _MOST_LISTED = 32  # requests
+_RUN = ("mode", "activations", "keys", "values", "backend", "device", "threads")
 
 
 def status_of(service: Service | None) -> dict[str, Any]:
@@ -15,6 +17,7 @@ def status_of(service: Service | None) -> dict[str, Any]:
     if service is None:
         return {"model": None}
     model, executor, status = service.model, service.executor, service.status()
+    asked = service.options
     usual = SamplingOptions()
     return {
         "model": {
@@ -26,14 +29,12 @@ def status_of(service: Service | None) -> dict[str, Any]:
             "heads": model.heads,
             "kv_heads": model.kv_heads,
         },
-        "run": {
-            "mode": executor.mode,
-            "activations": executor.activations,
-            "keys": executor.keys,
-            "values": executor.values,
-            "backend": executor.backend,
-            "device": executor.device,
-            "threads": executor.threads,
+        "run": {name: getattr(executor, name) for name in _RUN},
+        "modes": {  # that may be chosen: bytes of all weights in each, 0 where that is not known
+            "weights": {mode: model.mode_bytes.get(mode, 0) for mode in MODES},
+            "activations": ACTIVATIONS,
+            "asked": {"mode": asked.mode, "activations": asked.activations},
+            "switch": switch_of(service),
         },
         "serving": {
             "parallel": status.parallel,

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llm_lite.server.tables.endpoint import JSON, Endpoint
-from llm_lite.server.tables.kinds import Field, Kind, ListOf, MapOf, OneOf, Record
+from llm_lite.server.tables.kinds import Kind, ListOf, MapOf, OneOf
+from llm_lite.server.tables.records import IGNORED, Field, Record
 from llm_lite.server.tables.shapes import ERROR
 
 _KEY = {"key": {"type": "http", "scheme": "bearer"}}
+_IGNORED = "Where the body had fields that were not looked at: names of at most 8 of them."
 _SOLE = (
     "llm-lite: a language model on your own machine, by OpenAI's protocol, and what is inside it."
 )
@@ -67,14 +69,17 @@ def _given(row: Endpoint) -> dict[str, Any]:
     content = {
         media: {} if kind is None else {"schema": kind.schema()} for media, kind in row.given.forms
     }
-    return {"description": row.given.about, "content": content}
+    given: dict[str, Any] = {"description": row.given.about, "content": content}
+    if row.body is not None:
+        given["headers"] = {IGNORED: {"description": _IGNORED, "schema": {"type": "string"}}}
+    return given
 
 
 def _failures(row: Endpoint) -> dict[str, Any]:
     """Statuses that follow from what a row says of itself."""
     told = {
         403: "The request names this server wrongly, or a page of another server sent it.",
-        405: "The address is not asked so.",
+        405: "The address does not take this method.",
         429: "Too much is asked at once; Retry-After says when to ask again.",
         431: "The head of the request is too large.",
     }

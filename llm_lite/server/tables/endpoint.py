@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from starlette.responses import Response
 
-from llm_lite.server.tables.kinds import Field, Kind, Record
+from llm_lite.server.tables.kinds import Kind
+from llm_lite.server.tables.records import Field, Record
 
 JSON = "application/json"
 EVENTS = "text/event-stream"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,7 +40,7 @@ class Kind(Protocol):
     def schema(self) -> Schema: ...
 
 
-def _expect(kind: Kind, value: Any, at: str) -> None:
+def expect(kind: Kind, value: Any, at: str) -> None:
     if not kind.fits(value):
         raise FieldProblem(at, f"expected {kind.words}, found {kind_of(value)}")
 
@@ -66,7 +65,7 @@ class Text:
         return isinstance(value, str)
 
     def read(self, value: Any, at: str) -> str:
-        _expect(self, value, at)
+        expect(self, value, at)
         if self.choices and value not in self.choices:
             raise FieldProblem(at, f"expected {self.words}, found {quote(value)}")
         if len(value) < self.least or (self.most and len(value) > self.most):
@@ -103,7 +102,7 @@ class Number:
         return isinstance(value, int | float) and not isinstance(value, bool)
 
     def read(self, value: Any, at: str) -> float:
-        _expect(self, value, at)
+        expect(self, value, at)
         if not self.low <= value <= self.high:
             raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
         return float(value)
@@ -129,7 +128,7 @@ class Whole:
     def read(self, value: Any, at: str) -> int:
         if isinstance(value, float) and not value.is_integer():
             raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
-        _expect(self, value, at)
+        expect(self, value, at)
         if not self.low <= value <= self.high:
             raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
         return int(value)
@@ -148,7 +147,7 @@ class Flag:
         return isinstance(value, bool)
 
     def read(self, value: Any, at: str) -> bool:
-        _expect(self, value, at)
+        expect(self, value, at)
         return bool(value)
 
     def schema(self) -> Schema:
@@ -167,7 +166,7 @@ class Nothing:
         return value is None
 
     def read(self, value: Any, at: str) -> None:
-        _expect(self, value, at)
+        expect(self, value, at)
 
     def schema(self) -> Schema:
         return {"type": "null"}
@@ -203,7 +202,7 @@ class AnyObject:
         return isinstance(value, dict)
 
     def read(self, value: Any, at: str) -> dict[str, Any]:
-        _expect(self, value, at)
+        expect(self, value, at)
         return dict(value)
 
     def schema(self) -> Schema:
@@ -224,7 +223,7 @@ class ListOf:
         return isinstance(value, list)
 
     def read(self, value: Any, at: str) -> list[Any]:
-        _expect(self, value, at)
+        expect(self, value, at)
         if not self.least <= len(value) <= self.most:
             expected = f"expected {self.least:,} to {self.most:,} items"
             raise FieldProblem(at, f"{expected}, found {len(value):,}")
@@ -253,13 +252,13 @@ class MapOf:
         return isinstance(value, dict)
 
     def read(self, value: Any, at: str) -> dict[str, Any]:
-        _expect(self, value, at)
+        expect(self, value, at)
         if len(value) > self.most:
             raise FieldProblem(at, f"expected at most {self.most:,} members, found {len(value):,}")
         for name in value:
             if self.names and not re.fullmatch(self.names, name):
                 raise FieldProblem(at, f"a member cannot be called {quote(name)}")
-        return {name: self.kind.read(one, f"{at}.{_named(name)}") for name, one in value.items()}
+        return {name: self.kind.read(one, f"{at}.{named(name)}") for name, one in value.items()}
 
     def schema(self) -> Schema:
         schema: Schema = {"type": "object", "additionalProperties": self.kind.schema()}
@@ -296,88 +295,6 @@ class OneOf:
         return {"anyOf": [kind.schema() for kind in self.kinds]}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A member of a record. One that is not required may be missing or null, and is then
-    `default`."""
-
-    name: str
-    kind: Kind
-    about: str = ""
-    required: bool = False
-    default: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An object of known members. Of one that is `open`, others are not looked at."""
-
-    name: str  # in the document
-    fields: tuple[Field, ...]
-    open: bool = False
-
-    @property
-    def words(self) -> str:
-        return "an object"
-
-    def fits(self, value: Any) -> bool:
-        return isinstance(value, dict)
-
-    def read(self, value: Any, at: str) -> dict[str, Any]:
-        _expect(self, value, at)
-        if not self.open:
-            self._refuse_unknown(value, at)
-        lead = f"{at}." if at else ""
-        return {field.name: _member(field, value, lead) for field in self.fields}
-
-    def _refuse_unknown(self, value: Mapping[str, Any], at: str) -> None:
-        known = {field.name for field in self.fields}
-        unknown = next((name for name in value if name not in known), None)
-        if unknown is not None:
-            place = f"{at}.{_named(unknown)}" if at else _named(unknown)
-            raise FieldProblem(place, "is not a field that this server knows")
-
-    def schema(self) -> Schema:
-        """As it stands among the components of the document."""
-        return {"$ref": f"#/components/schemas/{self.name}"}
-
-    def definition(self) -> Schema:
-        required = [field.name for field in self.fields if field.required]
-        properties = {field.name: described(field) for field in self.fields}
-        schema: Schema = {"type": "object", "properties": properties}
-        if required:
-            schema["required"] = required
-        return schema if self.open else {**schema, "additionalProperties": False}
-
-
-def described(field: Field) -> Schema:
-    """A field's schema, with its words."""
-    schema = field.kind.schema()
-    if not field.required:
-        inner = schema.get("anyOf", [schema])
-        null = {"type": "null"}
-        schema = {"anyOf": [*inner, null]} if null not in inner and schema else schema
-    if field.about:
-        schema = {**schema, "description": field.about}
-    if field.default is not None:
-        schema = {**schema, "default": field.default}
-    return schema
-
-
-def _member(field: Field, value: Mapping[str, Any], lead: str) -> Any:
-    found = value.get(field.name)
-    if found is None and not field.required:
-        return field.default
-    if field.name not in value:
-        raise FieldProblem(f"{lead}{field.name}", f"is missing: expected {field.kind.words}")
-    return field.kind.read(found, f"{lead}{field.name}")
-
-
-def _named(name: str) -> str:
-    """A member of an object of a client's, as it stands in a path."""
-    return name if re.fullmatch(r"[\w-]{1,64}", name) else quote(name)
-
-
 def _range(low: float, high: float) -> str:
     if math.isfinite(low) and math.isfinite(high):
         return f" from {_shown(low)} to {_shown(high)}"
@@ -398,3 +315,8 @@ def _bounds(low: float, high: float) -> Schema:
 def _shown(value: float) -> str:
     """A whole number of JSON may be too large for a float."""
     return f"{value:g}" if isinstance(value, float) else str(value)[:40]
+
+
+def named(name: str) -> str:
+    """A member of an object of a client's, as it stands in a path."""
+    return name if re.fullmatch(r"[\w-]{1,64}", name) else quote(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from llm_lite.server.tables.kinds import (
     AnyObject,
     Anything,
-    Field,
     Flag,
     Kind,
     ListOf,
@@ -13,10 +12,10 @@ from llm_lite.server.tables.kinds import (
     Nothing,
     Number,
     OneOf,
-    Record,
     Text,
     Whole,
 )
+from llm_lite.server.tables.records import Field, Record
 
 _COUNT = Whole(0, 1 << 53)
 _NUMBER = Number()

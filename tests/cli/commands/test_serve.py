@@ -11,7 +11,7 @@ import pytest
 from llm_lite.cli.main import _parser
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
-from llm_lite.server.config import page_history
+from llm_lite.server.config import network_addresses, page_history
 from tests.cli.terminal_runs import NUMPY, spawn
 
 KEY = "sk-not-to-be-seen"
@@ -47,7 +47,8 @@ def run(tiny_llama):
 def test_it_serves_until_it_is_told_to_end(run, number):
     process = run("--parallel", 2, "--queue", 3)
     address = address_of(process)
-    rest = process.stdout.readline() + process.stdout.readline()
+    rest = b"".join(process.stdout.readline() for _ in range(3))
+    assert f"{address}/v1 as base URL".encode() in rest and b"Other machines" not in rest
     assert b"2 answers at once" in rest and b"3 requests may wait" in rest and b"curl" in rest
     body = {"prompt": "Hello", "max_tokens": 2}
     made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)
@@ -64,10 +65,19 @@ def test_the_key_of_the_environment_is_asked_for_and_not_printed(run):
     assert httpx.get(f"{address}/v1/models").status_code == 401
     headers = {"authorization": f"Bearer {KEY}"}
     assert httpx.get(f"{address}/v1/models", headers=headers).status_code == 200
-    out = process.stdout.readline() + process.stdout.readline()
+    out = b"".join(process.stdout.readline() for _ in range(3))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert b"$LLM_LITE_API_KEY" in out and KEY.encode() not in out + said
+
+
+def test_what_listens_everywhere_tells_where_others_reach_it(run):
+    process = run("--host", "0.0.0.0", "--no-key", "--parallel", 1, "--queue", 1)
+    port = address_of(process).rpartition(":")[2]
+    out = b"".join(process.stdout.readline() for _ in range(4)).decode()
+    for address in network_addresses():
+        assert f"http://{address}:{port}" in out.splitlines()[0]
+    assert "1 answer at once" in out and "1 request may wait" in out
 
 
 def test_a_port_in_use_is_one_sentence_before_a_model_is_loaded(run):
@@ -75,8 +85,8 @@ def test_a_port_in_use_is_one_sentence_before_a_model_is_loaded(run):
     process = spawn("serve", "no-such-model", "--port", port)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said.decode().count("\n") == 1 and f"127.0.0.1 port {port} cannot be listened" in (
-        said.decode()
+    assert said.decode().count("\n") == 1 and (
+        f"another program listens on port {port} of 127.0.0.1" in said.decode()
     )
 
 

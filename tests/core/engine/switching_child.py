@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from llm_lite.core.loading import loader
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.memory import give_back, resident_bytes
 from llm_lite.core.messages import ExecutorChanged, Reconfigure
 from tests.core.engine_client import PATIENCE, Client
@@ -20,7 +20,7 @@ def main(arguments):
     """Resident bytes after each switch, [rounds][modes], as JSON; "leak": no runner is closed."""
     client, sizes, kept = Client(), [], []
     if arguments == ["leak"]:
-        loader.Runner.close = lambda runner: kept.append(runner)
+        Runner.close = lambda runner: kept.append(runner)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "wide.gguf"
         client.load(write_tiny_llama(path, width=256, ffn=1024, context=2048), exact())

@@ -16,6 +16,9 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
     "gelu": lambda b, x, y: b.gelu(x, "out"),
+    "gelu_erf": lambda b, x, y: b.gelu_erf(x, "out"),
+    "silu": lambda b, x, y: b.silu(x, "out"),
+    "relu": lambda b, x, y: b.relu(x, "out"),
     "add": lambda b, x, y: b.add(x, y, "out"),
     "add_bias": lambda b, x, y: b.add_bias(x, b.weight("w"), "out"),
     "add_bias of outputs": lambda b, x, y: b.add_bias(
@@ -74,6 +77,9 @@ FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
     "silu_mul": ({}, lambda gate, up: gate * _sigmoid(gate) * up),
     "gelu_mul": ({}, lambda gate, up: _gelu(gate) * up),
     "gelu": ({}, _gelu),
+    "gelu_erf": ({}, lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
+    "silu": ({}, lambda x: x * _sigmoid(x)),
+    "relu": ({}, lambda x: max(x, 0.0)),
     "add": ({}, lambda a, b: a + b),
     "softcap": ({"scale": 1 / 30, "cap": 30.0}, lambda x: 30 * math.tanh(x / 30)),
 }

@@ -8,8 +8,8 @@ from tests.paths import ROOT
 
 TESTS = ROOT / "tests" / "core" / "exec"
 PLANS = {"cpu": "one_op.py", "vulkan": "vulkan/vulkan_program.py"}  # what its tests are made of
-# The rows of one are copied by the shader of `columns`, those of the other read by that of `embed`.
-OTHER_SHADERS = {"table_rows", "position_rows"}
+# The rows of one are copied by the shader of `columns`, those of the others read by `embed`'s.
+OTHER_SHADERS = {"table_rows", "position_rows", "type_rows"}
 
 
 def test_the_rows_of_vulkan_are_those_of_the_table():

@@ -28,6 +28,14 @@ def test_position_rows():
     table = _random(7, 5)
     y = reference.position_rows(table, np.array([4, 5, 6, 7, 900], np.int32))
     assert np.array_equal(y, np.stack([table[i] for i in (4, 5, 6, 6, 6)]))
+    behind = reference.position_rows(table, np.array([0, 4, 5], np.int32), first=2)
+    assert np.array_equal(behind, np.stack([table[i] for i in (2, 6, 6)]))
+
+
+def test_type_rows():
+    table, tokens = _random(2, 5), np.array([7, 3, 9, 4, 9, 5], np.int32)
+    found = reference.type_rows(table, tokens, separator=9)
+    assert np.array_equal(found, np.stack([table[i] for i in (0, 0, 0, 1, 1, 1)]))
 
 
 @pytest.mark.parametrize("width", [1, 13, 127])

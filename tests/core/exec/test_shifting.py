@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.shifting import shift
@@ -126,3 +127,65 @@ def test_rows_are_the_same_bytes_everywhere(make, weights, dtype):
         assert np.array_equal(executor.read_state(name, 3, 5), rows[3:8])
     other = [5, 9, 11]
     np.testing.assert_allclose(feed(executor, other, 20), feed(reference, other, 20), atol=2e-2)
+
+
+def biased_program(weights, *, fixed="", cross=False):
+    """Positions by a bias alone, or `fixed`: in the embedding, or as an encoder's."""
+    builder = PlanBuilder(weights, Bucket(8, 8), integer_activations=False)
+    x = builder.embed(builder.weight("table"), "embed")
+    if fixed == "embedding":
+        x = builder.add(x, builder.position_rows(builder.weight("table"), "at"), "placed")
+    caches = [builder.state(name, "f32", (CONTEXT, COLUMNS)) for name in ("keys", "values")]
+    builder.store([(x, cache) for cache in caches], "store")
+    sizes = {"heads": HEADS, "kv_heads": HEADS, "head_dim": HEAD_DIM}
+    gains = builder.state("gains", "f32", (2, HEADS), fill=1.0)
+    far = {"bias": builder.weight("bias"), "bias_before": 6, "bidirectional": fixed == "encoder"}
+    y = builder.attention(x, *caches, gains, "y", layer=0, **far, **sizes)
+    if cross:
+        sources = [builder.state(f"cross_{n}.0", "f32", (5, COLUMNS)) for n in "kv"]
+        y = builder.attention(y, *sources, gains, "z", layer=1, cross=True, **sizes)
+    plan = builder.finish(builder.output_rows(y, "out"))
+    return Program((plan,), CONTEXT, COLUMNS, source=5 if cross else 0)
+
+
+@pytest.fixture
+def biased(weights):
+    values = np.random.default_rng(9).normal(size=(HEADS, 7)).astype(np.float32)
+    return {**weights, "bias": weight("bias", values)}
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("cross", [False, True])
+def test_positions_that_a_bias_says_move_too(make, biased, cross):
+    """And what an encoder left stays where it is."""
+    built = biased_program(biased, cross=cross)
+    tokens = np.random.default_rng(5).integers(0, VOCABULARY, 40).tolist()
+    left = [*tokens[:4], *tokens[25:]]
+    found = []
+    for executor, text in ((make(built, biased), tokens), (make(built, biased), left)):
+        for name in ("cross_k.0", "cross_v.0") if cross else ():
+            values = np.random.default_rng(8).normal(size=(5, COLUMNS)).astype(np.float32)
+            executor.write_state(name, 0, values.view(np.uint8))
+
+        def run(part, start, executor=executor):
+            words = np.array(part, np.int32)
+            return executor.run(Step(words, start, len(part), source=5 if cross else 0))
+
+        for at in range(0, len(text), 8):
+            run(text[at : at + 8], at)
+        if text is tokens:
+            shift(executor, biased, keep=4, drop=21, length=40)
+        found.append(run([1, 2, 3], len(left)))
+    np.testing.assert_allclose(*found, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "why"), [("embedding", "positions are"), ("encoder", "has seen")]
+)
+def test_positions_that_cannot_move_are_a_sentence(biased, fixed, why):
+    executor = NumpyExecutor(biased_program(biased, fixed=fixed), biased)
+    feed(executor, [1, 2, 3, 4, 5])
+    before = executor.read_state("keys", 0, 5)
+    with pytest.raises(UnsupportedError, match=f"nothing can be forgotten .*{why}"):
+        shift(executor, biased, keep=1, drop=2, length=5)
+    assert np.array_equal(executor.read_state("keys", 0, 5), before)

@@ -59,6 +59,17 @@ def test_the_end_is_allowed_where_the_grammar_is_complete_and_nowhere_else(smoll
     assert allowed(grammar.mask()) == set(tokenizer.end_ids)
 
 
+def test_an_answer_ends_where_its_object_has_what_the_schema_names(smollm2_tokenizer):
+    tokenizer = smollm2_tokenizer
+    for more, goes_on in (({}, False), ({"additionalProperties": True}, True)):
+        schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        text = json.dumps({**schema, **more})
+        grammar = Grammar(compiled(SamplingOptions(json_schema=text)), tokenizer)
+        for token in tokenizer.encode('{"a": 1'):
+            grammar.take(token)
+        assert (b"," in texts(tokenizer, grammar.mask())) == goes_on
+
+
 def test_special_tokens_are_never_text(smollm2_tokenizer):
     tokenizer = smollm2_tokenizer
     grammar = Grammar(compiled(SamplingOptions(grammar="start: /(.|\\n)+/")), tokenizer)

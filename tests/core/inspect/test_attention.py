@@ -11,7 +11,7 @@ from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
-from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities, probabilities
+from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.builder import Bucket
@@ -28,7 +28,9 @@ def test_probabilities(window, dtype, softcap, sink):
     rng = np.random.default_rng(0)
     q, k = rng.normal(0, 1, (3, 5)).astype(dtype), rng.normal(0, 1, (9, 5)).astype(dtype)
     positions = np.array([0, 7, 4])
-    found = probabilities(q, k, positions, scale=0.3, window=window, softcap=softcap, sink=sink)
+    sinks = () if sink == -math.inf else (sink,)
+    layer = AttentionLayer("q", "k", 1, 1, 5, 0.3, window, softcap=softcap, sinks=sinks)
+    found = layer_probabilities(layer, 0, q, k, positions)
     expected = np.zeros((3, 9))
     for row, position in enumerate(positions.tolist()):
         seen = [p for p in range(position + 1) if window == 0 or p > position - window]
@@ -43,7 +45,8 @@ def test_probabilities(window, dtype, softcap, sink):
 
 def test_probabilities_of_large_scores():
     q, k = np.full((1, 2), 1e4, np.float32), np.array([[1e4, 1e4], [0, 0]], np.float32)
-    assert probabilities(q, k, np.array([1]), scale=1.0, window=0).tolist() == [[1, 0]]
+    layer = AttentionLayer("q", "k", 1, 1, 2, 1.0, 0)
+    assert layer_probabilities(layer, 0, q, k, np.array([1])).tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize(("softcap", "sinks"), [(0.0, ()), (0.4, ()), (0.4, (0.7,))])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
@@ -24,6 +24,8 @@ from llm_lite.core.messages import (
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
 from tests.core.engine_client import GREEDY, PATIENCE, Client
+from tests.families import family_of
+from tests.family_checks import write_case
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT = 32
@@ -279,3 +281,23 @@ def test_with_stop_the_answer_ends_and_says_why(client):
     finished, _ = client.ask(1, raw, LONG, raw=True)
     assert finished.stop_reason == "context"
     assert client.of(CacheRewritten) == []
+
+
+@pytest.mark.parametrize("reading", [ROLLING, MIDDLE], ids=["rolling", "middle"])
+def test_positions_in_the_embedding_stay_where_they_are(tmp_path, reading):
+    """The answer ends where the context does; a longer prompt is read again, with a gap."""
+    family = family_of("gpt2")
+    path = write_case(family, next(iter(family.cases)), tmp_path / "gpt2")
+    with running(path, exact(context=CONTEXT)) as runner:
+        session = runner.session
+        prompt = [1 + i % 20 for i in range(10)]
+        generated = generate(session, prompt, LONG, frozenset(), reading=reading)
+        tokens = [*prompt, *(choice.token for choice in generated)]
+        assert len(tokens) == CONTEXT + 1 and not session.make_room(reading)
+        with pytest.raises(UnsupportedError, match="nothing can be forgotten"):
+            session.cache.forget(4, 5)
+        turn = [*tokens, 1, 2, 3]
+        logits = session.prefill(turn, reading=reading).copy()
+        assert session.cache.held.full_tokens() == turn
+        session.clear()
+        np.testing.assert_allclose(session.prefill(turn, reading=reading), logits, atol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes, token_read_bytes

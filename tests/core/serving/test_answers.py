@@ -187,6 +187,19 @@ def test_a_full_context_ends_an_answer(client, served_model):
     assert asked.finished().stats.new_tokens == 6
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_short_answer_at_a_time(client, device, served_model, backend):
+    """A cache of one page, in which a page and a token of a step have no room."""
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    tokens = tuple(range(5, 95))
+    usual = Asked(serve(client, parallel=2), tokens=tokens).tokens()
+    service = serve(client, context=128, parallel=1)
+    assert service.status().pages == 1
+    asked = Asked(service, tokens=tokens)
+    assert asked.tokens() == usual and asked.finished().stop_reason == "length"
+
+
 def test_starting_where_it_cannot_be(client, served_model):
     client.send(StartServing())
     assert "no model is loaded" in client.until(ServingChanged).problem

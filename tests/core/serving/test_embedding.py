@@ -7,7 +7,9 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
+from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.step import Step
+from llm_lite.core.serving.scheduler import Scheduler
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
 from tests.runners import BACKENDS, exact, running
@@ -88,3 +90,58 @@ def test_what_nobody_wants_any_more_ends_between_two_steps(client, served_model)
         service.embed([(5,) * 300] * 20, lambda: next(asked, True))
     assert service.status().pages_used == 0
     assert len(service.embed([(5,)]).vectors) == 1
+
+
+@pytest.fixture
+def pushed_out(monkeypatch):
+    """Answers that had to give their pages back."""
+    found, give_back = [], Scheduler.return_youngest
+
+    def counted(scheduler, pool):
+        found.append(scheduler.running[-1])
+        return give_back(scheduler, pool)
+
+    monkeypatch.setattr(Scheduler, "return_youngest", counted)
+    return found
+
+
+def test_no_answer_gives_its_pages_to_an_embedding(client, hook, served_model, pushed_out):
+    """Four pages: two answers come to need them all while texts of three and of one wait."""
+    client.load(served_model, exact())
+    service = serve(client, parallel=2, cache_budget=4 * BYTES_A_PAGE)
+    greedy = SamplingOptions(temperature=0.0, max_new_tokens=100)
+    reached = hook.block_step(len(hook.steps) + 5)
+    asked = [Asked(service, tokens=range(5 + n, 120 + n), sampling=greedy) for n in range(2)]
+    assert reached.wait(60)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(service.embed(TEXTS).vectors))
+    thread.start()
+    hook.heard = True
+    for one in asked:
+        assert one.finished().stats.new_tokens == 100
+    thread.join(60)
+    assert pushed_out == []
+    assert np.allclose(found[0], service.embed(TEXTS).vectors, atol=1e-5)
+    assert service.status().pages_used == 0
+
+
+def test_an_embedding_does_not_wait_for_ever(client, served_model, pushed_out):
+    """Answers come one after the other, each with two of four pages; the text needs three."""
+    client.load(served_model, exact())
+    service = serve(client, parallel=2, cache_budget=4 * BYTES_A_PAGE)
+    greedy, over = SamplingOptions(temperature=0.0, max_new_tokens=30), threading.Event()
+
+    def go_on(lead):
+        while not over.is_set():
+            Asked(service, tokens=range(lead, lead + 120), sampling=greedy).tokens()
+
+    threads = [threading.Thread(target=go_on, args=(lead,)) for lead in (5, 9)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert len(service.embed(TEXTS[2:3]).vectors) == 1
+    finally:
+        over.set()
+    for thread in threads:
+        thread.join(60)
+    assert pushed_out == []

@@ -3,6 +3,8 @@
 from llm_lite.core.messages import ChatMessage, EngineOptions, SamplingOptions
 from tests.core.serving.clients import Asked, serve
 
+KOREAN = "안녕하세요? 서울 🙂"  # most characters are several tokens
+
 QUESTIONS = ("Why is the sky blue?", "Name a city.", "Write a poem.", "Count to nine.", "Who?")
 SAMPLING = SamplingOptions(temperature=0.0, max_new_tokens=40)
 A_PAGE = 128 * 30 * 2 * (2 * 3 * 64 + 9 * 64)  # bytes: keys, values and queries, float16
@@ -27,3 +29,16 @@ def test_texts_are_the_same_alone_together_and_put_off(client, smollm2):
         assert [asked.tokens() for asked in together] == alone
         assert "atmosphere" in together[0].text()
     assert service.status().pages == 5
+
+
+def test_a_character_of_several_tokens_stands_at_the_last_of_them(client, smollm2):
+    client.load(smollm2, EngineOptions("cpu", context=256))
+    service = serve(client, parallel=1)
+    tokens = service.tokenize(KOREAN, add_special=False)
+    texts = service.token_texts(tokens)
+    assert "".join(texts) == KOREAN and len(texts) == len(tokens)
+    assert texts[:3] == ["", "", "안"]
+    asked = Asked(service, tokens=tuple(tokens), sampling=SAMPLING)
+    asked.finished()
+    held = service.answer_tokens(asked.response)
+    assert "".join(held.texts[: held.prompt_tokens]) == KOREAN

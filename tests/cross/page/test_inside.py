@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from tests.server.scripted_service import HEADS, LAYERS
+from tests.server.scripted_model import HEADS, LAYERS
 
 GRID = ".grid-box canvas"
 LARGE = ".large canvas"
@@ -82,7 +82,7 @@ def test_tokens_by_keyboard(person):
 
 def test_a_kept_answer_has_its_likelihoods(person, service):
     person.ask("Why is the sky blue?")
-    person.page.evaluate("sessionStorage.clear()")
+    person.expected = "404"  # of the cache, in the browser's own log
     service._kept.clear()  # the cache was needed for others
     person.page.reload()
     person.page.wait_for_selector(".message.assistant .stats")
@@ -191,3 +191,36 @@ def test_tabs_by_keyboard(person):
     person.page.keyboard.press("ArrowRight")
     assert person.focused() == "tab-lens"
     assert person.page.is_visible("#panel-lens") and person.page.is_hidden("#panel-heads")
+
+
+def test_a_token_that_is_a_part_of_a_character(person, service):
+    plain = service.token_texts
+    service.token_texts = lambda ids: ["" if n == 1 else t for n, t in enumerate(plain(ids))]
+    person.ask("Why is the sky blue?")
+    person.page.click("#xray-switch")
+    person.page.wait_for_selector(".stream.prompt")
+    assert person.page.locator(".tok.part").count() == 1
+    person.page.hover(".tok.part")
+    assert person.text("#card").startswith("part of ") and "position 1" in person.text("#card")
+
+
+def test_another_tab_finds_an_answer_and_another_browser_says_why_not(person, service):
+    person.ask("Why is the sky blue?")
+    person.page.evaluate("sessionStorage.clear()")
+    person.page.reload()
+    person.page.wait_for_selector(".message")
+    person.page.click("#xray-switch")
+    person.page.wait_for_selector(".stream.prompt")
+    person.page.evaluate("localStorage.removeItem('llm-lite.responses')")
+    person.page.reload()
+    person.page.wait_for_selector(".message")
+    person.page.click("#xray-switch")
+    person.page.wait_for_selector("text=This page cannot find this answer")
+
+
+def test_a_connection_that_is_cut_is_said_in_the_language_of_the_page(person, service):
+    person.expected = "ERR_CONNECTION_RESET"
+    person.page.route("**/v1/chat/completions", lambda route: route.abort("connectionreset"))
+    person.page.fill("#say", "Why?")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector("text=The connection to the server was lost.")

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llm_lite.core.inspect.attention import probabilities
+from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
+from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import ExportAttention, SetAttention
@@ -61,7 +62,8 @@ def colors_of(stage, layer, head):
     source = stage._engine.source
     q, k = source.head(layer, head)
     n, scale = source.length, source.layers[layer].scale
-    p = probabilities(q, k, np.arange(n), scale=scale, window=0)
+    layer = AttentionLayer("q", "k", 1, 1, q.shape[1], scale, 0)
+    p = layer_probabilities(layer, 0, q, k, np.arange(n))
     faded = colors.faded("viridis").astype(float)
     share = faded[:, 3:] / 255
     table = faded[:, :3] * share + np.array(PAPER) * (1 - share)

@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imgui_bundle import imgui
 
-from llm_lite.core.messages import Generate, Inspect, LoadModel, ReadAttentionRows
+from llm_lite.core.messages import (
+    ExecutorChanged,
+    Generate,
+    Inspect,
+    LoadModel,
+    ReadAttentionRows,
+)
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.desktop.actions.chatting import ContinueAnswer, Regenerate, Send
 from llm_lite.desktop.actions.connecting import Disconnect, FindServer
@@ -21,7 +28,7 @@ from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.state.state import AppState
 from tests.core.remote.servers import ANSWER, KEY, scripted
-from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.headless import Headless, sent
 
 WHOLE = "".join(ANSWER)
@@ -88,6 +95,19 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
     (command,) = sent(window.engine, Generate)
     assert [m.content for m in command.messages[:2]] == ["Why?", WHOLE]
     assert command.messages[1].tokens == ()  # those of another model
+
+
+def test_an_address_that_is_refused_is_typed_again(window: Headless) -> None:
+    driver = window.driver
+    driver.click("rail.models")
+    driver.click("remote.connect")
+    driver.click("remote.address")
+    driver.type("127.0.0.1:9")
+    driver.press(imgui.Key.enter)
+    driver.wait("a refusal", lambda s: bool(s.remote.problem))
+    driver.frames(3)
+    driver.type("9")  # without a click
+    assert window.program.interface.ui.memory["remote.address"] == "127.0.0.1:99"
 
 
 def test_an_answer_from_elsewhere_is_asked_again_there(window: Headless) -> None:
@@ -168,17 +188,11 @@ def test_what_is_not_told_is_said(window: Headless) -> None:
             driver.click(f"{panel}.close")
         driver.click("status.executor")
         driver.frames(2)
-        driver.press(driver_escape())
+        driver.press(imgui.Key.escape)
         options = replace(window.state.options, mode="int4")
         window.program.do(SetOptions(options))
         assert window.state.options.mode != "int4" and "Disconnect" in window.state.notices[-1].text
         assert not sent(window.engine, Inspect) and not sent(window.engine, ReadAttentionRows)
-
-
-def driver_escape() -> Any:
-    from imgui_bundle import imgui
-
-    return imgui.Key.escape
 
 
 def test_opening_a_model_here_disconnects(window: Headless) -> None:
@@ -217,6 +231,20 @@ def test_a_connection_while_the_first_model_still_loads(headless: Callable[..., 
         one.program.do(Disconnect())
         one.driver.wait("the model here", lambda s: s.model == MODEL)
     host.close()
+
+
+def test_a_mode_that_a_client_switched_meanwhile_is_the_one_in_use(window: Headless) -> None:
+    """The window's server answers with the model here, whoever answers the chat."""
+    switched = replace(window.state.options, mode="int8", activations="a8")
+    with scripted("vllm") as server:
+        connected(window, server.url)
+        window.engine._say(ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, switched))
+        window.driver.frames(3)
+        assert window.state.executor.backend == "remote"
+        window.program.do(Disconnect())
+        window.driver.wait("the model here", lambda s: s.model == MODEL)
+        window.driver.wait("its mode", lambda s: s.executor.mode == "int8")
+    assert window.state.options == switched
 
 
 def test_keys_are_kept_only_where_a_person_wants_it(window: Headless, tmp_path: Path) -> None:

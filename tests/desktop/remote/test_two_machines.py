@@ -14,6 +14,7 @@ from llm_lite.desktop.actions.quantizing import RunTask, ShowRuns, StopTask
 from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization.divergence import summary
 from tests.core.remote.servers import ScriptedServer, scripted
 from tests.desktop.fake_engine import ANSWER, FakeEngine
 from tests.desktop.headless import Headless, sent
@@ -79,7 +80,9 @@ def test_a_server_that_fails_is_said(window: Headless) -> None:
         compare(window, server)
         window.driver.wait("the end", lambda s: s.quantization.work is None)
     assert "try again in 3 s" in window.state.quantization.problem("runs")
-    assert window.state.quantization.comparison.answers[0].text
+    held = window.state.quantization.comparison
+    assert held.answers[0].text and not held.answers[1].text
+    assert summary(held) == "", "a run that failed has no text to be the same"
 
 
 def test_what_is_measured_of_models_here_is_refused(window: Headless) -> None:

@@ -46,10 +46,10 @@ class ServingEngine(FakeEngine):
 class Window:
     """The program without its interface."""
 
-    def __init__(self, choice=None):
+    def __init__(self, choice=None, engine=None):
         state = AppState(serving=ServingState(choice or ServingChoice()))
         self.program = Program(state, interface=None)
-        self.engine = ServingEngine()
+        self.engine = engine or ServingEngine()
         self.program.start(self.engine)
 
     @property
@@ -71,8 +71,8 @@ class Window:
             self.program.update()
             time.sleep(0.002)
 
-    def load(self):
-        self.engine.send(LoadModel(None))
+    def load(self, source=None):
+        self.engine.send(LoadModel(source))
         self.wait(lambda s: self.state.model is not None and self.state.load is None)
 
     def choose(self, **changes):

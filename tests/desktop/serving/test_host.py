@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_a_sentence(window):
         window.do(SwitchServing(True))
         window.wait(lambda s: s.phase == "off")
     assert str(port) in window.serving.problem
-    assert window.state.notices[-1].text.startswith(window.serving.problem)
+    assert window.state.notices[-1].text.lower() == f"{window.serving.problem}."
     window.switch_on()
     assert window.serving.problem == ""
 

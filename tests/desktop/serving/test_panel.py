@@ -148,7 +148,7 @@ def test_words_of_requests():
     assert counted(serving) == "3 of 4 at once  ·  1 waits  ·  30.0 tok/s"
     totals = status(finished=7, refused=1, prompt_tokens=200, cached_tokens=50, new_tokens=1234)
     assert [row[1] for row in rows(totals)] == [
-        "7 answered  ·  1 refused", "200  ·  25% from the cache", "1,234",
+        "7 answered  ·  1 refused", "200 tokens  ·  25% from the cache", "1,234 tokens",
     ]  # fmt: skip
 
 
@@ -205,6 +205,14 @@ def test_actions_in_any_order_leave_a_state_that_can_go_on():
                 state = apply(event, state, 2.0)
             state, _ = act(ServerEnded(), state, 3.0)
             assert state.serving.phase == "off" and state.serving.fresh_key == ""
+
+
+def test_what_a_failed_server_said_stays_though_the_engine_answers_late():
+    state, _ = act(SwitchServing(True), READY, 1.0)
+    state, _ = act(ServerEnded("the port is taken"), state, 2.0)
+    state = apply(ServingChanged(True, status()), state, 3.0)  # asked for before the server failed
+    assert state.serving.problem == "the port is taken"
+    assert state.serving.phase == "off" and not state.serving.answers
 
 
 def test_off_it_costs_nothing():

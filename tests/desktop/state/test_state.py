@@ -267,6 +267,15 @@ def test_executor_change_says_why():
     assert again.notices == ()
 
 
+def test_a_mode_that_a_client_of_the_server_switched_is_the_one_in_use():
+    state, _ = play(READY, LoadStarted("/m/model", "int4"))
+    assert state.load.mode == "int4"
+    elsewhere = EngineOptions(backend="cpu", mode="int4", activations="a8", context=77, force=True)
+    state, _ = play(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), MODEL, elsewhere))
+    assert state.options == replace(READY.options, mode="int4", activations="a8")
+    assert play(state, SetOptions(READY.options))[1] == [Reconfigure(READY.options)]
+
+
 def test_options_reconfigure_a_loaded_model_only():
     options = EngineOptions(backend="cpu")
     state, commands = play(READY, SetOptions(options))

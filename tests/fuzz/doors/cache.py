@@ -13,7 +13,7 @@ from llm_lite.core.engine import cache_transfer
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.runner import Runner
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json

@@ -8,6 +8,7 @@ import pytest
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
+from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.columnwise import CASES
 from tests.core.exec.vulkan.vulkan_program import (
@@ -243,7 +244,9 @@ def test_position_rows(make_vulkan, dtype, blocks, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("rows", (20, columns), dtype, 2)]
 
     def ops(b, x):
-        return b.output_rows(b.add(x, b.position_rows(b.weight("rows"), "at"), "sum"), "last")
+        x = b.add(x, b.position_rows(b.weight("rows"), "at"), "sum")
+        padded = b.position_rows(b.weight("rows"), "behind padding", first=2)
+        return b.output_rows(b.add(x, padded, "both"), "last")
 
     built = program(tensors, ops, tokens=tokens, outputs=tokens)
     check(make_vulkan, built, *(steps(tokens, tokens, start) for start in (0, 15, 40)))
@@ -260,3 +263,18 @@ def test_position_rows_of_a_table_in_parts(device, make_vulkan, monkeypatch):
     built = program(tensors, ops, tokens=13, outputs=13)
     assert len(make_vulkan(*built).matrix("rows")) > 1
     check(make_vulkan, built, *(steps(13, 13, start) for start in (0, 10, 28, 40)))
+
+
+@each_pair("dtype, columns, types, tokens", ("f32", "f16", "q8_0"), (32, 96), (1, 2, 3), (1, 13))
+def test_type_rows(make_vulkan, dtype, columns, types, tokens):
+    """Of sequences with no separator, with one, with more than there are types."""
+    tensors = [weight("table", (VOCABULARY, columns)), weight("rows", (types, columns), dtype, 2)]
+
+    def ops(b, x):
+        rows = b.type_rows(b.weight("rows"), "types", separator=5)
+        return b.output_rows(b.add(x, rows, "sum"), "last")
+
+    built = program(tensors, ops, tokens=tokens, outputs=tokens)
+    cases = np.full((4, tokens), 7, np.int32)
+    cases[1, tokens // 2] = cases[2, ::3] = cases[3] = 5
+    check(make_vulkan, built, *(Step(case, 0, tokens) for case in cases))

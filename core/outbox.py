@@ -1,4 +1,4 @@
-"""What the engine says: events in order, for whoever asks."""
+"""What an engine says, here or elsewhere: events in order, and how a failed command ends."""
 
 from __future__ import annotations
 

@@ -1,0 +1,86 @@
+"""What the masked tokens of a text could be, by the masked-token head (Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llm_lite.core.encoding.session import EncoderSession
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.reference import softmax
+from llm_lite.core.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could stand there: its text without spaces around it, and how likely it is."""
+
+    token: int
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """position: of the masked token among the text's; candidates: the likeliest first."""
+
+    position: int
+    candidates: tuple[Candidate, ...]
+
+
+def mask_token(tokenizer: Tokenizer) -> str:
+    """As a text has it: "[MASK]" or "<mask>". RequestError where the model has none."""
+    if tokenizer.mask_id is None:
+        raise RequestError("the model's tokenizer has no mask token, so nothing can be filled in")
+    return tokenizer.token_text(tokenizer.mask_id)
+
+
+def fill(
+    session: EncoderSession, tokenizer: Tokenizer, text: str, count: int
+) -> tuple[tuple[int, ...], tuple[Mask, ...]]:
+    """The ids of a text, and for each of its masks the `count` likeliest tokens.
+
+    RequestError where the text has no mask, or is longer than the model can take.
+    """
+    name = mask_token(tokenizer)
+    pieces = text.split(name)
+    if len(pieces) == 1:
+        raise RequestError(f"the text has no {name}: expected one where a token is to be filled in")
+    segments: list[tuple[str, bool]] = [(pieces[0], False)]
+    for piece in pieces[1:]:
+        segments += [(name, True), (piece, False)]
+    tokens = tokenizer.encode_segments(segments, add_special=True)
+    places = [i for i, token in enumerate(tokens) if token == tokenizer.mask_id]
+    logits = session.logits(tokens, places[0], places[-1] - places[0] + 1)
+    return tuple(tokens), tuple(
+        Mask(place, candidates(logits[place - places[0]], tokenizer, count)) for place in places
+    )
+
+
+def candidates(logits: np.ndarray, tokenizer: Tokenizer, count: int) -> tuple[Candidate, ...]:
+    """The likeliest tokens of one row of logits."""
+    probabilities = softmax(logits.astype(np.float64))
+    best = np.argsort(-probabilities, kind="stable")[:count]
+    return tuple(
+        Candidate(int(i), text_of(tokenizer, int(i)), float(probabilities[i])) for i in best
+    )
+
+
+def text_of(tokenizer: Tokenizer, token: int) -> str:
+    """Of one token, without spaces around it; a later piece of a word as the file spells it."""
+    spelled = tokenizer.token_text(token)
+    if spelled.startswith("##"):
+        return spelled
+    return tokenizer.token_bytes(token).decode(errors="replace").strip() or spelled
+
+
+def filled(tokenizer: Tokenizer, text: str, chosen: Sequence[str]) -> str:
+    """The text with a word in the place of each mask; a later piece joins the word before it."""
+    pieces = text.split(mask_token(tokenizer))
+    whole = pieces[0]
+    for word, piece in zip(chosen, pieces[1:], strict=True):
+        whole = whole.rstrip() + word[2:] if word.startswith("##") else whole + word
+        whole += piece
+    return whole

@@ -1,0 +1,63 @@
+"""Switches of the weight mode that clients of a server ask for, one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.messages import Activations, LoadFailed, Mode, ModeSwitch, SwitchMode
+
+UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that first"
+
+
+class ModeSwitches:
+    """For any thread. `send` hands the engine a command."""
+
+    def __init__(self, send: Callable[[SwitchMode], None]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._last: ModeSwitch | None = None
+        self._is_cancelled = False
+
+    @property
+    def last(self) -> ModeSwitch | None:
+        """The one under way, or the one before."""
+        return self._last
+
+    def ask(self, mode: Mode, activations: Activations) -> None:
+        """RequestError while another one is under way."""
+        with self._lock:
+            before = self._last
+            if before is not None and before.is_under_way:
+                raise RequestError(UNDER_WAY.format(mode=before.mode))
+            number = before.number + 1 if before is not None else 1
+            self._last, self._is_cancelled = ModeSwitch(number, mode, activations), False
+        self._send(SwitchMode(mode, activations))
+
+    def cancel(self) -> None:
+        """The one under way ends soon, unless it is done before."""
+        self._is_cancelled = True
+
+    # For the engine's threads.
+
+    def progress(self, stage: str, fraction: float) -> None:
+        """CancelledError where a client cancelled it."""
+        with self._lock:
+            if self._is_cancelled:
+                raise CancelledError("cancelled")
+            if self._last is not None:
+                self._last = replace(self._last, phase="preparing", stage=stage, fraction=fraction)
+
+    def end(self, failed: LoadFailed | None, problem: str = "") -> None:
+        """It is done, or else why not; `problem` says it where `failed` names a path."""
+        with self._lock:
+            if self._last is None:
+                return
+            if failed is None:
+                self._last = replace(self._last, phase="done", stage="", fraction=1.0)
+            elif failed.cancelled:
+                self._last = replace(self._last, phase="cancelled", stage="")
+            else:
+                self._last = replace(self._last, phase="failed", problem=problem or failed.message)

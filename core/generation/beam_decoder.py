@@ -1,0 +1,81 @@
+"""Decodes the hypotheses of a beam together, a segment of a shared step each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.finite import checked
+from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch, Hypothesis
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.step import PAGE, Segment, Step
+
+F32 = NDArray[np.float32]
+Watch = Callable[[BeamSearch], None]  # after every token
+
+
+class BeamDecoder:
+    """`executor` runs a decoder's program with `beam_pages`; its source is there already."""
+
+    def __init__(self, executor: Executor, source: int) -> None:
+        """source: positions of the encoder's keys and values."""
+        pages = executor.program.pages
+        assert pages is not None, "a program of shared steps"
+        self._executor, self._source = executor, source
+        caches = cache_layers(executor.program.plans[0])
+        self._states = [tensor.name for layer in caches for tensor in layer.tensors]
+        self._tables = np.arange(pages.pages, dtype=np.int32).reshape(pages.segments, pages.table)
+        self._slots: list[int] = [0]  # of the running hypotheses
+
+    def search(
+        self,
+        start: int,
+        options: BeamOptions,
+        watch: Watch = lambda search: None,
+        should_stop: StopCheck | None = None,
+    ) -> BeamSearch:
+        """From the token that decoding starts with; CancelledError once `should_stop` says so."""
+        search, length = BeamSearch(options), 0
+        self._slots = [0]
+        while not search.is_done:
+            tokens = [h.tokens[-1] if h.tokens else start for h in search.running]
+            search.advance(self._logits(tokens, length, should_stop))
+            length += 1
+            self._follow(search.running, length)
+            watch(search)
+        return search
+
+    def _logits(self, tokens: Sequence[int], start: int, should_stop: StopCheck | None) -> F32:
+        """float32 [hypotheses, vocabulary] behind the tokens, which are at position `start`."""
+        segments = tuple(Segment(start, 1, 1, self._tables[slot]) for slot in self._slots)
+        step = Step(np.asarray(tokens, np.int32), 0, len(tokens), segments, source=self._source)
+        return checked(self._executor.run(step, should_stop), "the logits of a beam")
+
+    def _follow(self, running: Sequence[Hypothesis], length: int) -> None:
+        """Each hypothesis continues its parent's keys and values: the first child where they lie,
+        others in a copy."""
+        heirs: dict[int, int] = {}  # the first child of each parent
+        for child, hypothesis in enumerate(running):
+            heirs.setdefault(hypothesis.parent, child)
+        kept = {self._slots[parent] for parent in heirs}
+        free = [slot for slot in range(len(self._tables)) if slot not in kept]
+        slots = []
+        for child, hypothesis in enumerate(running):
+            slot = self._slots[hypothesis.parent]
+            if heirs[hypothesis.parent] != child:
+                source, slot = slot, free.pop()
+                self._copy(source, slot, length)
+            slots.append(slot)
+        self._slots = slots
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        """The first `length` positions of a hypothesis."""
+        for page, at in enumerate(range(0, length, PAGE)):
+            rows = min(PAGE, length - at)
+            first, second = (int(self._tables[s, page]) * PAGE for s in (source, target))
+            for name in self._states:
+                data = self._executor.read_state(name, first, rows)
+                self._executor.write_state(name, second, data)

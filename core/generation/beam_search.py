@@ -1,0 +1,107 @@
+"""Beam search: the likeliest sequences that a few hypotheses at a time lead to.
+
+Sums of log probabilities are divided by length^length_penalty (Wu et al. 2016, section 7). When a
+search ends follows transformers' generation, so that both find the same sequences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+# True: with as many finished hypotheses as the beam is wide; False: when the best that goes on is,
+# at its length, no better than the worst finished; "never": nor can become so.
+EarlyStopping = bool | Literal["never"]
+
+
+@dataclass(frozen=True, slots=True)
+class BeamOptions:
+    """width: hypotheses at a time. ends: tokens that finish one. most_tokens: of a sequence, after
+    its start. banned: tokens that are never chosen. forced_end: the last token of a sequence that
+    reaches `most_tokens`; None: any."""
+
+    width: int
+    ends: frozenset[int]
+    most_tokens: int
+    length_penalty: float = 1.0
+    early_stopping: EarlyStopping = False
+    banned: tuple[int, ...] = ()
+    forced_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """score: the sum of log probabilities; of a finished one divided by its length's power."""
+
+    tokens: tuple[int, ...]
+    score: float
+    parent: int = 0  # its place among the hypotheses of the step before
+
+
+class BeamSearch:
+    """`running` are to be continued, best first; `finished` are the best that ended, best first."""
+
+    def __init__(self, options: BeamOptions) -> None:
+        self.options = options
+        self.running: tuple[Hypothesis, ...] = (Hypothesis((), 0.0),)
+        self.finished: tuple[Hypothesis, ...] = ()
+        self.is_done = False
+
+    def advance(self, logits: F32) -> None:
+        """logits [running, vocabulary] behind each running hypothesis."""
+        options, length = self.options, len(self.running[0].tokens) + 1
+        candidates = self._candidates(self._log_probabilities(logits, length))
+        ended = [c.tokens[-1] in options.ends or length >= options.most_tokens for c in candidates]
+        best = zip(candidates[: options.width], ended, strict=False)
+        power = length**options.length_penalty
+        self._finish([Hypothesis(c.tokens, c.score / power) for c, ends in best if ends])
+        going_on = [c for c, ends in zip(candidates, ended, strict=True) if not ends]
+        self.running = tuple(going_on[: options.width])
+        self.is_done = not self.running or not self._can_improve(length)
+
+    @property
+    def best(self) -> Hypothesis:
+        """The likeliest; of those that go on where none has finished."""
+        return (self.finished or self.running)[0]
+
+    def _log_probabilities(self, logits: F32, length: int) -> F32:
+        """float32 [running, vocabulary]; forbidden tokens have none."""
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        logs: F32 = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        logs[:, list(self.options.banned)] = -np.inf
+        if self.options.forced_end is not None and length == self.options.most_tokens:
+            logs[:] = -np.inf
+            logs[:, self.options.forced_end] = 0.0
+        return logs
+
+    def _candidates(self, logs: F32) -> list[Hypothesis]:
+        """Best first; so many that the beam stays full even where its best all end."""
+        count = max(2, 1 + len(self.options.ends)) * self.options.width
+        scores = (logs + np.array([[h.score] for h in self.running], np.float32)).reshape(-1)
+        places = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
+        places = places[np.lexsort((places, -scores[places]))]
+        found = []
+        for place in places[np.isfinite(scores[places])]:
+            parent, token = divmod(int(place), logs.shape[1])
+            tokens = (*self.running[parent].tokens, token)
+            found.append(Hypothesis(tokens, float(scores[place]), parent))
+        return found
+
+    def _finish(self, ended: list[Hypothesis]) -> None:
+        merged = sorted((*self.finished, *ended), key=lambda h: -h.score)
+        self.finished = tuple(merged[: self.options.width])
+
+    def _can_improve(self, length: int) -> bool:
+        options = self.options
+        if len(self.finished) < options.width:
+            return True
+        if options.early_stopping is True:
+            return False
+        longest = options.early_stopping == "never" and options.length_penalty > 0
+        reached = options.most_tokens if longest else length
+        possible = self.running[0].score / reached**options.length_penalty
+        return possible > self.finished[-1].score

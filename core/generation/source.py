@@ -1,0 +1,41 @@
+"""An encoder-decoder's source: encoded once, then seen by every step of the decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.finite import checked
+from llm_lite.core.plan.attention_layers import cross_states
+from llm_lite.core.plan.step import Step
+
+F32 = NDArray[np.float32]
+
+
+class SourceEncoder:
+    """Runs an encoder's program, and hands keys and values on to executors of its decoder."""
+
+    def __init__(self, executor: Executor, decoder_layers: int) -> None:
+        self.executor = executor
+        self._states = [name for i in range(decoder_layers) for name in cross_states(i)]
+        self.tokens: tuple[int, ...] = ()
+
+    def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
+        """Hidden states float32 [tokens, width]; RequestError where the source is too long."""
+        most = self.executor.program.max_tokens
+        if not 0 < len(tokens) <= most:
+            raise RequestError(f"the source has {len(tokens)} tokens, expected 1 to {most}")
+        self.tokens = ()
+        step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
+        hidden = checked(self.executor.run(step, should_stop), "the encoder's hidden states")
+        self.tokens = tuple(tokens)
+        return hidden
+
+    def hand_to(self, decoder: Executor) -> None:
+        """The keys and values of what was encoded last; steps then say `len(self.tokens)`."""
+        for name in self._states:
+            decoder.write_state(name, 0, self.executor.read_state(name, 0, len(self.tokens)))

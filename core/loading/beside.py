@@ -1,0 +1,51 @@
+"""Executors beside a runner's, of the same weights on its device: an encoder-decoder's encoder,
+beams, and steps that many answers share. The runner closes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.generation.translation import Translator
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.models.model import BuildOptions, Model
+
+
+def executor_beside(runner: Runner, model: Model, build: BuildOptions) -> Executor:
+    executor = backends.make_executor(
+        replace(runner.choice, beside=runner.executor),
+        model.build(build),
+        runner.weights,
+        runner.options.threads,
+        lambda _: None,
+    )
+    runner.beside.append(executor)
+    return executor
+
+
+def add_encoder(runner: Runner) -> None:
+    """The encoder of an encoder-decoder; other models have none."""
+    model = runner.model
+    if model.encoder is not None:
+        build = backends.encoder_build_options(runner.build)
+        executor = executor_beside(runner, model.encoder, build)
+        runner.source_encoder = SourceEncoder(executor, model.shape.layers)
+
+
+def translator_of(runner: Runner) -> Translator:
+    """RequestError for a model that is no encoder-decoder."""
+    decoding, encoder = runner.model_file.model.decoding, runner.source_encoder
+    if decoding is None or encoder is None:
+        raise RequestError(f"{runner.model_info.name} is no encoder-decoder: it continues texts")
+    ends = runner.model_file.tokenizer.end_ids
+    return Translator(runner.session, encoder, decoding, ends, partial(beam_executor, runner))
+
+
+def beam_executor(runner: Runner, width: int) -> Executor:
+    """For a beam of so many hypotheses of an encoder-decoder."""
+    build = backends.beam_build_options(runner.build, width)
+    return executor_beside(runner, runner.model, build)

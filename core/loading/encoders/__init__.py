@@ -1,0 +1,1 @@
+"""Encoders on an executor: their weights and what makes vectors of texts, kept together."""

@@ -1,0 +1,108 @@
+"""An encoder on an executor: one text at a time, with what maps need, or many in shared steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.encoding.pooling import Pooler
+from llm_lite.core.encoding.session import EncoderSession
+from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
+from llm_lite.core.errors import NotFiniteError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.models.model import BuildOptions, TextEmbedding
+from llm_lite.core.quant.modes import AS_STORED
+from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.text.encoder_texts import encode_text
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class EncoderRunner:
+    """An encoder on an executor. For one thread, but for `attention`."""
+
+    model_file: ModelFile
+    executor: Executor
+    session: EncoderSession
+    attention: AttentionSource
+    pooler: Pooler
+    choice: backends.ExecutorChoice
+    build: BuildOptions
+    model_info: ModelInfo
+    executor_info: ExecutorInfo
+    options: EngineOptions
+    weights: Mapping[str, TensorData]
+    shared: SharedTexts | None = field(default=None)  # made when several texts come at once
+
+    @property
+    def note(self) -> str:
+        """As of a `Runner`."""
+        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+
+    @property
+    def embedding(self) -> TextEmbedding:
+        """How texts become vectors."""
+        how = self.model_file.model.embedding
+        assert how is not None, "an encoder says how texts become vectors"
+        return how
+
+    @property
+    def most_tokens(self) -> int:
+        """Of a text, what vectors are made of."""
+        return min(self.embedding.most_tokens, self.session.context)
+
+    @property
+    def width(self) -> int:
+        """Of vectors."""
+        return self.pooler.width(self.model_info.width)
+
+    def embed(self, texts: Sequence[str]) -> F32:
+        """The vectors float32 [texts, width] of texts, in shared steps where there are several.
+        What a text has beyond `most_tokens` is not read."""
+        tokenizer, most = self.model_file.tokenizer, self.most_tokens
+        return self.embed_tokens([encode_text(tokenizer, text, most) for text in texts])
+
+    def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
+        """As `embed`, of ids. RequestError where a text is none that the encoder can take."""
+        if not texts:
+            return np.zeros((0, self.width), np.float32)
+        if len(texts) == 1:
+            return self._pooled([self.session.hidden(texts[0])])
+        return self._pooled(in_order_of_length(texts, self._shared().hidden))
+
+    def close(self) -> None:
+        """The executors and a device opened for them; the model file stays open."""
+        with ExitStack() as stack:
+            if self.choice.owns_device and self.choice.device is not None:
+                stack.callback(self.choice.device.close)
+            stack.callback(self.executor.close)
+            if self.shared is not None:
+                stack.callback(self.shared.executor.close)
+            self.attention.close()
+
+    def _pooled(self, states: Sequence[F32]) -> F32:
+        vectors = np.stack([self.pooler(one) for one in states])
+        if not np.isfinite(vectors).all():
+            raise NotFiniteError("the embedding is not a finite vector: values overflow")
+        return vectors
+
+    def _shared(self) -> SharedTexts:
+        if self.shared is None:
+            build = backends.shared_encoder_options(self.build, self.model_file.model.shape)
+            choice = replace(self.choice, beside=self.executor)
+            specs = {name: self.weights[name] for name in self.weights}
+            program = self.model_file.model.build(build)
+            executor = backends.make_executor(
+                choice, program, specs, self.options.threads, lambda _: None
+            )
+            self.shared = SharedTexts(executor, files=self.session.files)
+        return self.shared

@@ -1,0 +1,74 @@
+"""From a model file that is an encoder to one that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from llm_lite.core.encoding.pooling import Pooler
+from llm_lite.core.encoding.session import EncoderSession
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.encoders.runner import EncoderRunner
+from llm_lite.core.loading.loader import Progress, executor_info, make, model_info
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.weights import files_behind
+from llm_lite.core.messages import EngineOptions
+
+if TYPE_CHECKING:
+    from llm_lite.core.gpu.device import Device
+
+
+def start_encoder(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress = lambda stage, fraction: None,
+) -> EncoderRunner:
+    """Weights in the mode asked for, on the executor asked for. RequestError where the model is no
+    encoder."""
+    model, how = model_file.model, model_file.model.embedding
+    if not model.bidirectional or how is None:
+        raise RequestError(
+            f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
+            "there are no masked tokens that it could fill in"
+        )
+    choice = backends.choose(options, shared)
+    made = make(model_file, options, choice, progress)
+    session = EncoderSession(
+        made.executor,
+        has_head=model.has_head,
+        made_by=f"{options.mode} {backends.activations(choice, options.activations, model.shape)}",
+        model=str(model_file.path),
+        files=files_behind(model_file, made.weights),
+    )
+    note = backends.query_note(made.plan.build, model.shape, options)
+    exact = replace(options, keys="fp32", values="fp32")
+    return EncoderRunner(
+        model_file,
+        made.executor,
+        session,
+        AttentionSource(made.executor, session, note, made.weights),
+        Pooler(how, model_file.file.tensors),
+        choice,
+        made.plan.build,
+        model_info(model_file, exact, made.plan.build.context, made.executor),
+        executor_info(choice, exact, made.executor.program),
+        options,
+        made.weights,
+    )
+
+
+@contextmanager
+def encoder(
+    model_file: ModelFile, options: EngineOptions, shared: Device | None = None
+) -> Iterator[EncoderRunner]:
+    """A runner for as long as the block runs."""
+    runner = start_encoder(model_file, options, shared)
+    try:
+        yield runner
+    finally:
+        runner.close()

@@ -1,0 +1,71 @@
+"""A model that runs: its file, executor and session, and what else was made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.verification import Part
+from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.quant.modes import AS_STORED
+from llm_lite.core.quant.tensor import TensorData
+
+
+@dataclass(slots=True)
+class Runner:
+    """A model on an executor."""
+
+    model_file: ModelFile
+    executor: Executor
+    session: Session
+    attention: AttentionSource
+    choice: backends.ExecutorChoice
+    model_info: ModelInfo
+    executor_info: ExecutorInfo
+    options: EngineOptions
+    weights: Mapping[str, TensorData]  # the executor's
+    build: BuildOptions
+    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
+    beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
+    source_encoder: SourceEncoder | None = None  # of an encoder-decoder
+
+    @property
+    def note(self) -> str:
+        """A sentence on weights that are not multiplied as they are stored, though they were asked
+        for so; "" where there are none."""
+        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+
+    @property
+    def model(self) -> Model:
+        """The model over the weights as this executor has them."""
+        return read_model(self.model_file.file.metadata, self.weights, self.model_file.path)
+
+    def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
+        """What an encoder-decoder's target is about; the target then begins. RequestError for a
+        model without an encoder, and for a source that is too long."""
+        if self.source_encoder is None:
+            raise RequestError(f"{self.model_info.name} has no encoder: it continues texts")
+        self.source_encoder.encode(tokens, should_stop)
+        self.source_encoder.hand_to(self.executor)
+        self.session.see_source(len(tokens))
+
+    def close(self) -> None:
+        """The executor and a device opened for it; the model file stays open."""
+        with ExitStack() as stack:  # each, whatever a lost device says of others
+            if self.choice.owns_device and self.choice.device is not None:
+                stack.callback(self.choice.device.close)
+            stack.callback(self.executor.close)
+            for executor in self.beside:
+                stack.callback(executor.close)
+            self.beside = []
+            self.attention.close()

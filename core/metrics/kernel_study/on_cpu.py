@@ -1,0 +1,90 @@
+"""The forms in C++, each a function of kernels_cpp/study/."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from llm_lite_kernels import _cpp
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.messages import StudyBackend
+from llm_lite.core.metrics.kernel_study import own
+from llm_lite.core.metrics.kernel_study.forms import CPU, CPU_OWN, Form
+from llm_lite.core.metrics.kernel_study.pacing import Check, Paced, Times, repeated
+from llm_lite.core.processor import (
+    default_threads,
+    isa_name,
+    multiply_adds_gflop_s,
+    processor_name,
+    read_gb_s,
+)
+
+F32 = NDArray[np.float32]
+TASK_ROWS = 32  # of a thread at a time, as study.cpp says it
+TARGET_S = 0.02  # of a call, between two looks at a wish to stop
+
+
+class CpuProducts:
+    """a [M,K] . b [N,K]^T in every form, on `threads` threads (0: one a core)."""
+
+    backend: StudyBackend = "cpu"
+    software = False
+    forms = (*CPU, CPU_OWN)
+
+    def __init__(self, a: F32, b: F32, threads: int = 0, isa: str | None = None) -> None:
+        self._a, self._b, self._transposed = a, b, np.ascontiguousarray(b.T)
+        self._c = np.zeros((a.shape[0], b.shape[0]), np.float32)
+        self._threads, self._isa = threads or default_threads(), isa or isa_name()
+        self._study = _cpp.KernelStudy(self._isa, self._threads)
+
+    @property
+    def device(self) -> str:
+        return f"{processor_name()}, {self._isa}, {self._threads} threads"
+
+    def peaks(self, check: Check) -> tuple[float, float]:
+        """GFLOP/s of arithmetic, GB/s of memory."""
+        check()
+        return multiply_adds_gflop_s(self._threads, self._isa), read_gb_s(self._threads)
+
+    def measure(self, form: Form, check: Check) -> Times:
+        return self._measure_own(check) if form.stem == "own" else self.paced(form).times(check)
+
+    def paced(self, form: Form) -> Paced:
+        b = self._b if form.plain else self._transposed
+
+        def run(first: int, count: int) -> float:
+            return self._study.run(form.stem, self._a, b, self._c, first, first + count)
+
+        return Paced(run, len(self._a), TASK_ROWS * self._threads, TARGET_S)
+
+    def result(self) -> F32:
+        """What a form of `paced` has written: float32 [M, N]."""
+        return self._c
+
+    def forget(self) -> None:
+        """The result is NaN until a form has written it."""
+        self._c[:] = np.nan
+
+    def _measure_own(self, check: Check) -> Times:
+        weights = own.tensors(self._a, self._b)
+        program, rows = own.program(weights), len(self._a)
+        executor = CpuExecutor(program, weights, self._threads, isa=self._isa)
+        try:
+            plan, step = program.plan_for(rows, rows), own.step_of(rows)
+            at = own.product_op(plan)
+            executor.run(step)
+
+            def run() -> float:
+                check()
+                began = time.perf_counter()
+                executor.run_ops(plan, step, at, at + 1)
+                return time.perf_counter() - began
+
+            return repeated(run)
+        finally:
+            executor.close()
+
+    def close(self) -> None:
+        """Nothing is held that does not free itself."""

@@ -1,0 +1,139 @@
+"""The forms on a Vulkan device, each a shader of kernels_glsl/study/."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.gpu.arithmetic import multiply_adds_gflop_s
+from llm_lite.core.gpu.bandwidth import read_gb_s
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.pipeline_store import Pipelines
+from llm_lite.core.gpu.pipelines import DescriptorSets
+from llm_lite.core.gpu.timing import DispatchClock
+from llm_lite.core.messages import StudyBackend
+from llm_lite.core.metrics.kernel_study import own
+from llm_lite.core.metrics.kernel_study.forms import SOFTWARE_OWN, VULKAN, VULKAN_OWN, Form
+from llm_lite.core.metrics.kernel_study.pacing import Check, Paced, Times, repeated
+
+F32 = NDArray[np.float32]
+SIDE = 4  # outputs of an invocation of `registers` along each side, as the shader says it
+TARGET_S = 0.004  # of a submit
+
+
+class VulkanProducts:
+    """a [M,K] . b [N,K]^T in every form. `close` frees it; the device stays open.
+
+    UnsupportedError where the device has no clock.
+    """
+
+    backend: StudyBackend = "vulkan"
+
+    def __init__(self, device: Device, a: F32, b: F32) -> None:
+        self._device, self._a, self._b = device, a, b
+        self._shape = a.shape[0], b.shape[0], a.shape[1]
+        self._tile = 16 if device.info.max_workgroup_invocations >= 256 else 8
+        self._closing = ExitStack()
+        try:
+            self._clock = self._own(DispatchClock(device))
+            self._pipelines = self._own(Pipelines(device))
+            self._sets = self._own(DescriptorSets(device))
+            self._buffers = {
+                name: self._buffer(values)
+                for name, values in (("a", a), ("b", b), ("transposed", b.T))
+            }
+            self._c = self._buffer(np.zeros((a.shape[0], b.shape[0]), np.float32))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def device(self) -> str:
+        return self._device.info.name
+
+    @property
+    def software(self) -> bool:
+        return self._device.info.kind == "software"
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        rows = bool(Tuning.of(self._device.info).vector_tokens) and self._shape[2] % 32 == 0
+        return (*VULKAN, SOFTWARE_OWN if rows else VULKAN_OWN)
+
+    def peaks(self, check: Check) -> tuple[float, float]:
+        """GFLOP/s of arithmetic, GB/s of memory."""
+        return multiply_adds_gflop_s(self._device, check=check), read_gb_s(self._device)
+
+    def measure(self, form: Form, check: Check) -> Times:
+        return self._measure_own(check) if form.stem == "own" else self.paced(form).times(check)
+
+    def paced(self, form: Form) -> Paced:
+        """A row of workgroups is the least that is submitted."""
+        edge = self._tile * (SIDE if form.stem == "registers" else 1)
+        rows, outputs, depth = self._shape
+        constants = {"TILE": self._tile, "M": rows, "N": outputs, "K": depth}
+        pipeline = self._pipelines.get(f"study.{form.stem}", constants)
+        b = self._buffers["b" if form.plain else "transposed"]
+        used = {"A": self._buffers["a"], "B": b, "C": self._c}
+        bound = pipeline.bind(self._sets, {name: (x, 0, x.size) for name, x in used.items()})
+        across, recorded = -(-outputs // edge), dict[tuple[int, int], Any]()
+
+        def run(first: int, count: int) -> float:
+            if (first, count) not in recorded:
+                recorded[first, count] = self._clock.record(
+                    lambda into: pipeline.dispatch(into, bound, (across, count), (0, first))
+                )
+            return self._clock.seconds(recorded[first, count])
+
+        return Paced(run, -(-rows // edge), 1, TARGET_S)
+
+    def result(self) -> F32:
+        """What a form of `paced` has written: float32 [M, N]."""
+        rows, outputs, _ = self._shape
+        return self._c.download().view(np.float32).reshape(rows, outputs)
+
+    def forget(self) -> None:
+        """The result is NaN until a form has written it."""
+        self._c.upload(np.full(self._c.size // 4, np.nan, np.float32))
+
+    def _measure_own(self, check: Check) -> Times:
+        """As many rows at a time as take a few milliseconds."""
+        weights = own.tensors(self._a, self._b)
+        program, rows = own.program(weights), self._shape[0]
+        executor = VulkanExecutor(self._device, program, weights)
+        try:
+            plan = program.plans[0]
+            for plan in program.plans:
+                check()
+                if own.measured_seconds(executor, plan.max_tokens) >= TARGET_S / 2:
+                    break
+
+            def run() -> float:
+                check()
+                taken = own.measured_seconds(executor, plan.max_tokens)
+                return taken * rows / plan.max_tokens
+
+            return repeated(run)
+        finally:
+            executor.close()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _own(self, part: Any) -> Any:
+        self._closing.callback(part.close)
+        return part
+
+    def _buffer(self, values: F32) -> Buffer:
+        data = np.ascontiguousarray(values, np.float32)
+        usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+        buffer: Buffer = self._own(Buffer(self._device, data.nbytes, usage, host=False))
+        buffer.upload(data)
+        return buffer

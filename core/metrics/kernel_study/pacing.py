@@ -1,0 +1,58 @@
+"""A product in pieces of a few milliseconds: frames go on, and a person can stop it between two."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LEAST_PASSES, MOST_PASSES = 3, 9  # whose median counts
+ENOUGH_S = 1.0  # of passes, where there are enough of them
+
+RunRows = Callable[[int, int], float]  # first, how many -> seconds
+Check = Callable[[], None]  # may raise CancelledError
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of a whole product."""
+
+    median: float
+    fastest: float
+    slowest: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Times:
+        return cls(statistics.median(seconds), min(seconds), max(seconds))
+
+
+class Paced:
+    """`rows` rows of a product by `run`, as many at a time as take `target` seconds, from `least`
+    on. The first pieces, which find out how many these are, also warm the device up."""
+
+    def __init__(self, run: RunRows, rows: int, least: int, target: float) -> None:
+        self._run, self._rows = run, rows
+        self.piece = min(least, rows)
+        taken = run(0, self.piece)
+        while taken < target / 2 and self.piece < rows:
+            self.piece = min(2 * self.piece, rows)
+            taken = run(0, self.piece)
+
+    def whole(self, check: Check) -> float:
+        """Seconds of all rows."""
+        seconds = 0.0
+        for first in range(0, self._rows, self.piece):
+            check()
+            seconds += self._run(first, min(self.piece, self._rows - first))
+        return seconds
+
+    def times(self, check: Check) -> Times:
+        return repeated(lambda: self.whole(check))
+
+
+def repeated(run: Callable[[], float]) -> Times:
+    """As many runs as give a median; `run` returns its seconds."""
+    seconds: list[float] = []
+    while len(seconds) < LEAST_PASSES or (len(seconds) < MOST_PASSES and sum(seconds) < ENOUGH_S):
+        seconds.append(run())
+    return Times.of(seconds)

@@ -1,0 +1,150 @@
+"""What an encoder's file in this folder says, and how its checkpoints are translated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.models.description import decoder as shared
+from llm_lite.core.models.description.architecture import (
+    Architecture,
+    Metadata,
+    Tensors,
+    Translated,
+    Weights,
+)
+from llm_lite.core.models.description.tensors import NameRow, of_model
+from llm_lite.core.models.encoders import sentence_files
+from llm_lite.core.models.encoders.config import HEAD_BIAS, HEAD_DENSE, HEAD_NORM, TYPES
+from llm_lite.core.models.model import Model
+
+# What checkpoints of these years call the parameters of norms.
+_OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that some keep
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderArchitecture(Architecture):
+    """prefix: of all tensors, where the encoder is a part of the checkpoint.
+
+    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder:
+    the last layer of the masked-token head. bias: its bias, where the layer has none of its own.
+    """
+
+    prefix: str
+    other_tasks: Mapping[str, str]
+    decoder: str
+    bias: str
+
+    def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
+        config = self.config_of(metadata, weights, path)
+        return Model(
+            config.shape,
+            partial(self.graph, config, weights),
+            self.on_disk,
+            bidirectional=True,
+            embedding=config.embedding,
+            has_head=config.has_head,
+        )
+
+    def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
+        config = config.with_defaults(self.defaults)
+        metadata, known = self._metadata(config)
+        result = Translated(metadata, {})
+        left_out: Counter[str] = Counter()
+        names = {old: _renamed(old.removeprefix(self.prefix)) for old in tensors}
+        dropped = self._repeated(config, frozenset(names.values()))
+        for old, tensor in tensors.items():
+            own = names[old]
+            other = self._other_task(own)
+            left_out[other] += bool(other)
+            if not other and own not in dropped and not own.endswith(_MADE):
+                placed = self.bias if own == f"{self.decoder}.bias" else own
+                self._add(result, config.path.parent, placed, tensor, known)
+        self._check_vocabularies(config, result.tensors)
+        result.tensors |= {tensor.name: tensor for tensor in self.of_config(config, known)}
+        if sentence_files.is_normalized(config, known) is None:  # else it says what it is for
+            result.notes += [
+                f"{other} ({count} tensors) is not used: hidden states and masked tokens need none"
+                for other, count in left_out.items()
+                if count
+            ]
+        return result
+
+    def _repeated(self, config: CheckpointConfig, names: frozenset[str]) -> frozenset[str]:
+        """What the head has twice: its matrix and bias where they are tied to the embedding and to
+        `bias`; else `bias` itself, if its layer has one of its own."""
+        own = f"{self.decoder}.weight", f"{self.decoder}.bias"
+        if config.flag("tie_word_embeddings", True):
+            return frozenset(own if self.bias in names else own[:1])
+        return frozenset({self.bias} if own[1] in names else ())
+
+    def _other_task(self, name: str) -> str:
+        tasks = self.other_tasks.items()
+        return next((what for begin, what in tasks if name.startswith(begin)), "")
+
+
+def _renamed(name: str) -> str:
+    for old, new in _OLD_NAMES.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
+    """A matrix (or a norm) of a layer, and its bias."""
+    weight = NameRow(
+        f"blk.{{i}}.{gguf}.weight", f"encoder.layer.{{i}}.{checkpoint}.weight", shape, "layers"
+    )
+    bias = replace(
+        weight,
+        gguf=f"blk.{{i}}.{gguf}.bias",
+        checkpoint=f"encoder.layer.{{i}}.{checkpoint}.bias",
+        shape=shape[:1],
+    )
+    return weight, bias
+
+
+def head_tensors(dense: str, norm: str, bias: str, decoder: str) -> tuple[NameRow, ...]:
+    """Of a masked-token head, by what checkpoints call them: all of them or none."""
+
+    def of_head(gguf: str, checkpoint: str, *shape: str) -> NameRow:
+        return of_model(gguf, checkpoint, *shape, optional=lambda config, _: not config.has_head)
+
+    return (
+        of_head(f"{HEAD_DENSE}.weight", f"{dense}.weight", "width", "width"),
+        of_head(f"{HEAD_DENSE}.bias", f"{dense}.bias", "width"),
+        of_head(f"{HEAD_NORM}.weight", f"{norm}.weight", "width"),
+        of_head(f"{HEAD_NORM}.bias", f"{norm}.bias", "width"),
+        of_head(HEAD_BIAS, bias, "vocabulary"),
+        of_model(shared.HEAD, decoder, "vocabulary", "width", optional=True),
+    )
+
+
+ENCODER_TENSORS: tuple[NameRow, ...] = (
+    of_model(shared.EMBEDDING, "embeddings.word_embeddings.weight", "vocabulary", "width"),
+    of_model(shared.POSITIONS, "embeddings.position_embeddings.weight", "position_rows", "width"),
+    of_model(TYPES, "embeddings.token_type_embeddings.weight", "types", "width", optional=True),
+    of_model("token_embd_norm.weight", "embeddings.LayerNorm.weight", "width"),
+    of_model("token_embd_norm.bias", "embeddings.LayerNorm.bias", "width"),
+    *_both("attn_q", "attention.self.query", "q_width", "width"),
+    *_both("attn_k", "attention.self.key", "kv_width", "width"),
+    *_both("attn_v", "attention.self.value", "kv_width", "width"),
+    *_both("attn_output", "attention.output.dense", "width", "q_width"),
+    *_both("attn_output_norm", "attention.output.LayerNorm", "width"),
+    *_both("ffn_up", "intermediate.dense", "feed_forward", "width"),
+    *_both("ffn_down", "output.dense", "width", "feed_forward"),
+    *_both("layer_output_norm", "output.LayerNorm", "width"),
+    of_model("dense.{i}.weight", None, "dense_widths", "dense_inputs", count="dense_count"),
+    of_model("dense.{i}.bias", None, "dense_widths", count="dense_count", optional=True),
+)
+MUST_BE = (
+    ("position_embedding_type", "absolute", "relative positions are"),
+    ("is_decoder", False, "such a decoder is"),
+    ("add_cross_attention", False, "cross-attention is"),
+)
+dense_tensors = sentence_files.dense_tensors

@@ -1,0 +1,43 @@
+"""BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805), MiniLM and sentence-transformers.
+
+In GGUF the architecture `bert` is all of this family: files made of RoBERTa have their positions
+from row 0 on, and one type.
+"""
+
+from __future__ import annotations
+
+from llm_lite.core.models.encoders.architecture import (
+    ENCODER_TENSORS,
+    MUST_BE,
+    EncoderArchitecture,
+    dense_tensors,
+    head_tensors,
+)
+from llm_lite.core.models.encoders.config import EncoderConfig
+from llm_lite.core.models.encoders.graph import encoder_plan
+
+BERT = EncoderArchitecture(
+    title="BERT",
+    gguf="bert",
+    model_types=("bert",),
+    config=EncoderConfig,
+    tensors=(
+        *ENCODER_TENSORS,
+        *head_tensors(
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.bias",
+            "cls.predictions.decoder.weight",
+        ),
+    ),
+    graph=encoder_plan,
+    must_be=MUST_BE,
+    of_config=dense_tensors,
+    prefix="bert.",
+    other_tasks={
+        "pooler.": "the pooler",
+        "cls.seq_relationship.": "the head for the next sentence",
+    },
+    decoder="cls.predictions.decoder",
+    bias="cls.predictions.bias",
+)

@@ -1,0 +1,33 @@
+"""Texts as an encoder takes them: between its special tokens, pairs with one between, and cut where
+they are too long."""
+
+from __future__ import annotations
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.text.tokenizer import Tokenizer
+
+
+def encode_text(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
+    """[CLS] text [SEP], as the file has it; the end of a text of more than `most` tokens is not
+    read. What is typed is text, "[MASK]" too."""
+    whole = tokenizer.encode(text, add_special=True, parse_special=False)
+    behind = 1 if tokenizer.eos_id is not None and whole[-1:] == [tokenizer.eos_id] else 0
+    if len(whole) <= most or behind >= most:
+        return whole[:most]
+    return [*whole[: most - behind], *whole[len(whole) - behind :]]
+
+
+def encode_pair(tokenizer: Tokenizer, first: str, second: str, most: int) -> list[int]:
+    """[CLS] first [SEP] second [SEP], as the file has it; of the longer text the end is not read
+    where both have more than `most` tokens. RequestError where the model has no pairs."""
+    if not tokenizer.around_pair:
+        raise RequestError("the model's tokenizer has no pairs of texts: expected one text")
+    before, between, behind = tokenizer.around_pair
+    texts = [tokenizer.encode(text, parse_special=False) for text in (first, second)]
+    over = sum(map(len, (before, between, behind, *texts))) - most
+    while over > 0 and any(texts):
+        longer = max(texts, key=len)
+        cut = min(over, max(1, abs(len(texts[0]) - len(texts[1]))))
+        del longer[len(longer) - cut :]
+        over -= cut
+    return [*before, *texts[0], *between, *texts[1], *behind]

@@ -1,0 +1,45 @@
+"""Ids of special tokens from the files beside a checkpoint, without its tokenizer being loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
+
+NAMES = ("bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token", "pad_token")
+CONFIG, TOKENIZER, WORDS = "tokenizer_config.json", "tokenizer.json", "vocab.txt"
+
+
+def separator_of(folder: Path) -> int | None:
+    """The id of the token between two sentences; None where no file tells of it."""
+    values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    name = content(values.get("sep_token")) or "[SEP]"
+    for number, one in _objects(values.get("added_tokens_decoder")):
+        if content(one) == name and number.isdigit():
+            return int(number)
+    return _in_tokenizer(folder, name)
+
+
+def content(value: object) -> str | None:
+    """A token, which files write as a text or as an object of its properties."""
+    if isinstance(value, Mapping):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
+
+
+def _in_tokenizer(folder: Path, name: str) -> int | None:
+    if (folder / TOKENIZER).is_file():
+        added = read_object(folder / TOKENIZER, limit=MAX_TOKENIZER_BYTES).get("added_tokens")
+        for one in added if isinstance(added, list) else ():
+            if content(one) == name and type(one.get("id")) is int:
+                return int(one["id"])
+    if (folder / WORDS).is_file():
+        words = read_bytes(folder / WORDS, MAX_TOKENIZER_BYTES).splitlines()
+        return words.index(name.encode()) if name.encode() in words else None
+    return None
+
+
+def _objects(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []

@@ -1,0 +1,1 @@
+"""The lesson that follows one token: what a person does in it, and which token that is."""

@@ -1,0 +1,218 @@
+"""What a person does in the lesson that follows one token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.core.messages import Command, FollowToken, Generate
+from llm_lite.desktop.actions.chatting import NewChat, turn_to
+from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
+from llm_lite.desktop.actions.lesson.sentence import first_of
+from llm_lite.desktop.actions.library.showing import ShowLibrary
+from llm_lite.desktop.actions.quantizing import ShowRuns
+from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.lesson.lesson_state import (
+    LONGEST_SENTENCE,
+    TraceKey,
+    nearest_temperature,
+)
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState, Message
+
+CONTINUED = 6  # tokens that the model adds to a person's sentence
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLesson:
+    """The lesson instead of the docked views, or these again; it stays where it was."""
+
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GoToStep:
+    step: int  # the first is 0; one that is not there: the nearest
+
+
+@dataclass(frozen=True, slots=True)
+class FollowPosition:
+    """Another token of the cache."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLayer:
+    """Another layer, and a head of it."""
+
+    layer: int
+    head: int | None  # None: the lesson chooses
+
+
+@dataclass(frozen=True, slots=True)
+class ShowWhy:
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShowScaled:
+    """Softmax with the scale, or without it."""
+
+    scaled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetLessonSampling:
+    """Of the lesson alone; answers keep their own settings."""
+
+    temperature: float
+    top_p: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawAgain:
+    """Another number is drawn, which may choose another token."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSentence:
+    """Show or hide the field for a sentence of a person's own."""
+
+    typing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSentence:
+    """A new conversation that is this sentence, without a chat template; the model goes on with a
+    few tokens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskTrace:
+    """Ask for the numbers of a token; `key` says of what."""
+
+    key: TraceKey
+
+
+LessonAction = (
+    ShowLesson
+    | GoToStep
+    | FollowPosition
+    | OpenLayer
+    | ShowWhy
+    | ShowScaled
+    | SetLessonSampling
+    | DrawAgain
+    | TypeSentence
+    | RunSentence
+    | AskTrace
+)
+
+
+def _with(state: AppState, **changes: Any) -> AppState:
+    return replace(state, lesson=replace(state.lesson, **changes))
+
+
+def _show(action: ShowLesson, state: AppState, now: float) -> Result:
+    library = replace(state.library, shown=state.library.shown and not action.shown)
+    return replace(_with(state, shown=action.shown), library=library), ()
+
+
+def _go(action: GoToStep, state: AppState, now: float) -> Result:
+    return replace(state, lesson=state.lesson.at_step(action.step)), ()
+
+
+def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
+    position = max(0, min(action.position, state.context_used - 1))
+    return _with(state, position=position, draws=0), ()
+
+
+def _open_layer(action: OpenLayer, state: AppState, now: float) -> Result:
+    model = state.model
+    if model is None:
+        return state, ()
+    layer = max(0, min(action.layer, model.layers - 1))
+    head = None if action.head is None else max(0, min(action.head, model.heads - 1))
+    return _with(state, layer=layer, head=head), ()
+
+
+def _show_why(action: ShowWhy, state: AppState, now: float) -> Result:
+    return _with(state, why=action.shown), ()
+
+
+def _show_scaled(action: ShowScaled, state: AppState, now: float) -> Result:
+    return _with(state, scaled=action.scaled), ()
+
+
+def _set_sampling(action: SetLessonSampling, state: AppState, now: float) -> Result:
+    temperature = nearest_temperature(action.temperature)
+    return _with(state, temperature=temperature, top_p=min(1.0, max(0.05, action.top_p))), ()
+
+
+def _draw_again(action: DrawAgain, state: AppState, now: float) -> Result:
+    return _with(state, draws=state.lesson.draws + 1), ()
+
+
+def _type(action: TypeSentence, state: AppState, now: float) -> Result:
+    return _with(state, typing=action.typing), ()
+
+
+def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
+    """By the way that messages take: the conversation is kept, and every view can look into it."""
+    text = typed(action.text.strip())[:LONGEST_SENTENCE]
+    if not text:
+        return state, ()
+    problem = obstacle(state)
+    if state.elsewhere:
+        problem = tr("The lesson follows tokens through a model on this machine.")
+    if problem:
+        return notify(state, "warning", problem, now), ()
+    state, stop = turn_to(state, ()) if state.messages else (state, ())
+    sampling, prompt = state.sampling, state.system_prompt
+    alone = replace(state.sampling, max_new_tokens=CONTINUED)
+    state = replace(state, sampling=alone, system_prompt="")
+    state, asked = ask(state, (Message("user", text),), now)
+    state = replace(state, sampling=sampling, system_prompt=prompt)
+    lesson = replace(state.lesson.forgotten(), step=0, typing=False, draws=0)
+    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
+    return replace(state, lesson=lesson), (*stop, *(_raw(command) for command in asked))
+
+
+def _raw(command: Command) -> Command:
+    return replace(command, raw=True) if isinstance(command, Generate) else command
+
+
+def _ask(action: AskTrace, state: AppState, now: float) -> Result:
+    request, key = state.next_step_request, action.key
+    state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
+    first = first_of(state, key.position)
+    return state, (FollowToken(request, key.position, key.layer, key.head, first),)
+
+
+def leaving(action: object, state: AppState) -> AppState:
+    """A conversation, layout or page that a person goes to is shown instead of the lesson."""
+    away = isinstance(action, _ELSEWHERE) or (isinstance(action, ShowLibrary) and action.shown)
+    return _with(state, shown=False) if state.lesson.shown and away else state
+
+
+_ELSEWHERE = (NewChat, OpenConversation, ShowHistory, UseLayout, ShowInspector, ShowRuns)
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    ShowLesson: _show,
+    GoToStep: _go,
+    FollowPosition: _follow,
+    OpenLayer: _open_layer,
+    ShowWhy: _show_why,
+    ShowScaled: _show_scaled,
+    SetLessonSampling: _set_sampling,
+    DrawAgain: _draw_again,
+    TypeSentence: _type,
+    RunSentence: _run_sentence,
+    AskTrace: _ask,
+}

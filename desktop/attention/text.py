@@ -1,0 +1,45 @@
+"""The text that maps are of, the source that its cross-attention sees, and what of it is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llm_lite.core.inspect.attention import AttentionSource
+
+
+class MapText:
+    """What an AttentionSource held when it was last followed."""
+
+    def __init__(self) -> None:
+        self.tokens: tuple[int, ...] = ()
+        self.source_tokens: tuple[int, ...] = ()
+        self.rows = range(0)  # positions whose queries are held
+        self.version = -1
+        self._epoch = 0
+
+    @property
+    def positions(self) -> int:
+        """Of the longer of both: what a row needs room for."""
+        return max(len(self.tokens), len(self.source_tokens))
+
+    def follow(self, source: AttentionSource) -> int:
+        """Hold what the source holds now; how many first tokens have the rows that they had."""
+        self.version = source.version
+        tokens, seen = source.tokens()[: source.length], source.source_tokens()
+        kept = _common(self.tokens, tokens)
+        if source.epoch != self._epoch or seen != self.source_tokens:
+            kept = 0
+        if tokens != self.tokens and any(layer.bidirectional for layer in source.layers):
+            kept = 0  # each row sees all that has changed
+        self.tokens, self.source_tokens = tokens, seen
+        self.rows, self._epoch = source.rows, source.epoch
+        return kept
+
+
+def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """How many tokens both begin with."""
+    most = min(len(old), len(new))
+    if old[:most] == new[:most]:
+        return most
+    return next(i for i in range(most) if old[i] != new[i])

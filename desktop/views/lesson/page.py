@@ -1,0 +1,295 @@
+"""The page of the lesson: steps above, words at the left, the picture, and the way on below."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.lesson.following import AskTrace, GoToStep, ShowLesson, ShowWhy
+from llm_lite.desktop.actions.lesson.sentence import wanted_key
+from llm_lite.desktop.commands.hints import with_keys
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.lesson.lesson_state import STEPS, LessonState
+from llm_lite.desktop.state.lesson.numbers import numbers_of
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import sentence as closed
+from llm_lite.desktop.views.lesson import motion
+from llm_lite.desktop.views.lesson.begin import draw_begin
+from llm_lite.desktop.views.lesson.formulas import formula
+from llm_lite.desktop.views.lesson.links import OF_STEPS, TITLES, leave_for
+from llm_lite.desktop.views.lesson.pictures import PICTURES
+from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
+from llm_lite.desktop.views.lesson.sentence import draw_sentence
+from llm_lite.desktop.views.lesson.words import WORDS, legend_of, says_of, why_of
+from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.widgets.icons import (
+    ICON_BOOK,
+    ICON_CHEVRON_DOWN,
+    ICON_CHEVRON_LEFT,
+    ICON_CHEVRON_RIGHT,
+    ICON_CHEVRON_UP,
+    ICON_CLOSE,
+    ICON_LINK,
+    ICON_PAUSE,
+    ICON_PLAY,
+    ICON_REGENERATE,
+)
+from llm_lite.desktop.widgets.markdown.rich_text import rich_text
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, text, tip, wrapped
+
+WORDS_WIDTH = 84.0  # spacing units
+OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    ui.memory[SHOWN] = {}
+    actions = _draw_header(state, ui)
+    key = wanted_key(state)
+    if key is None or state.lesson.typing:
+        return actions + draw_begin(state, ui) + _keys(state, ui)
+    if not state.lesson.request and key != state.lesson.key:
+        actions.append(AskTrace(key))
+    actions += draw_sentence(state, ui)
+    actions += _draw_step(state, ui)
+    return actions + _draw_way(state, ui) + _keys(state, ui)
+
+
+def _draw_header(state: AppState, ui: Ui) -> list[Action]:
+    actions: list[Action] = []
+    side, top = ui.u(7.5), imgui.get_cursor_pos_y()
+    imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
+    text(ui, f"{ICON_BOOK}  {tr('Follow one token')}", style="title", bold=True)
+    imgui.same_line(0, ui.u(3))
+    if state.model is not None:
+        imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2 + ui.u(0.5))
+        text(ui, state.model.name, "faint", "small")
+    imgui.same_line(ui.right(_steps_width(ui) + side + ui.u(3)))
+    imgui.set_cursor_pos_y(top)
+    actions += _draw_steps(state, ui, side)
+    imgui.same_line(ui.right(side))
+    imgui.set_cursor_pos_y(top)
+    hint = with_keys(tr("Back to the conversation"), "close")
+    if icon_button(ui, "lesson.close", ICON_CLOSE, hint, side=side):
+        actions.append(ShowLesson(False))
+    return actions
+
+
+def _steps_width(ui: Ui) -> float:
+    return len(STEPS) * ui.u(8)
+
+
+def _draw_steps(state: AppState, ui: Ui, height: float) -> list[Action]:
+    """A round number for each step, joined by a line; done steps are filled."""
+    actions: list[Action] = []
+    at, draw, each = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(8)
+    middle, radius, lesson = at.y + height / 2, ui.u(2.75), state.lesson
+    for step, name in enumerate(STEPS):
+        x = at.x + (step + 0.5) * each
+        if step:
+            color = "accent" if step <= lesson.step else "border"
+            line = ImVec2(x - each + radius, middle), ImVec2(x - radius, middle)
+            draw.add_line(*line, ui.color(color), max(1.0, ui.u(0.375)))
+        imgui.set_cursor_screen_pos(ImVec2(x - each / 2, at.y))
+        if press_area(f"lesson.step.{name}", ImVec2(each, height)):
+            actions.append(GoToStep(step))
+        ui.mark(f"lesson.step.{step}")
+        hovered = imgui.is_item_hovered()
+        tip(ui, tr(WORDS[name].title))
+        fill = "accent" if step <= lesson.step else "pressed" if hovered else "hover"
+        center = ImVec2(x, middle)
+        draw.add_circle_filled(center, radius, ui.color(fill))
+        if step == lesson.step:
+            draw.add_circle(center, radius + ui.u(0.75), ui.color("accent"), 0, ui.u(0.375))
+        with ui.font("bold" if step == lesson.step else "regular", "small"):
+            words = str(step + 1)
+            size = imgui.calc_text_size(words)
+            spot = ImVec2(round(x - size.x / 2), round(middle - size.y / 2))
+            ink = "on_accent" if step <= lesson.step else "muted"
+            draw.add_text(spot, ui.color(ink), words)
+    return actions
+
+
+def _draw_step(state: AppState, ui: Ui) -> list[Action]:
+    """Words and formula at the left, the picture in what is left of the page."""
+    top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
+    height = room.y - ui.u(11)
+    wide = min(ui.u(WORDS_WIDTH), room.x * 0.34)
+    imgui.begin_child("lesson.words", ImVec2(wide, height))
+    actions = _draw_words(state, ui)
+    imgui.end_child()
+    left = top.x + wide + ui.u(5)
+    rect = (left, top.y, top.x + room.x, top.y + height)
+    _draw_frame(ui, rect)
+    lesson = state.lesson
+    if lesson.trace is None:
+        _draw_waiting(state, ui, rect)
+    else:
+        inset = ui.u(4)
+        inner = (rect[0] + inset, rect[1] + inset, rect[2] - inset, rect[3] - inset)
+        actions += _draw_picture(state, ui, inner)
+    imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + height + ui.u(2)))
+    imgui.dummy(ImVec2(0, 0))
+    return actions
+
+
+def _draw_frame(ui: Ui, rect: tuple[float, float, float, float]) -> None:
+    low, high = ImVec2(rect[0], rect[1]), ImVec2(rect[2], rect[3])
+    draw = imgui.get_window_draw_list()
+    draw.add_rect_filled(low, high, ui.color("sunken"), ui.theme.radius)
+    draw.add_rect(low, high, ui.color("border"), ui.theme.radius, max(1.0, ui.u(0.25)))
+    ui.rects["lesson.picture"] = rect
+
+
+def _draw_waiting(state: AppState, ui: Ui, rect: tuple[float, float, float, float]) -> None:
+    words = closed(state.lesson.problem) if state.lesson.problem else tr("Asking the model.")
+    with ui.font():
+        size = imgui.calc_text_size(words)
+        x, y = (rect[0] + rect[2] - size.x) / 2, (rect[1] + rect[3] - size.y) / 2
+        draw = imgui.get_window_draw_list()
+        draw.add_text(ImVec2(max(x, rect[0] + ui.u(3)), y), ui.color("muted"), words)
+
+
+def _draw_picture(state: AppState, ui: Ui, rect: tuple[float, float, float, float]) -> list[Action]:
+    lesson = state.lesson
+    assert lesson.trace is not None
+    draw = imgui.get_window_draw_list()
+    over = imgui.is_window_hovered(OVER)
+    t = motion.advance(state, ui)
+    numbers = _numbers(lesson, ui)
+    scene = Scene(ui, state, lesson, lesson.trace, numbers, rect, t, draw, over)
+    draw.push_clip_rect(ImVec2(rect[0] - 2, rect[1] - 2), ImVec2(rect[2] + 2, rect[3] + 2), True)
+    PICTURES[lesson.name](scene)
+    draw.pop_clip_rect()
+    return scene.actions
+
+
+def _numbers(lesson: LessonState, ui: Ui) -> dict:  # type: ignore[type-arg]
+    """Made once for a state of the lesson."""
+    held = ui.memory.get("lesson.numbers")
+    if held is None or held[0] is not lesson:
+        held = ui.memory["lesson.numbers"] = (lesson, numbers_of(lesson))
+    found: dict = held[1]  # type: ignore[type-arg]
+    return found
+
+
+def _draw_words(state: AppState, ui: Ui) -> list[Action]:
+    lesson, trace = state.lesson, state.lesson.trace
+    words = WORDS[lesson.name]
+    _paragraph(ui, tr(words.title), "text", "display", bold=True)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    says = words.says if trace is None else says_of(lesson.name, trace.shape)
+    _paragraph(ui, tr(says), "text", "body")
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    _draw_formula(ui, formula(lesson))
+    legend = "" if trace is None else legend_of(lesson.name, trace.shape)
+    if legend:
+        _paragraph(ui, tr(legend), "faint", "small")
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    actions: list[Action] = []
+    icon = ICON_CHEVRON_UP if lesson.why else ICON_CHEVRON_DOWN
+    if button(ui, "lesson.why", tr("Why is that so?"), icon):
+        actions.append(ShowWhy(not lesson.why))
+    if lesson.why:
+        why = words.why if trace is None else why_of(lesson.name, trace.shape)
+        _paragraph(ui, tr(why), "muted", "small")
+    source = OF_STEPS[lesson.name]
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    hint = tr("Every number in the picture leads to its view, too.")
+    if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, hint, trace is not None):
+        actions += leave_for(source, state, ui)
+    return actions
+
+
+def _paragraph(ui: Ui, words: str, color: str, style: str, bold: bool = False) -> None:
+    if bold:
+        with ui.font("bold", style), ui.colored(text=color):
+            imgui.push_text_wrap_pos(0.0)
+            imgui.text_unformatted(words)
+            imgui.pop_text_wrap_pos()
+    else:
+        wrapped(ui, words, color, style)
+
+
+def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
+    """Each line set by the widget of formulas, on a quiet ground."""
+    if not lines:
+        return
+    rich, width = rich_text(ui), imgui.get_content_region_avail().x
+    rich.begin(ui)
+    pad = ui.u(3)
+    pages = [rich.page(ui, f"$${line}$$", width - 2 * pad) for line in lines]
+    height = sum(page.height for page in pages) + ui.u(1) * (len(pages) - 1) + 2 * pad
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    end = ImVec2(at.x + width, at.y + height)
+    draw.add_rect_filled(at, end, ui.color("code"), ui.theme.radius)
+    y = at.y + pad
+    for number, page in enumerate(pages):
+        rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
+        y += page.height + ui.u(1)
+    imgui.set_cursor_screen_pos(at)
+    imgui.dummy(ImVec2(width, height))
+    ui.mark("lesson.formula")
+
+
+def _draw_way(state: AppState, ui: Ui) -> list[Action]:
+    """Back, how far the picture has moved, and on."""
+    actions: list[Action] = []
+    lesson, last = state.lesson, len(STEPS) - 1
+    top = imgui.get_cursor_screen_pos()
+    if button(ui, "lesson.back", tr("Back"), ICON_CHEVRON_LEFT, enabled=lesson.step > 0):
+        actions.append(GoToStep(lesson.step - 1))
+    label = tr("Next") if lesson.step < last else tr("From the beginning")
+    with ui.font():
+        width = max(ui.u(30), imgui.calc_text_size(label).x + ui.u(12))
+    imgui.same_line(0, ui.u(3))
+    _draw_scrubber(ui, imgui.get_content_region_avail().x - width - ui.u(3))
+    imgui.same_line(ui.right(width))
+    imgui.set_cursor_screen_pos(ImVec2(imgui.get_cursor_screen_pos().x, top.y))
+    if primary_button(ui, "lesson.next", f"{label}  {ICON_CHEVRON_RIGHT}", width=width):
+        actions.append(GoToStep(lesson.step + 1 if lesson.step < last else 0))
+    return actions
+
+
+def _draw_scrubber(ui: Ui, width: float) -> None:
+    """Play or hold, and a line to move the picture by hand."""
+    moves = motion.motion(ui)
+    icon, hint = ICON_PAUSE, tr("Hold the picture")
+    if not moves.playing:
+        icon = ICON_REGENERATE if moves.at >= 1.0 else ICON_PLAY
+        hint = tr("Play the picture")
+    side = imgui.get_frame_height()
+    if icon_button(ui, "lesson.play", icon, hint, side=side):
+        motion.toggle(ui)
+    imgui.same_line(0, ui.u(2))
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    long = max(width - side - ui.u(2), ui.u(10))
+    press_area("lesson.scrub", ImVec2(long, side))
+    ui.mark("lesson.scrub")
+    if imgui.is_item_active() and imgui.is_mouse_down(0):
+        motion.hold_at(ui, (imgui.get_mouse_pos().x - at.x) / long)
+    middle, thick = at.y + side / 2, ui.u(0.75)
+    low, high = ImVec2(at.x, middle - thick / 2), ImVec2(at.x + long, middle + thick / 2)
+    draw.add_rect_filled(low, high, ui.color("pressed"), thick / 2)
+    done = ImVec2(at.x + long * moves.at, middle + thick / 2)
+    draw.add_rect_filled(low, done, ui.color("accent"), thick / 2)
+    draw.add_circle_filled(ImVec2(done.x, middle), ui.u(1.5), ui.color("accent"))
+
+
+def _keys(state: AppState, ui: Ui) -> list[Action]:
+    """Arrows step, Space plays, Esc leaves; not while a field of text has the keyboard."""
+    io = imgui.get_io()
+    if io.want_text_input or imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
+        return []
+    if io.key_ctrl or io.key_alt or io.key_shift:
+        return []
+    route, step = imgui.InputFlags_.route_focused, state.lesson.step
+    if imgui.shortcut(imgui.Key.right_arrow, route):
+        return [GoToStep(step + 1)]
+    if imgui.shortcut(imgui.Key.left_arrow, route):
+        return [GoToStep(step - 1)]
+    if imgui.is_key_pressed(imgui.Key.escape, False) and not imgui.is_any_item_active():
+        return [ShowLesson(False)]
+    if not io.nav_visible and imgui.shortcut(imgui.Key.space, route):
+        motion.toggle(ui)
+    return []

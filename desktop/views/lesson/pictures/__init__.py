@@ -1,0 +1,38 @@
+"""The moving picture of each step: a function of the scene that draws it.
+
+Encoders and encoder-decoders get pictures of their own here: without a mask, and with the keys of
+another sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llm_lite.desktop.state.lesson.lesson_state import StepName
+from llm_lite.desktop.views.lesson.pictures.attending import (
+    draw_scores,
+    draw_softmax,
+    draw_values,
+)
+from llm_lite.desktop.views.lesson.pictures.choosing import draw_cache, draw_sampling
+from llm_lite.desktop.views.lesson.pictures.entering import draw_norm, draw_queries
+from llm_lite.desktop.views.lesson.pictures.leaving import draw_neurons, draw_output
+from llm_lite.desktop.views.lesson.pictures.placing import draw_position
+from llm_lite.desktop.views.lesson.pictures.river import draw_residual
+from llm_lite.desktop.views.lesson.pictures.tokens import draw_tokens
+from llm_lite.desktop.views.lesson.scene import Scene
+
+PICTURES: dict[StepName, Callable[[Scene], None]] = {
+    "tokens": draw_tokens,
+    "position": draw_position,
+    "norm": draw_norm,
+    "queries": draw_queries,
+    "scores": draw_scores,
+    "softmax": draw_softmax,
+    "values": draw_values,
+    "output": draw_output,
+    "neurons": draw_neurons,
+    "residual": draw_residual,
+    "sampling": draw_sampling,
+    "cache": draw_cache,
+}

@@ -1,0 +1,77 @@
+"""Step 1: the sentence falls apart into tokens, and an id picks its row of the embedding."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.views.lesson.motion import part
+from llm_lite.desktop.views.lesson.scene import Scene
+
+ROWS = 11  # of the table that are drawn
+
+
+def draw_tokens(scene: Scene) -> None:
+    x0, y0, x1, y1 = scene.rect
+    bottom = _draw_sentence(scene, y0)
+    _draw_table(scene, (x0, bottom + scene.u(6), x1, y1))
+
+
+def _draw_sentence(scene: Scene, y: float) -> float:
+    """Tiles that move apart, each with its id below; the lower edge."""
+    ui, trace = scene.ui, scene.trace
+    apart, ids = part(scene.t, 0.0, 0.3), part(scene.t, 0.25, 0.45)
+    x0, _, x1, _ = scene.rect
+    small, tall = ui.theme.size("small"), ui.u(8)
+    scene.say(tr("Tokens, and the id of each"), x0, y, "muted")
+    y += small + ui.u(2)
+    x = x0
+    for place, _ in trace.tokens:
+        words = scene.token(place)
+        with ui.font(style="small"):
+            wide = float(imgui.calc_text_size(words).x) + ui.u(1) + ui.u(3) * apart
+        with ui.font("mono", "small"):
+            wide = max(wide, imgui.calc_text_size("00000").x + ui.u(1.5)) if apart > 0.5 else wide
+        if x + wide > x1:
+            x, y = x0, y + tall + small + ui.u(3)
+        chosen = place == trace.position
+        scene.tile(words, (x, y, x + wide, y + tall), chosen=chosen and apart > 0.2)
+        color = "link" if chosen else "muted"
+        scene.number(("id", place), x + wide / 2, y + tall + ui.u(1), color, "middle", alpha=ids)
+        x += wide + ui.u(0.25) + ui.u(1.5) * apart
+    return y + tall + small + ui.u(1)
+
+
+def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
+    """Some rows of the table; the token's own comes out of it."""
+    ui, trace = scene.ui, scene.trace
+    x0, y0, x1, y1 = rect
+    small, found = ui.theme.size("small"), part(scene.t, 0.4, 0.7)
+    out = part(scene.t, 0.65, 0.95)
+    shape = trace.shape
+    words = tr("The embedding: a row of {width:,} numbers for each of {count:,} tokens").format(
+        width=shape.width, count=shape.vocabulary
+    )
+    scene.say(words, x0, y0)
+    top = y0 + small + ui.u(2)
+    strip_top = y1 - small - ui.u(8)
+    high = max(ui.u(2), min(ui.u(7), (strip_top - small - ui.u(12) - top) / ROWS))
+    wide, left = (x1 - x0) * 0.86, x0 + (x1 - x0) * 0.14
+    for row in range(ROWS):
+        low = top + row * high
+        own = row == ROWS // 2
+        color = scene.ui.color("hover", 0.7 if row % 2 else 1.0)
+        corner = ImVec2(left + wide, low + high - ui.u(0.5))
+        scene.draw.add_rect_filled(ImVec2(left, low), corner, color, ui.u(0.5))
+        if own:
+            place = (left, low, left + wide, low + high - ui.u(0.5))
+            scene.strip(trace.row, place, alpha=found)
+            scene.say(
+                tr("row {n}").format(n=trace.token), left - ui.u(2), low + (high - small) / 2 - 1,
+                "link", align="right", alpha=max(found, 0.02),
+            )  # fmt: skip
+    middle = top + (ROWS // 2 + 1) * high
+    x = left + wide / 2
+    scene.arrow((x, middle), (x, strip_top - small - ui.u(2.5)), out, "accent")
+    label = tr("The vector of “{token}”").format(token=scene.token(trace.position))
+    scene.vector("row", label, trace.row, (x0, strip_top, x1, strip_top + ui.u(5)), out)

@@ -1,0 +1,113 @@
+"""An encoder in Python: texts in; vectors, candidates for masked tokens and maps out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.api.given import Message, Text, gains_of
+from llm_lite.api.model import Model
+from llm_lite.core.encoding import masked
+from llm_lite.core.encoding.masked import Mask
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.text_maps import text_maps
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import start_encoder
+from llm_lite.core.messages import ExecutorInfo, ModelInfo
+from llm_lite.core.text.encoder_texts import encode_pair
+
+_MOST_CANDIDATES = 1000
+
+
+class Encoder(Model):
+    """A loaded encoder, as BERT is: it sees a whole text at once, and writes none.
+
+    `embed`, `fill`, `logits`, `attention` and what is of tokens work as told; whatever would write
+    text ends in RequestError.
+    """
+
+    def _start(self) -> None:
+        self._encoder = start_encoder(self._file, self._options, None)
+
+    def _end(self) -> None:
+        self._encoder.close()
+
+    @property
+    def _note(self) -> str:
+        return self._encoder.note
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, sizes and layers of the model."""
+        return self._encoder.model_info
+
+    @property
+    def executor(self) -> ExecutorInfo:
+        """What computes, in which weight mode, and why."""
+        return self._encoder.executor_info
+
+    def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
+        """float32 [texts, width of vectors], pooled and normalised as the model's own
+        configuration says; tokens beyond what it says are not read."""
+        texts = [texts] if isinstance(texts, str) else texts
+        with self._using():
+            return self._encoder.embed(texts)
+
+    def fill(self, text: str, count: int = 5) -> list[Mask]:
+        """For each masked token of a text, as [MASK] or <mask>, the `count` likeliest tokens with
+        their probabilities. RequestError where the text has none or the model no such head."""
+        if not 1 <= count <= _MOST_CANDIDATES:
+            raise RequestError(f"count: expected 1 to {_MOST_CANDIDATES}, found {count}")
+        with self._using():
+            return list(masked.fill(self._encoder.session, self._file.tokenizer, text, count)[1])
+
+    def logits(self, text: Text) -> NDArray[np.float32]:
+        """Logits float32 [n, vocabulary] of the masked-token head for each of the n tokens."""
+        ids = self._ids(text)
+        with self._using():
+            return self._encoder.session.logits(ids)
+
+    def hidden_states(self, text: Text) -> NDArray[np.float32]:
+        """float32 [n, width] behind the last layer."""
+        ids = self._ids(text)
+        with self._using():
+            return self._encoder.session.hidden(ids)
+
+    def pair(self, first: str, second: str) -> NDArray[np.int32]:
+        """Ids int32 [n] of two texts with a separator between: what `attention`, `logits` and
+        `hidden_states` take too."""
+        tokenizer, context = self._file.tokenizer, self._encoder.session.context
+        return np.array(encode_pair(tokenizer, first, second, context), np.int32)
+
+    def generate(
+        self, prompt: str | Sequence[Message], *, thinking: bool = True, **sampling: Any
+    ) -> NoReturn:
+        self._refuse()
+
+    def complete(self, text: Text, **sampling: Any) -> NoReturn:
+        self._refuse()
+
+    def likelihood(self, text: Text) -> NoReturn:
+        self._refuse()
+
+    def perplexity(self, text: str, chunk: int = 0) -> NoReturn:
+        self._refuse()
+
+    def lens(self, text: Text, position: int = -1) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise RequestError(loader.what_it_is_for(self._file))
+
+    def _use_gains(self, *, throughout: bool) -> None:
+        self._encoder.session.set_gains(gains_of(self._gains))
+
+    def _maps(
+        self, ids: Sequence[int], layers: Sequence[int], heads: Sequence[int]
+    ) -> NDArray[np.float32]:
+        if self._encoder.attention.note:
+            raise RequestError(self._encoder.attention.note)
+        return text_maps(self._encoder.attention, self._encoder.session, ids, layers, heads)

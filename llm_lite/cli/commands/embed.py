@@ -1,0 +1,56 @@
+"""`llm-lite embed`: vectors of texts as JSON, or how alike the texts are."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+
+import numpy as np
+
+from llm_lite.api.loading import opened
+from llm_lite.cli.main import engine_options
+from llm_lite.cli.terminal.output import show, show_json, warn
+from llm_lite.cli.terminal.similarity_table import similarity_table
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.text_input import read_standard_input
+from llm_lite.core.loading import loader
+
+_LONGEST_INPUT = 64 << 20  # bytes
+_SHOWN_NUMBERS = 6  # of the vector of one text
+
+
+def run(arguments: argparse.Namespace) -> int:
+    texts = _texts(arguments)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
+    with opened(file, engine_options(arguments)) as model:
+        vectors = model.embed(texts)
+    if arguments.json:
+        rows = [[float(f"{value:.9g}") for value in row] for row in vectors]  # float32's digits
+        show_json({"embeddings": rows})
+    elif len(texts) == 1:
+        numbers = "  ".join(f"{value:.4f}" for value in vectors[0][:_SHOWN_NUMBERS])
+        show(f"{vectors.shape[1]} numbers: {numbers}  ...; --json shows all")
+    else:
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        for line in similarity_table(texts, cosines(vectors), columns):
+            show(line)
+    return 0
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    """float32 [texts, texts], whatever the vectors' lengths."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    return unit @ unit.T
+
+
+def _texts(arguments: argparse.Namespace) -> list[str]:
+    if arguments.prompt:
+        return list(arguments.prompt)
+    if sys.stdin.isatty():
+        raise RequestError("expected a text: -p TEXT, or lines on standard input")
+    texts = [line for line in read_standard_input(_LONGEST_INPUT).splitlines() if line.strip()]
+    if not texts:
+        raise RequestError("standard input is empty: expected a text a line")
+    return texts

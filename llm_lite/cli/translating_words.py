@@ -1,0 +1,27 @@
+"""The words of `llm-lite translate` and `llm-lite generate`, which are one command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+TRANSLATING = (
+    ("translate", "translate a text with an encoder-decoder such as Marian"),
+    ("generate", "answer a text with an encoder-decoder such as T5"),
+)
+
+
+def add_translating(
+    parser: argparse.ArgumentParser, at_least: Callable[[int], Callable[[str], int]]
+) -> None:
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="without it, lines of the input")
+    parser.add_argument(
+        "--beam",
+        type=at_least(1),
+        default=0,
+        metavar="N",
+        help="hypotheses at a time; 1: greedy; without it, as many as the model's file says",
+    )
+    parser.add_argument("--max-tokens", type=at_least(1), default=0, metavar="N")
+    parser.add_argument("--json", action="store_true", help="one object for each text")

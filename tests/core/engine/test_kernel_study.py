@@ -1,0 +1,44 @@
+"""The kernel study as a task of the engine: told form by form, and stopped between two pieces."""
+
+import pytest
+
+from llm_lite.core.messages import (
+    KernelsStudied,
+    Stop,
+    StudyKernels,
+    TaskFinished,
+    TaskProgress,
+)
+from llm_lite.core.metrics.kernel_study import study
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(study, "SMALLEST", 32)
+    monkeypatch.setattr(study, "LONGEST_S", 0.0)
+
+
+def test_each_form_is_told_when_it_was_measured(client, tiny_llama):
+    client.load(tiny_llama)
+    client.send(StudyKernels(7, "cpu"))
+    assert client.until(TaskFinished) == TaskFinished(7)
+    told = client.of(KernelsStudied)
+    assert [len(event.study.forms) for event in told] == [1, 2, 3, 4, 5, 5]
+    assert {event.request for event in told} == {7}
+    assert "measuring: naive" in {event.stage for event in client.of(TaskProgress)}
+
+
+def test_without_a_device_that_draws_there_are_no_shaders(client, tiny_llama):
+    client.load(tiny_llama)
+    client.send(StudyKernels(7, "vulkan"))
+    assert "no Vulkan device" in client.until(TaskFinished).message
+
+
+def test_a_person_stops_it(client, tiny_llama, monkeypatch):
+    """Also while the size is chosen, which goes on for minutes here."""
+    monkeypatch.setattr(study, "LONGEST_S", 1e9)
+    client.load(tiny_llama)
+    client.send(StudyKernels(7, "cpu"))
+    client.until(TaskProgress)
+    client.send(Stop())
+    assert client.until(TaskFinished).message == "it was stopped"

@@ -1,0 +1,149 @@
+"""The trace of a token against the whole text on the NumPy executor; and what must not change."""
+
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.messages.lesson import (
+    ANY_HEAD,
+    MOST_LOGITS,
+    MOST_TOKENS,
+    TEMPERATURES,
+    FollowToken,
+)
+from llm_lite.core.plan.plan import Kind
+from tests.families import family_of
+from tests.family_checks import reference, write_case
+from tests.lesson_reference import LessonReference, check_trace
+from tests.runners import BACKENDS, exact, running
+
+FAMILIES = (
+    "gemma2", "gemma3", "gemma4", "gpt2", "granite", "llama", "ministral3", "mistral", "olmo2",
+    "olmo3", "phi3", "qwen2", "qwen3", "smollm3",
+)  # fmt: skip
+COMPARED = ("llama", "gemma2", "gpt2", "qwen3", "olmo2")
+
+
+def trace_of(runner, tokens, position, layer, head, first=0):
+    runner.session.clear()
+    runner.session.prefill(tokens)
+    return follow(
+        runner.session, runner.attention.layers, FollowToken(1, position, layer, head, first)
+    )
+
+
+def tiny(family, folder):
+    """The path, tokens and context of a family's first case."""
+    known = family_of(family)
+    case = next(iter(known.cases))
+    path = write_case(known, case, folder)
+    return path, reference(known, case).tokens, known.context.get(case, 0)
+
+
+@pytest.mark.parametrize("family", COMPARED)
+def test_every_number_is_that_of_the_reference(family, tmp_path):
+    path, tokens, context = tiny(family, tmp_path)
+    with running(path, exact("cpu", context=context)) as runner:
+        layers = len(runner.attention.layers)
+        for layer, head in ((0, 0), (layers - 1, runner.attention.layers[-1].heads - 1)):
+            trace = trace_of(runner, tokens, len(tokens) - 1, layer, head, first=5)
+            check_trace(trace, LessonReference(path, tokens, layer, head, context))
+
+
+@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "cpu"])
+def test_other_executors_give_the_same(request, backend, tmp_path):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    path, tokens, _ = tiny("llama", tmp_path)
+    with running(path, exact(backend), device=device) as runner:
+        check_trace(
+            trace_of(runner, tokens, len(tokens) - 1, 1, 1), LessonReference(path, tokens, 1, 1)
+        )
+
+
+def test_a_token_in_the_middle_sees_what_stood_before_it(tmp_path):
+    path, tokens, _ = tiny("llama", tmp_path)
+    with running(path, exact("cpu")) as runner:
+        trace = trace_of(runner, tokens, 10, 1, 0)
+    check_trace(trace, LessonReference(path, tokens[:11], 1, 0))
+    assert trace.distribution.went_on.id == tokens[11]
+    larger = [t for t in trace.distribution.top if t.logit > trace.distribution.went_on.logit]
+    assert trace.distribution.rank == len(larger) + 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_and_layer_can_be_followed(family, tmp_path):
+    path, tokens, context = tiny(family, tmp_path)
+    with running(path, exact("cpu", context=context)) as runner:
+        for layer in range(len(runner.attention.layers)):
+            trace = trace_of(runner, tokens, len(tokens) - 1, layer, ANY_HEAD)
+            assert len(trace.growth) == trace.shape.layers
+            assert 0 <= trace.head < trace.shape.heads
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_cache_stays_bit_for_bit(request, backend, tmp_path):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    path, tokens, _ = tiny("qwen3", tmp_path)
+    with running(path, exact(backend), device=device) as runner:
+        session, executor = runner.session, runner.executor
+        session.prefill(tokens)
+        states = [t for t in executor.program.plans[0].tensors if t.kind is Kind.STATE]
+
+        def held():
+            return [executor.read_state(t.name, 0, t.shape[0]).tobytes() for t in states]
+
+        before, committed = held(), session.committed
+        for position in (0, 7, len(tokens) - 1):
+            follow(session, runner.attention.layers, FollowToken(1, position, 0, ANY_HEAD))
+        assert held() == before and session.committed == committed
+        fresh = session.decode(5)
+        session.clear()
+        session.prefill(tokens)
+        assert np.array_equal(fresh, session.decode(5))
+
+
+def test_a_trace_is_bounded(smollm2):
+    with running(smollm2, exact("cpu")) as runner:
+        tokens = runner.model_file.tokenizer.encode("one two three " * 40)
+        trace = trace_of(runner, tokens, len(tokens) - 1, 3, ANY_HEAD)
+    assert len(trace.tokens) == len(trace.opened.head.scores) == MOST_TOKENS
+    assert trace.opened.head.others == len(tokens) - MOST_TOKENS
+    assert len(trace.distribution.top) == MOST_LOGITS
+    assert len(trace.distribution.tails) == len(TEMPERATURES)
+    assert count(astuple(trace)) < 20_000
+
+
+def count(value):
+    return sum(map(count, value)) if isinstance(value, tuple) else 1
+
+
+def test_the_chosen_head_looks_at_other_tokens_than_the_first(smollm2):
+    with running(smollm2, exact("cpu")) as runner:
+        tokens = runner.model_file.tokenizer.encode("The capital of France is")
+        chosen = trace_of(runner, tokens, 4, 15, ANY_HEAD)
+        middle = [shares(trace_of(runner, tokens, 4, 15, head)) for head in range(9)]
+    assert middle[chosen.head] == max(middle)
+
+
+def shares(trace):
+    return sum(score.probability for score in trace.opened.head.scores[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"position": 24}, "position 24 is not in the cache"),
+        ({"layer": 99}, "layer 99: the model has"),
+        ({"head": 99}, "head 99: layer 0 has heads 0 to"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
+    path, tokens, _ = tiny("llama", tmp_path)
+    with running(path, exact("cpu")) as runner:
+        runner.session.prefill(tokens)
+        asked = replace(FollowToken(1, 3, 0, 0), **changes)
+        with pytest.raises(RequestError, match=words):
+            follow(runner.session, runner.attention.layers, asked)

@@ -1,0 +1,108 @@
+"""Tiny encoder-decoders beside what transformers makes of them: tests/seq2seq_families.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step, beam_pages
+from tests.make_huggingface import write_folder
+from tests.make_safetensors import entry
+from tests.paths import FIXTURES
+from tests.seq2seq_families import VOCABULARY, Seq2SeqFamily
+
+TOLERANCE = 2e-3
+POSITIONS = 32  # of source and target
+
+
+@cache
+def stored(family: str, case: str) -> dict[str, Any]:
+    with np.load(FIXTURES / "seq2seq" / f"{family}.npz") as arrays:
+        return {
+            name.removeprefix(f"{case}."): arrays[name]
+            for name in arrays
+            if name.startswith(f"{case}.")
+        }
+
+
+def write_case(family: Seq2SeqFamily, case: str, folder: Path) -> Path:
+    known = stored(family.name, case)
+    config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
+    tensors = {n: entry(family.values(n, tuple(shape))) for n, shape in shapes.items()}
+    return write_folder(folder, config, tensors, tokens=VOCABULARY)
+
+
+@dataclass
+class Pair:
+    encoder: SourceEncoder
+    decoder: Executor
+
+
+def executor_of(backend: str, program: Program, weights: Any, device: Any) -> Executor:
+    if backend == "numpy":
+        return NumpyExecutor(program, weights)
+    if backend == "cpu":
+        return CpuExecutor(program, weights)
+    from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+
+    return VulkanExecutor(device, program, weights)
+
+
+@contextmanager
+def running_pair(
+    path: Path, backend: str, device: Any = None, *, kept_queries: int = 0, beam: int = 0
+) -> Iterator[Pair]:
+    """Both programs in float32; the decoder's for a beam so wide, or for one sequence."""
+    source = open_source(path)
+    model = read_model(source.metadata, source.tensors, source.path)
+    assert model.encoder is not None
+
+    def options(*buckets: Bucket) -> BuildOptions:
+        exact = ("f32", "f32", "f32", False)
+        return BuildOptions(POSITIONS, *exact, buckets, query_rows=kept_queries, source=POSITIONS)
+
+    whole = Bucket(POSITIONS, POSITIONS)
+    decoding = options(Bucket(1, 1), whole)
+    if beam:
+        sizes = Bucket(1, 1), Bucket(beam, beam)
+        decoding = replace(options(*sizes), pages=beam_pages(beam, POSITIONS))
+    programs = model.encoder.build(options(whole)), model.build(decoding)
+    executors = [executor_of(backend, p, dict(source.tensors), device) for p in programs]
+    try:
+        yield Pair(SourceEncoder(executors[0], model.shape.layers), executors[1])
+    finally:
+        for executor in executors:
+            executor.close()
+        source.close()
+
+
+def check_logits(family: Seq2SeqFamily, case: str, backend: str, folder: Path, device: Any) -> None:
+    """Hidden states, and logits in one step and token by token."""
+    known = stored(family.name, case)
+    with running_pair(write_case(family, case, folder), backend, device) as pair:
+        hidden = pair.encoder.encode(known["source"].tolist())
+        assert np.abs(hidden - known["hidden"]).max() < TOLERANCE
+        pair.encoder.hand_to(pair.decoder)
+        target, source = known["target"], len(known["source"])
+        logits = pair.decoder.run(Step(target, 0, len(target), source=source))
+        assert 0.5 < np.abs(known["logits"]).max() < 40
+        assert np.abs(logits - known["logits"]).max() < TOLERANCE
+        for i in range(len(target)):
+            found = pair.decoder.run(Step(target[i : i + 1], i, 1, source=source))
+            assert np.abs(found[0] - known["logits"][i]).max() < TOLERANCE, i
