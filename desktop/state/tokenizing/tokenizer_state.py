@@ -6,6 +6,7 @@ Pure, like everything in the state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from llm_lite.core.messages.tokenizing import TokenizedText
@@ -68,6 +69,7 @@ def interesting(told: TokenizedText) -> int | None:
     return max(range(min(len(told.words), 60)), key=weight, default=None)
 
 
+@lru_cache(maxsize=16)
 def words_of(text: str) -> int:
     """What stands between spaces."""
     return len(text.split())

@@ -19,7 +19,7 @@ Placed = tuple[TokenPiece, int, int, bool, bool]  # word, part of it, whether co
 def draw(ui: Ui, told: TokenizedText) -> None:
     facts = f"{fit_line(told.tokenizer, NAME)}  ·  {kind_words(told)}"
     text(ui, facts, "muted", "small")
-    if not told.pieces:
+    if not told.tokens:
         wrapped(ui, tr("No text, no tokens."))
         return
     if told.typed:
