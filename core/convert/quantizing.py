@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llm_lite.core.text.sentencepiece.marian import FILES as MARIAN_FILES
 from numpy.typing import NDArray
 
 from llm_lite.core.convert.calibration import Moments
@@ -32,7 +33,6 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
-from llm_lite.core.text.marian_tokenizer import FILES as MARIAN_FILES
 from llm_lite.core.text.special_tokens import WORDS
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile

@@ -68,7 +68,6 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
-from llm_lite.core.messages.counting import CountTokens, TokensCounted
 from llm_lite.core.messages.inside import (
     AttentionRows,
     AttentionRowsMode,
@@ -93,13 +92,6 @@ from llm_lite.core.messages.keeping import (
     ResumeKept,
     TitleMade,
     Unfit,
-)
-from llm_lite.core.messages.kernels import (
-    KernelForm,
-    KernelsStudied,
-    KernelStudy,
-    StudyBackend,
-    StudyKernels,
 )
 from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
@@ -132,7 +124,17 @@ from llm_lite.core.messages.options import (
     Mode,
     SamplingOptions,
 )
-from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.profiling import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    OpTime,
+    ProfileStep,
+    StepProfile,
+    StepProfiled,
+    StudyBackend,
+    StudyKernels,
+)
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -143,7 +145,12 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
-from llm_lite.core.messages.tokenizing import TextTokenized, TokenizeText
+from llm_lite.core.messages.tokenizing import (
+    CountTokens,
+    TextTokenized,
+    TokenizeText,
+    TokensCounted,
+)
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]

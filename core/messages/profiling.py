@@ -1,8 +1,11 @@
-"""Where the time of a step goes."""
+"""Where the time of a step goes; and one matrix product in several forms, each with its time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+StudyBackend = Literal["vulkan", "cpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +51,84 @@ class StepProfile:
 class StepProfiled:
     request: int
     profile: StepProfile
+
+
+@dataclass(frozen=True, slots=True)
+class StudyKernels:
+    """Ask for a KernelStudy of the device that draws, or of this processor. Stop ends it."""
+
+    request: int
+    backend: StudyBackend
+
+
+@dataclass(frozen=True, slots=True)
+class KernelForm:
+    """A form of the product: its source, how it differs from the form before, and its time."""
+
+    name: str
+    why: str  # it is faster than the form before, in English
+    language: Literal["glsl", "cpp"]
+    path: str  # of its source in the repository
+    code: str  # the lines that differ from the form before; of the first, its function
+    seconds: float  # for the whole product, the median of several runs
+    fastest: float
+    slowest: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStudy:
+    """C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those measured so
+    far. Rates count a multiply-add as two operations."""
+
+    backend: StudyBackend
+    device: str
+    software: bool  # a Vulkan driver that computes on the processor
+    m: int
+    n: int
+    k: int
+    arithmetic_gflop_s: float  # measured: multiply-adds that need no memory
+    memory_gb_s: float  # measured: a plain read
+    forms: tuple[KernelForm, ...] = ()
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def least_bytes(self) -> int:
+        """Each value of A and B is read once, each of C written once."""
+        return 4 * (self.m * self.k + self.n * self.k + self.m * self.n)
+
+    @property
+    def memory_roof_gflop_s(self) -> float:
+        """What memory allows a form that reads every value once."""
+        return self.memory_gb_s * self.operations / self.least_bytes
+
+    @property
+    def without_reuse_gflop_s(self) -> float:
+        """What memory allows a form that reads two values for each multiply-add."""
+        return self.memory_gb_s * 2 / 8
+
+    @property
+    def roof_gflop_s(self) -> float:
+        """The lower of arithmetic and memory, as in the roofline model: Williams, Waterman and
+        Patterson, Communications of the ACM 52(4), 2009."""
+        return min(self.arithmetic_gflop_s, self.memory_roof_gflop_s)
+
+    def gflop_s(self, form: KernelForm) -> float:
+        return self.operations / form.seconds / 1e9
+
+    def share(self, form: KernelForm) -> float:
+        """0..1 of the roof."""
+        return self.gflop_s(form) / self.roof_gflop_s
+
+    def times_faster(self, form: KernelForm, than: KernelForm) -> float:
+        return than.seconds / form.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsStudied:
+    """After each form that was measured."""
+
+    request: int
+    study: KernelStudy

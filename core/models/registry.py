@@ -16,6 +16,8 @@ from llm_lite.core.models.description.architecture import (
     Translated,
 )
 from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.encoder_decoders.marian import MARIAN
+from llm_lite.core.models.encoder_decoders.t5 import T5
 from llm_lite.core.models.encoders.bert import BERT
 from llm_lite.core.models.encoders.roberta import ROBERTA
 from llm_lite.core.models.gemma2 import GEMMA_2
@@ -23,11 +25,10 @@ from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
 from llm_lite.core.models.gemma4.architecture import GEMMA_4
-from llm_lite.core.models.gpt1 import GPT_1
-from llm_lite.core.models.gpt2 import GPT_2
+from llm_lite.core.models.gpt.gpt1 import GPT_1
+from llm_lite.core.models.gpt.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
-from llm_lite.core.models.marian import MARIAN
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model
 from llm_lite.core.models.olmo2 import OLMO_2
@@ -35,7 +36,6 @@ from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.smollm3 import SMOLLM3
-from llm_lite.core.models.t5 import T5
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
+from llm_lite.core.plan.expectations import check_attention, expect
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
@@ -67,7 +68,7 @@ class PlanBuilder:
         """`block`: of dtype i8, the values that share a scale."""
         if dtype == "i8":
             fits = block > 0 and block % 4 == 0 and shape[-1] % block == 0
-            _expect(fits, f"{name}: blocks of {block} do not divide {shape}")
+            expect(fits, f"{name}: blocks of {block} do not divide {shape}")
         else:
             block = 0
         made = self._by_name.get(name)
@@ -78,13 +79,13 @@ class PlanBuilder:
         return self._op("embed", (table,), y, label)
 
     def table_rows(self, table: Tensor, label: str) -> Tensor:
-        _expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
+        expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
         return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
 
     def position_rows(self, table: Tensor, label: str, *, first: int = 0) -> Tensor:
         """A row of the table for the position of each token: learned or sinusoidal positions.
         `first`: the row of position 0, behind rows that a checkpoint keeps for padding."""
-        _expect(0 <= first < table.shape[0], f"{label}: row {first} of {table.shape}")
+        expect(0 <= first < table.shape[0], f"{label}: row {first} of {table.shape}")
         y = self._scratch(label, table.shape[1])
         return self._op("position_rows", (table,), y, label, first=first)
 
@@ -98,9 +99,9 @@ class PlanBuilder:
     ) -> Tensor:
         """Over each `width` values of a row; left out: as many as there are weights, else all."""
         width = width or (weight.shape[0] if weight else x.shape[1])
-        _expect(x.shape[1] % width == 0, f"{label}: {width} does not fit {x.shape}")
+        expect(x.shape[1] % width == 0, f"{label}: {width} does not fit {x.shape}")
         if weight is not None:
-            _expect(weight.shape == (width,), f"{label}: {weight.shape} does not fit {width}")
+            expect(weight.shape == (width,), f"{label}: {weight.shape} does not fit {width}")
         inputs = (x,) if weight is None else (x, weight)
         return self._op("rms_norm", inputs, self._like(x, label), label, eps=eps, width=width)
 
@@ -110,7 +111,7 @@ class PlanBuilder:
         """Over whole rows."""
         inputs = (x, weight) if bias is None else (x, weight, bias)
         for vector in inputs[1:]:
-            _expect(vector.shape == (x.shape[1],), f"{label}: {vector.shape} on {x.shape}")
+            expect(vector.shape == (x.shape[1],), f"{label}: {vector.shape} on {x.shape}")
         return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
 
     def matmul(
@@ -122,7 +123,7 @@ class PlanBuilder:
         int8 costs a quarter of all that a8 loses.
         """
         outputs, inputs = weight.shape
-        _expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+        expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
         y = self._scratch(label, outputs, rows=x.rows)
         taken = x if float_inputs else self._activations(x, weight)
         return self._op("matmul", (taken, weight), y, label)
@@ -142,15 +143,15 @@ class PlanBuilder:
         temperature_length: int = 1,
     ) -> Tensor:
         """`temperature` > 0: rows grow by their positions, as queries of Llama 4 do."""
-        _expect(temperature >= 0, f"{label}: a temperature of {temperature}")
-        _expect(temperature_length > 0, f"{label}: a temperature of {temperature_length} positions")
-        _expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
-        _expect(
+        expect(temperature >= 0, f"{label}: a temperature of {temperature}")
+        expect(temperature_length > 0, f"{label}: a temperature of {temperature_length} positions")
+        expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
+        expect(
             0 < rotary_dim <= head_dim and rotary_dim % 2 == 0,
             f"{label}: rotary_dim {rotary_dim} is odd or not in 2..{head_dim}",
         )
         if factors is not None:
-            _expect(factors.shape == (rotary_dim // 2,), f"{label}: factors {factors.shape}")
+            expect(factors.shape == (rotary_dim // 2,), f"{label}: factors {factors.shape}")
         return self._op(
             "rope",
             (x,) if factors is None else (x, factors),
@@ -169,8 +170,8 @@ class PlanBuilder:
         """Keep rows of this step for later ones: up to three pairs of rows and a cache.
         A cache takes at least a whole step."""
         for x, cache in rows:
-            _expect(x.shape[1] == cache.shape[1], f"{label}: {x.shape} does not fit {cache.shape}")
-            _expect(x.shape[0] <= cache.shape[0], f"{label}: {cache.shape} is less than a step")
+            expect(x.shape[1] == cache.shape[1], f"{label}: {x.shape} does not fit {cache.shape}")
+            expect(x.shape[0] <= cache.shape[0], f"{label}: {cache.shape} is less than a step")
         inputs, outputs = zip(*rows, strict=True)
         self._append("store", inputs, outputs, label, {})
 
@@ -201,41 +202,21 @@ class PlanBuilder:
         `bias_before` stands for 0. `bidirectional`: tokens see those behind them too. `cross`: the
         caches hold an encoder's keys and values, all of which are seen.
         """
-        if bias is not None:
-            fits = bias.shape[0] == heads and 0 <= bias_before < bias.shape[1]
-            _expect(fits, f"{label}: {bias.shape} is no bias of {heads} heads at {bias_before}")
-            _expect(bias.dtype == "f32", f"{label}: a bias of {bias.dtype}, expected f32")
-        around = bidirectional or cross
-        _expect(not (around and window), f"{label}: a window of attention that is not causal")
-        _expect(not (cross and bidirectional), f"{label}: both of the source and of the sequence")
-        _expect(not (cross and bias is not None), f"{label}: distances to another sequence")
-        if sinks is not None:
-            _expect(sinks.shape == (heads,), f"{label}: sinks {sinks.shape} for {heads} heads")
-        _expect(softcap >= 0, f"{label}: a cap of {softcap}")
-        _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
-        _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
-        rows = k_cache.shape[0], v_cache.shape[0]
-        _expect(rows[0] == rows[1], f"{label}: {rows[0]} rows of keys, {rows[1]} of values")
-        for cache in (k_cache, v_cache):
-            fits = cache.shape[1] == kv_heads * head_dim
-            _expect(fits, f"{label}: {cache.shape} is not {kv_heads} x {head_dim}")
-            _expect(cache.block in (0, head_dim), f"{label}: {cache.name} is in other blocks")
-        return self._op(
-            "attention",
-            _without_trailing(q, k_cache, v_cache, gains, sinks, bias),
-            self._like(q, label),
-            label,
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
-            window=window,
-            layer=layer,
-            softcap=softcap,
-            bias_before=bias_before,
-            bidirectional=int(bidirectional),
-            cross=int(cross),
-        )
+        params = {
+            "heads": heads,
+            "kv_heads": kv_heads,
+            "head_dim": head_dim,
+            "scale": 1.0 / math.sqrt(head_dim) if scale is None else scale,
+            "window": window,
+            "layer": layer,
+            "softcap": softcap,
+            "bias_before": bias_before,
+            "bidirectional": int(bidirectional),
+            "cross": int(cross),
+        }
+        check_attention(params, q, (k_cache, v_cache), sinks, bias, label)
+        operands = _without_trailing(q, k_cache, v_cache, gains, sinks, bias)
+        return self._op("attention", operands, self._like(q, label), label, **params)
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
@@ -259,14 +240,14 @@ class PlanBuilder:
         return self._op("add", (a, b), self._like(a, label), label)
 
     def add_bias(self, x: Tensor, bias: Tensor, label: str) -> Tensor:
-        _expect(bias.shape == (x.shape[1],), f"{label}: {bias.shape} on {x.shape}")
+        expect(bias.shape == (x.shape[1],), f"{label}: {bias.shape} on {x.shape}")
         return self._op("add_bias", (x, bias), self._like(x, label), label)
 
     def scale(
         self, x: Tensor, label: str, *, factor: float = 1.0, weight: Tensor | None = None
     ) -> Tensor:
         if weight is not None:
-            _expect(weight.shape == (x.shape[1],), f"{label}: {weight.shape} on {x.shape}")
+            expect(weight.shape == (x.shape[1],), f"{label}: {weight.shape} on {x.shape}")
         inputs = (x,) if weight is None else (x, weight)
         return self._op("scale", inputs, self._like(x, label), label, factor=factor)
 
@@ -278,12 +259,12 @@ class PlanBuilder:
 
     def columns(self, x: Tensor, label: str, *, first: int, count: int) -> Tensor:
         fits = first >= 0 and count > 0 and first + count <= x.shape[1]
-        _expect(fits, f"{label}: columns {first}..{first + count - 1} of {x.shape}")
+        expect(fits, f"{label}: columns {first}..{first + count - 1} of {x.shape}")
         y = self._scratch(label, count, rows=x.rows)
         return self._op("columns", (x,), y, label, first=first)
 
     def concat(self, a: Tensor, b: Tensor, label: str) -> Tensor:
-        _expect(a.rows == b.rows, f"{label}: rows of {a.rows} beside rows of {b.rows}")
+        expect(a.rows == b.rows, f"{label}: rows of {a.rows} beside rows of {b.rows}")
         y = self._scratch(label, a.shape[1] + b.shape[1], rows=a.rows)
         return self._op("concat", (a, b), y, label)
 
@@ -293,7 +274,7 @@ class PlanBuilder:
     def altup_predict(self, x: Tensor, coefs: Tensor, label: str) -> Tensor:
         streams = math.isqrt(coefs.shape[1])
         fits = streams**2 == coefs.shape[1] and x.shape[1] % streams == 0 and x.rows == coefs.rows
-        _expect(fits, f"{label}: {coefs.shape} does not mix the streams of {x.shape}")
+        expect(fits, f"{label}: {coefs.shape} does not mix the streams of {x.shape}")
         return self._op("altup_predict", (x, coefs), self._like(x, label), label)
 
     def altup_correct(
@@ -301,20 +282,20 @@ class PlanBuilder:
     ) -> Tensor:
         streams = coefs.shape[1]
         fits = x.shape[1] == streams * activated.shape[1] and x.rows == activated.rows == coefs.rows
-        _expect(fits, f"{label}: {streams} streams of {activated.shape} are not {x.shape}")
-        _expect(0 <= active < streams, f"{label}: stream {active} of {streams}")
+        expect(fits, f"{label}: {streams} streams of {activated.shape} are not {x.shape}")
+        expect(0 <= active < streams, f"{label}: stream {active} of {streams}")
         y = self._like(x, label)
         return self._op("altup_correct", (x, activated, coefs), y, label, active=active)
 
     def add_streams(self, x: Tensor, a: Tensor, label: str, *, first: int) -> Tensor:
         fits = x.shape[1] % a.shape[1] == 0 and x.rows == a.rows
-        _expect(fits, f"{label}: {a.shape} is no stream of {x.shape}")
+        expect(fits, f"{label}: {a.shape} is no stream of {x.shape}")
         return self._op("add_streams", (x, a), self._like(x, label), label, first=first)
 
     def layer_end(self, x: Tensor) -> Tensor:
         """Says that `x`, just made, is what the next layer goes on with and the head could read."""
         made = bool(self._ops) and self._ops[-1].outputs == (x.id,)
-        _expect(made, f"{x.name} does not come out of the last op")
+        expect(made, f"{x.name} does not come out of the last op")
         self._layer_ends.append(len(self._ops) - 1)
         return x
 
@@ -356,7 +337,7 @@ class PlanBuilder:
         fill: float = 0.0,
         block: int = 0,
     ) -> Tensor:
-        _expect(name not in self._by_name, f"two tensors are called {name}")
+        expect(name not in self._by_name, f"two tensors are called {name}")
         tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill, block=block)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
@@ -391,7 +372,7 @@ class PlanBuilder:
         params: dict[str, float],
     ) -> None:
         spec = OPS[name]
-        _expect(set(params) == set(spec.params), f"{label}: {name} takes {', '.join(spec.params)}")
+        expect(set(params) == set(spec.params), f"{label}: {name} takes {', '.join(spec.params)}")
         if spec.form != "own":
             for x in inputs:
                 assert x is not None, f"{label}: {name} has no operand to leave out"
@@ -408,12 +389,7 @@ def _without_trailing(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
 
 
 def _expect_alike(a: Tensor, b: Tensor, label: str) -> None:
-    _expect(
+    expect(
         (a.shape, a.rows) == (b.shape, b.rows),
         f"{label}: {a.shape} of {a.rows} does not fit {b.shape} of {b.rows}",
     )
-
-
-def _expect(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ValueError(problem)

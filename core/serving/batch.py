@@ -13,7 +13,6 @@ from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import executor_beside
-from llm_lite.core.loading.page_room import free_bytes, most_pages
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import StartServing
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
@@ -21,6 +20,7 @@ from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import tensor_row_bytes
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.serving.page_room import free_bytes, most_pages
 from llm_lite.core.serving.pages import PagePool, pages_for
 
 MOST_PARALLEL = 64

@@ -13,7 +13,7 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
-from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
+from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
 from llm_lite.core.text.special_tokens import WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
@@ -92,7 +92,8 @@ class Tokenizer:
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from llm_lite.core.text.marian_tokenizer import is_marian, read_marian
+        from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
+
         from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
 
         if not (folder / TOKENIZER_FILE).exists():

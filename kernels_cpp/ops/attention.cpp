@@ -2,6 +2,8 @@
 // positions (bidirectional) or of a source's (cross); with window > 0 only the last `window`
 // positions; with softcap > 0 of softcap * tanh(score / softcap); a head's sink is one score more,
 // without a value. Of a shared step each segment is attended to by itself.
+#include <algorithm>
+
 #include "ops/attention_block.h"
 #include "ops/attention_rows.h"
 
@@ -11,12 +13,13 @@ namespace LLM_ISA {
 constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positions too
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
 constexpr int64_t kMaxSplits = 16;
+constexpr int64_t kSharedTasksPerWorker = 16;  // at most, of a shared step
 
-// How a segment is cut into tasks: a task has some tokens, one or all heads of a group, and all
+// How a segment is cut into tiles: a tile has some tokens, one or all heads of a group, and all
 // positions or one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
 struct Tiling {
   int64_t tokens, heads, token_tiles, head_tiles, splits;
-  int64_t tasks() const { return token_tiles * head_tiles * splits; }
+  int64_t tiles() const { return token_tiles * head_tiles * splits; }
 };
 
 // Parts of the positions of a few tokens, up to this length. Neither the number of threads nor
@@ -49,10 +52,17 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }
 
+// Of all segments
+static int64_t tiles_of(const Op& op, const Step& step) {
+  int64_t tiles = 0;
+  for (int64_t i = 0; i < step.parts(); ++i) tiles += tiling_of(op, step, step.part(i)).tiles();
+  return tiles;
+}
+
+// Many short segments have many tiles: a task takes several, as it must look for the first.
 static int64_t attention_tasks(const Op& op, const Step& step) {
-  int64_t tasks = 0;
-  for (int64_t i = 0; i < step.parts(); ++i) tasks += tiling_of(op, step, step.part(i)).tasks();
-  return tasks;
+  const int64_t tiles = tiles_of(op, step), most = kSharedTasksPerWorker * step.workers;
+  return step.shared() && tiles > most ? most : tiles;
 }
 
 // Whether rows of queries become blocks. In a shared step a token's result depends on its segment
@@ -63,13 +73,16 @@ static bool by_blocks(const Shape& shape, const Step& step, const Segment& segme
   return tokens > 1 || queries > kFewRows;
 }
 
-// The score that a head spends its attention on when it looks nowhere; none: it weighs nothing.
+constexpr float kNoSink = -__builtin_inff();  // weighs nothing
+
+// The score that a head spends its attention on when it looks nowhere.
 static float sink_of(const Op& op, int64_t head) {
-  return op.in[4] == nullptr ? -__builtin_inff() : row<const float>(*op.in[4], 0)[head];
+  return op.in[4] == nullptr ? kNoSink : row<const float>(*op.in[4], 0)[head];
 }
 
 // Of scores whose largest is `most`, all weights relative to e^most, that of the sink among them.
 static float with_sink(float weight, float most, float sink) {
+  if (sink == kNoSink) return weight;
   return weight + __builtin_expf(sink - most);  // infinite where the sink takes all
 }
 
@@ -101,8 +114,10 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
                  begin,
                  end,
                  bias_of(op, head, position)};
-  std::memset(memory, 0, 2 * padded(d) * sizeof(float));
-  for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
+  int64_t i = 0;
+  for (; i + kWidth <= d; i += kWidth) store(query.q + i, load(q + i) * shape.scale);
+  if (i < d) store(query.q + i, load_part(q + i, d - i) * shape.scale);
+  std::memset(query.sum, 0, padded(d) * sizeof(float));
   return query;
 }
 
@@ -190,7 +205,7 @@ static void with_type(DType dtype, const Run& run) {
   run(float{});
 }
 
-// `index`: of the segment's tasks; of_segment: which of the step's it is
+// `index`: of the segment's tiles; of_segment: which of the step's it is
 static void attend_segment(const Op& op, const Step& step, const Segment& segment,
                            int64_t of_segment, const Tiling& tiling, int64_t index,
                            const Task& task) {
@@ -239,14 +254,18 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
 }
 
 static void attention(const Op& op, const Step& step, const Task& task) {
-  int64_t index = task.index;
-  for (int64_t i = 0; i < step.parts(); ++i) {
+  const bool several = step.shared() && task.count == kSharedTasksPerWorker * step.workers;
+  const Range tiles = several ? share(task, tiles_of(op, step)) : Range{task.index, task.index + 1};
+  int64_t before = 0;
+  for (int64_t i = 0; i < step.parts() && before < tiles.end; ++i) {
     const Segment segment = step.part(i);
     const Tiling tiling = tiling_of(op, step, segment);
-    if (index < tiling.tasks()) {
-      return attend_segment(op, step, segment, i, tiling, index, task);
+    const int64_t first = tiles.begin > before ? tiles.begin - before : 0;
+    const int64_t end = std::min(tiles.end - before, tiling.tiles());
+    for (int64_t tile = first; tile < end; ++tile) {
+      attend_segment(op, step, segment, i, tiling, tile, task);
     }
-    index -= tiling.tasks();
+    before += tiling.tiles();
   }
 }
 

@@ -197,7 +197,7 @@ inline void attend_block(const Block& block, int64_t p, int64_t n, int64_t d, bo
 // Queries become columns.
 inline void gather_queries(const Block& block, const Query* queries, int64_t n, int64_t d) {
   std::memset(block.sums, 0, padded(d) * kMaxQueries * sizeof(float));
-  for (int64_t r = 0; r < kMaxQueries; r += kWidth) {
+  for (int64_t r = 0; r < n; r += kWidth) {
     store(block.most + r, broadcast(kLowest));
     store(block.weight + r, F32{});
     for (int64_t c = 0; c < d; c += kWidth) {

@@ -3,6 +3,7 @@
 
 #include "ops/kernels.h"
 #include "ops/matmul_a32.h"
+#include "ops/matmul_dots.h"
 #include "ops/matmul_tiles.h"
 #include "ops/panel_a32.h"
 #include "ops/panel_a8.h"
@@ -12,6 +13,7 @@ namespace LLM_ISA {
 
 // From how many tokens on unpacking a panel of weights pays.
 constexpr int64_t kPanelWorthA32 = 3;
+constexpr int64_t kPanelWorthDots = kWidth > 8 ? 32 : 16;  // where products by dots do as well
 constexpr int64_t kPanelWorthA8 = 6;
 constexpr int64_t kPanelWorthShared = kSharedTileTokens > 4 ? 9 : 6;  // likewise, as panels sum
 
@@ -24,6 +26,7 @@ struct Wanted {
   int64_t tokens;
   bool shared;
   bool by_panels;
+  bool by_dots;
 };
 
 // Whether floats meet this weight as digits.
@@ -34,14 +37,26 @@ static bool has_digits(const Tensor& weight) {
   return has;
 }
 
+// Where whole sequences are computed at once, no token's bits need to stay: the quickest way is
+// taken for as many as there are.
+static Wanted wanted_of_whole(int64_t tokens, bool floats, const Tensor& weight) {
+  if (!floats) return {tokens, false, tokens >= kPanelWorthA8, false};
+  if (in_tiles(weight)) return {tokens, false, tokens >= kPanelWorthA32, false};
+  const bool by_panels = tokens >= kPanelWorthDots;
+  return {tokens, false, by_panels, tokens >= kPanelWorthA32 && !by_panels};
+}
+
 // In a shared step a token gets the same bits however many share it. Integers give the same as
 // tiles and as panels. Floats do not: they are digits where weights have them, else in panels.
 static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
   const bool floats = x.dtype == DType::kF32;
-  if (!step.shared()) return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8)};
-  return {tokens, true, floats ? !has_digits(*op.in[1]) : tokens >= kPanelWorthShared};
+  if (op.whole_sequences) return wanted_of_whole(tokens, floats, *op.in[1]);
+  if (!step.shared()) {
+    return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8), false};
+  }
+  return {tokens, true, floats ? !has_digits(*op.in[1]) : tokens >= kPanelWorthShared, false};
 }
 
 // Rows that one task must take whole.
@@ -55,8 +70,8 @@ static int64_t row_granule(const Op& op, bool by_panels) {
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   const Tensor& weight = *op.in[1];
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
-  const auto [tokens, shared, by_panels] = wanted_of(op, step);
-  const int64_t granule = row_granule(op, by_panels);
+  const Wanted wanted = wanted_of(op, step);
+  const int64_t tokens = wanted.tokens, granule = row_granule(op, wanted.by_panels);
   const int64_t panels = (weight.n_rows + granule - 1) / granule;
   int64_t tasks = bytes * tokens / kTaskBytes;
   const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
@@ -77,7 +92,9 @@ static void matmul_a32(const Op& op, const Wanted& wanted, Range rows, const Tas
   auto* floats = reinterpret_cast<float*>(task.scratch);  // of a panel, or of sums
   if (wanted.by_panels) return matmul_a32_by_panels(x, weight, y, tokens, rows, floats);
   const auto by_rows = [&](auto format) {
-    matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows);
+    const auto by_values =
+        wanted.by_dots ? matmul_by_dots<decltype(format)> : matmul_by_rows<decltype(format)>;
+    by_values(x, weight, y, tokens, rows);
   };
   const auto by_tiles = [&](auto format) {
     typedef decltype(format) Format;

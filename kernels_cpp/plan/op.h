@@ -32,6 +32,7 @@ struct Op {
   Params params;                   // the member of the op's name, if it has any
   const float* angles;             // rope: as plan/rope_angles.h says
   int64_t segments;                // of a step at most, where several share it; else 0
+  bool whole_sequences;            // of an encoder: the tokens of a sequence are all in one step
 };
 
 // One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.

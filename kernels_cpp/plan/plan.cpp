@@ -58,6 +58,10 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
   }
+  const bool whole = std::any_of(ops_.begin(), ops_.end(), [](const Op& op) {
+    return op.code == OpCode::kAttention && op.params.attention.bidirectional;
+  });
+  for (Op& op : ops_) op.whole_sequences = whole;
 }
 
 const Tensor* Plan::tensor(int64_t id) const {

@@ -1,9 +1,10 @@
 """Where a step of an encoder goes on the C++ executor: many short sentences at once, or one.
 
-python -m tests.bench.encoder_steps --mode fp32 --sentences 64 --tokens 10 40 --profile
+python -m tests.bench.encoder_steps --mode fp32 --sentences 64 --tokens 10 40 --step-tokens 512
 
-The shapes are MiniLM's with 6 layers, the weights random. `--products` measures the matrix products
-alone, beside NumPy's (OPENBLAS_NUM_THREADS says on how many threads).
+The shapes are MiniLM's with 6 layers, the weights random; `--profile` is of the first step.
+`--products` measures the matrix products alone, beside NumPy's (OPENBLAS_NUM_THREADS says on how
+many threads).
 """
 
 from __future__ import annotations
@@ -106,8 +107,18 @@ def step_of(lengths: tuple[int, ...], pages: PageShape | None) -> Step:
     return Step(tokens, 0, 0, segments)
 
 
-def _pages(lengths: tuple[int, ...]) -> PageShape:
-    each = -(-max(lengths) // PAGE)
+def in_steps(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    """Sentences one after the other, in steps of at most so many tokens."""
+    groups: list[tuple[int, ...]] = [()]
+    for length in lengths:
+        if groups[-1] and sum(groups[-1]) + length > most:
+            groups.append(())
+        groups[-1] += (length,)
+    return groups
+
+
+def _pages(lengths: tuple[int, ...], longest: int) -> PageShape:
+    each = -(-longest // PAGE)
     return PageShape(each * len(lengths), len(lengths), each * PAGE)
 
 
@@ -148,7 +159,7 @@ def _product_seconds(arguments: argparse.Namespace, tokens: int, rows: int, colu
     b = PlanBuilder(weights, Bucket(tokens, 1), integer_activations=arguments.activations == "a8")
     y = b.matmul(b.embed(b.weight("x"), "rows"), b.weight("w"), "y")
     plan = b.finish(y)
-    pages = None if arguments.plain else _pages((tokens,))
+    pages = None if arguments.plain else _pages((tokens,), tokens)
     context = pages.context if pages else tokens
     program = Program((plan,), context, VOCABULARY, pages)
     executor = CpuExecutor(program, weights, arguments.threads, isa=arguments.isa)
@@ -160,23 +171,29 @@ def _product_seconds(arguments: argparse.Namespace, tokens: int, rows: int, colu
 
 def measure_steps(arguments: argparse.Namespace) -> None:
     lengths = sentences(arguments.sentences, *arguments.tokens)
-    encoder = Encoder(_FORMATS[arguments.mode], arguments.cache)
-    pages = None
-    if not arguments.plain:
-        pages = _pages(lengths)
-    elif len(lengths) > 1:
+    if arguments.plain and len(lengths) > 1:
         raise SystemExit("--plain: expected --sentences 1")
-    program = encoder.program((sum(lengths),), pages, a8=arguments.activations == "a8")
+    groups = in_steps(lengths, arguments.step_tokens)
+    pages = None if arguments.plain else _pages(max(groups, key=len), max(lengths))
+    encoder = Encoder(_FORMATS[arguments.mode], arguments.cache)
+    most = max(map(sum, groups))
+    program = encoder.program((most,), pages, a8=arguments.activations == "a8")
     executor = CpuExecutor(program, encoder.weights, arguments.threads, isa=arguments.isa)
-    step = step_of(lengths, pages)
+    steps = [step_of(group, pages) for group in groups]
     plan = program.plans[0]
-    best = best_of(lambda: executor.run_ops(plan, step, 0, len(plan.ops)), arguments.repeat)
+
+    def run_all() -> None:
+        for step in steps:
+            executor.run_ops(plan, step, 0, len(plan.ops))
+
+    best = best_of(run_all, arguments.repeat)
     print(
-        f"{len(lengths)} sentences, {sum(lengths)} tokens: {best * 1e3:.2f} ms, "
-        f"{len(lengths) / best:.0f} sentences/s, {sum(lengths) / best:.0f} tokens/s"
+        f"{len(lengths)} sentences, {sum(lengths)} tokens in {len(steps)} steps: "
+        f"{best * 1e3:.2f} ms, {len(lengths) / best:.0f} sentences/s, "
+        f"{sum(lengths) / best:.0f} tokens/s"
     )
     if arguments.profile:
-        print_profile(plan, *executor.measure(plan, step, arguments.repeat))
+        print_profile(plan, *executor.measure(plan, steps[0], arguments.repeat))
 
 
 def main() -> None:
@@ -193,6 +210,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--activations", choices=("a32", "a8"), default="a32")
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--tokens", type=int, nargs=2, default=(10, 40), help="of a sentence")
+    parser.add_argument("--step-tokens", type=int, default=2048, help="of a step at most")
     parser.add_argument("--cache", choices=("f32", "f16", "i8"), default="f32")
     parser.add_argument("--plain", action="store_true", help="a step of one sequence, no pages")
     parser.add_argument("--products", action="store_true", help="the matrix products alone")

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
-from llm_lite.core.plan.builder import PlanBuilder
-from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.one_op import (
     BLOCKS,
+    CONTEXT,
     EVERY_ISA,
     FLOATS,
     ISAS,
@@ -25,6 +26,7 @@ from tests.core.exec.one_op import (
     VOCABULARY,
     OneOp,
     check,
+    max_error,
     weight,
 )
 from tests.pairs import each_pair
@@ -40,6 +42,33 @@ def test_matmul_of_floats(isa: str, dtype: str, columns: int, rows: int) -> None
     case.random("w", rows, columns, dtype=dtype)
     case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
     check(case, isa, 5e-6)
+
+
+@each_pair("isa, dtype, columns, rows", ISAS, (*FLOATS, *TILES), (1, 13, 127), (1, 13, 127))
+def test_matmul_in_an_encoder(isa: str, dtype: str, columns: int, rows: int) -> None:
+    """Where attention is bidirectional, few and many tokens are multiplied in ways of their own."""
+    columns = columns if dtype in FLOATS else width(dtype, columns)
+    case = OneOp()
+    case.inputs(columns, "x")
+    case.random("w", rows, columns, dtype=dtype)
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        cache = b.state("cache", "f32", (CONTEXT, columns))
+        b.store([(x, cache)], "store")
+        sizes = {"layer": 0, "heads": 1, "kv_heads": 1, "head_dim": columns}
+        gains = b.state("gains", "f32", (1, 1), fill=1.0)
+        x = b.attention(x, cache, cache, gains, "heads", bidirectional=True, **sizes)
+        return b.matmul(x, b.weight("w"), "y")
+
+    builder = PlanBuilder(case.weights, Bucket(40, 1), integer_activations=False)
+    program = Program((builder.finish(build(builder)),), CONTEXT, VOCABULARY)
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    reference = NumpyExecutor(program, case.weights)
+    for count in (1, 2, 3, 13, 31, 40):
+        step = Step(case.rng.integers(0, VOCABULARY, count).astype(np.int32), 0)
+        assert max_error(program, case.weights, step, cpu, reference) <= 5e-5
+    cpu.close()
 
 
 @each_pair("isa, kind, blocks, rows", ISAS, KINDS, (1, 3, 33), (1, 13, 127))

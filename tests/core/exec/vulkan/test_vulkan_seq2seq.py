@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from llm_lite.core.generation.beam_decoder import BeamDecoder
+from llm_lite.core.generation.targets.beam_decoder import BeamDecoder
 from tests.core.generation.test_beam_search import options_of
 from tests.fixtures.seq2seq import marian, t5
 from tests.seq2seq_checks import check_logits, running_pair, stored, write_case

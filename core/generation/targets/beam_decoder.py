@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.finite import checked
-from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch, Hypothesis
+from llm_lite.core.generation.targets.beam_search import BeamOptions, BeamSearch, Hypothesis
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.step import PAGE, Segment, Step
 

@@ -11,7 +11,7 @@ from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import Known, row
-from llm_lite.core.models.gpt2 import GPT_2, Gpt2Config
+from llm_lite.core.models.gpt.gpt2 import GPT_2, Gpt2Config
 from llm_lite.core.plan.plan import Tensor
 
 _NAMES = {"wte.weight": "tokens_embed.weight", "wpe.weight": "positions_embed.weight"}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
-from llm_lite.core.generation.beam_decoder import BeamDecoder
-from llm_lite.core.generation.beam_search import BeamOptions, BeamSearch, Hypothesis
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.source import SourceEncoder
+from llm_lite.core.generation.targets.beam_decoder import BeamDecoder
+from llm_lite.core.generation.targets.beam_search import BeamOptions, BeamSearch, Hypothesis
+from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.models.model import DecodingDefaults
 
 MOST_BEAMS = 16

@@ -11,8 +11,8 @@ from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.beam_search import BeamOptions
-from llm_lite.core.generation.translation import Translator
+from llm_lite.core.generation.targets.beam_search import BeamOptions
+from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner

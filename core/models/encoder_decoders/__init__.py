@@ -1,0 +1,1 @@
+"""Encoder-decoders: two programs, the decoder's with cross-attention."""

@@ -1,0 +1,1 @@
+"""SentencePiece: its merges of pieces, its files, and Marian's pair of them."""

@@ -1,0 +1,1 @@
+"""Commands of encoders and of encoder-decoders."""
