@@ -55,7 +55,7 @@ _PATHS = {
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }
-# Spans count its characters; what is drawn of it passes `core.text.spelling`.
+# Spans count its characters; what is drawn of it passes `core.text.tokenization.spelling`.
 _EXACT = {("TextTokenized", "result")}
 
 

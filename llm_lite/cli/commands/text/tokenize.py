@@ -21,9 +21,9 @@ from llm_lite.core.messages.tokenizing import (
     TokenPiece,
     Word,
 )
-from llm_lite.core.text.spelling import data_shown, hexadecimal, shown, symbol_shown
 from llm_lite.core.text.stages import MOST_COUNTED
 from llm_lite.core.text.tokenization.matching import candidate
+from llm_lite.core.text.tokenization.spelling import data_shown, hexadecimal, shown, symbol_shown
 
 
 def run(arguments: argparse.Namespace) -> int:
