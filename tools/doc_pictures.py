@@ -27,6 +27,7 @@ SHOWN = {
     "head": "04-attention-zoomed",
     "lens": "05-lens-held",
     "steer": "05-steered",
+    "lesson": "16-lesson-06-softmax",
     "tokenizer": "04-tokenizer-merging",
     "tokenizer-compare": "04-tokenizer-compare",
     "cache": "05-cache",

@@ -106,6 +106,7 @@ class HeadTrace:
     others_probability: float
     others_unscaled: float
     sink: float  # share of softmax that goes to no token; 0: the head has no sink
+    sink_unscaled: float
     gain: float  # by which a person weighs the head's output
     output: VectorPart  # [d], the weighted sum of values, times the gain
     outputs: tuple[float, ...]  # root mean square of the output of every head of the layer
@@ -183,7 +184,6 @@ class TokenTrace:
     growth: tuple[LayerGrowth, ...]  # by layer
     final: VectorPart  # what the head of the model is given: the residual behind its last norm
     distribution: Distribution
-    source: str = ""  # of an encoder-decoder: the sentence whose keys cross-attention reads
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ _NAMES = frozenset(
 _LINES = {  # text of several lines, and how much of it
     ("Alternative", "text"): TOKEN,
     ("PromptToken", "text"): TOKEN,
+    ("TokenLogit", "text"): TOKEN,
     ("TokenDecoded", "text"): TOKEN,
     ("TokensSpelled", "texts"): TOKEN,
     ("RunToken", "text"): TOKEN,

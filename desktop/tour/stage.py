@@ -37,6 +37,7 @@ from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import look_inside
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
+from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
@@ -334,6 +335,7 @@ class Stage:
         for theme in ("light", "dark"):
             self.program.do(SetTheme(theme))
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
+        look_at_lesson(self.driver, self._picture)
 
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""

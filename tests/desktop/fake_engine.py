@@ -31,6 +31,7 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     ExecutorInfo,
+    FollowToken,
     GainsEffect,
     Generate,
     GenerationFinished,
@@ -74,6 +75,7 @@ from llm_lite.core.messages import (
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
+from tests.desktop.lesson_fake import followed
 
 ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
 LAYOUT = CacheLayout(
@@ -248,6 +250,8 @@ class FakeEngine:
                 self._say(look(command))
             elif isinstance(command, Inspect):
                 self._say(LensResult(command.request, command.position, lens()))
+            elif isinstance(command, FollowToken):
+                self._say(followed(command))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
             elif isinstance(command, CountTokens):

@@ -155,6 +155,7 @@ def _head(o: _Opened, sentence: range) -> HeadTrace:
         _outside(view.probabilities, inside),
         _outside(view.unscaled, inside),
         view.sink,
+        view.sink_unscaled,
         float(gains[int(o.wiring.op(o.ops.heads).params["layer"])][o.head]),
         part(outputs[o.head]),
         tuple(rms(output) for output in outputs),

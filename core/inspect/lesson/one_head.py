@@ -24,7 +24,8 @@ BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at mo
 class HeadView:
     """What the head makes of the positions that it sees, `first`..`position`.
 
-    dots, scores, probabilities, unscaled: float32 [n]; `sink`: the share that goes to no token.
+    dots, scores, probabilities, unscaled: float32 [n]. `sink`, `sink_unscaled`: shares that go to
+    no token.
     """
 
     first: int
@@ -33,6 +34,7 @@ class HeadView:
     probabilities: F32
     unscaled: F32
     sink: float
+    sink_unscaled: float
 
 
 def look(
@@ -49,7 +51,8 @@ def look(
     cap(bare, layer.softcap)
     sink = layer.sink(head)
     probabilities, rest = _softmax(scores, sink)
-    return HeadView(first, dots, scores, probabilities, _softmax(bare, sink)[0], rest)
+    unscaled, bare_rest = _softmax(bare, sink)
+    return HeadView(first, dots, scores, probabilities, unscaled, rest, bare_rest)
 
 
 def liveliest(

@@ -17,7 +17,7 @@ from llm_lite.desktop.state.units import size
 
 Name = tuple[str | int, ...]
 WRITTEN = 8  # first values of a vector that are written out
-PAIRS = (0, 1, 2, 4, 8, 16)  # rotary pairs that are shown as hands
+PAIRS = (0, 1, 2, 3, 5, 8, 16, 31)  # rotary pairs that are shown as hands
 LISTED = 10  # tokens that may follow
 
 
@@ -137,6 +137,7 @@ def _softmax(trace: TokenTrace, lesson: LessonState) -> Found:
     yield _share(("others",), head.others_probability)
     yield _share(("others_unscaled",), head.others_unscaled)
     yield _share(("sink",), head.sink)
+    yield _share(("sink_unscaled",), head.sink_unscaled)
 
 
 def _values(trace: TokenTrace, lesson: LessonState) -> Found:

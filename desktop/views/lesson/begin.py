@@ -17,10 +17,10 @@ ABOUT = mark(
     "follow one of its tokens through every step: with the numbers of this model, and of your "
     "sentence."
 )
-EXAMPLES = (
-    mark("The capital of France is"),
-    mark("The cat sat on the mat because it was"),
-    mark("Water boils at a temperature of"),
+EXAMPLES = (  # in the language that every model knows best
+    "The capital of France is",
+    "The cat sat on the mat because it was",
+    "Water boils at a temperature of",
 )
 ELSEWHERE = mark("The lesson follows tokens through a model on this machine. Disconnect first.")
 NO_MODEL = mark("No model is loaded. Open one first: the lesson follows a token through it.")
@@ -65,8 +65,8 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     imgui.dummy(ImVec2(0, ui.u(1)))
     wrapped(ui, tr("Or one of these:"), "faint")
     for number, example in enumerate(EXAMPLES):
-        if button(ui, f"lesson.example.{number}", tr(example), enabled=not state.busy):
-            actions.append(RunSentence(tr(example)))
+        if button(ui, f"lesson.example.{number}", example, enabled=not state.busy):
+            actions.append(RunSentence(example))
     if state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
         hint = tr("Your conversation is kept: a new one begins with the sentence.")

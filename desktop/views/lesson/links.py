@@ -25,6 +25,7 @@ OF_NUMBERS: dict[str, Source] = {
     "key": "cache", "value": "cache", "dot": "attention", "sum": "attention", "scale": "attention",
     "score": "attention", "probability": "attention", "unscaled": "attention",
     "others": "attention", "others_unscaled": "attention", "sink": "attention",
+    "sink_unscaled": "attention",
     "head_output": "attention", "head": "attention", "attended": "lens",
     "after_attention": "lens", "neuron": "lens", "up": "lens", "gate": "lens", "strong": "lens",
     "neurons": "lens", "ff_output": "lens", "attention": "lens", "feed_forward": "lens",

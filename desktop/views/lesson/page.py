@@ -20,8 +20,8 @@ from llm_lite.desktop.views.lesson.links import OF_STEPS, TITLES, leave_for
 from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
-from llm_lite.desktop.views.lesson.words import WORDS, legend_of, says_of, why_of
-from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.views.lesson.words import WORDS, legend_of, said, why_of
+from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_BOOK,
     ICON_CHEVRON_DOWN,
@@ -39,20 +39,34 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, text, tip, wrapped
 
 WORDS_WIDTH = 84.0  # spacing units
+LARGEST = (400.0, 210.0)  # width and height of the page, in spacing units
 OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    """In the middle of a window that is larger than a page needs to be."""
     ui.memory[SHOWN] = {}
+    room, at = imgui.get_content_region_avail(), imgui.get_cursor_pos()
+    size = ImVec2(min(room.x, ui.u(LARGEST[0])), min(room.y, ui.u(LARGEST[1])))
+    left, top = (room.x - size.x) / 2, (room.y - size.y) / 3
+    imgui.set_cursor_pos(ImVec2(round(at.x + left), round(at.y + top)))
+    still = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+    imgui.begin_child("lesson.page", size, FLAT, still)
+    actions = _draw_page(state, ui) + _keys(state, ui)
+    imgui.end_child()
+    return actions
+
+
+def _draw_page(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
     key = wanted_key(state)
     if key is None or state.lesson.typing:
-        return actions + draw_begin(state, ui) + _keys(state, ui)
+        return actions + draw_begin(state, ui)
     if not state.lesson.request and key != state.lesson.key:
         actions.append(AskTrace(key))
     actions += draw_sentence(state, ui)
     actions += _draw_step(state, ui)
-    return actions + _draw_way(state, ui) + _keys(state, ui)
+    return actions + _draw_way(state, ui)
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
@@ -178,10 +192,11 @@ def _draw_words(state: AppState, ui: Ui) -> list[Action]:
     words = WORDS[lesson.name]
     _paragraph(ui, tr(words.title), "text", "display", bold=True)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    says = words.says if trace is None else says_of(lesson.name, trace.shape)
-    _paragraph(ui, tr(says), "text", "body")
+    if trace is not None:
+        _paragraph(ui, said(lesson.name, trace), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_formula(ui, formula(lesson))
+    _prepare_formulas(lesson, ui)
     legend = "" if trace is None else legend_of(lesson.name, trace.shape)
     if legend:
         _paragraph(ui, tr(legend), "faint", "small")
@@ -225,11 +240,24 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     draw.add_rect_filled(at, end, ui.color("code"), ui.theme.radius)
     y = at.y + pad
     for number, page in enumerate(pages):
+        if rich.formulas.process.busy:
+            break  # a moment later they are pictures, and not their source
         rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
         y += page.height + ui.u(1)
     imgui.set_cursor_screen_pos(at)
     imgui.dummy(ImVec2(width, height))
     ui.mark("lesson.formula")
+
+
+def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
+    """Ask for those of all steps once for a trace, so that they are there before their steps."""
+    if lesson.trace is None or ui.memory.get("lesson.prepared") is lesson.trace:
+        return
+    ui.memory["lesson.prepared"] = lesson.trace
+    process = rich_text(ui).formulas.process
+    for step in range(len(STEPS)):
+        for line in formula(lesson.at_step(step)):
+            process.formula(line, True)
 
 
 def _draw_way(state: AppState, ui: Ui) -> list[Action]:

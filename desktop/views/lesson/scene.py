@@ -135,16 +135,16 @@ class Scene:
 
     def strip(
         self, vector: VectorPart | Sequence[float], rect: Rect, shown: float = 1.0,
-        alpha: float = 1.0, cells: int = 64, scale: float = 0.0,
+        alpha: float = 1.0, cells: int = 64, name: str = "",
     ) -> None:  # fmt: skip
-        """The first values of a vector as cells from left to right, `shown` of them, 0..1.
-        `scale`: the root mean square that colours are measured by; 0: the vector's own."""
+        """The first values of a vector as cells from left to right, `shown` of them, 0..1. With a
+        `name`, the one under the pointer is told."""
         values = vector.values if isinstance(vector, VectorPart) else tuple(vector)
         own = vector.rms if isinstance(vector, VectorPart) else _rms(values)
         count = min(len(values), cells)
         if not count or alpha <= 0 or shown <= 0:
             return
-        colors = _cells(values[:count], scale or own, self._ground)
+        colors = _cells(values[:count], own, self._ground)
         x0, y0, x1, y1 = rect
         wide, gap = (x1 - x0) / count, 1.0 if (x1 - x0) / count >= 4 else 0.0
         veil = round(alpha * 255) << 24
@@ -153,10 +153,12 @@ class Scene:
             left = x0 + index * wide
             low, high = ImVec2(left, y0), ImVec2(left + wide - gap, y1)
             add(low, high, colors[index] & 0xFFFFFF | veil)
-        self._tell_cell(values[:count], rect, last)
+        self._tell_cell(values[:count], rect, last, name)
+        if name:
+            self.ui.rects[f"lesson.strip.{name}"] = rect
 
-    def _tell_cell(self, values: tuple[float, ...], rect: Rect, last: int) -> None:
-        """The outline of the cell under the pointer."""
+    def _tell_cell(self, values: tuple[float, ...], rect: Rect, last: int, name: str) -> None:
+        """An outline around the cell under the pointer, and its number."""
         if not self.hovered or not self.ui.at_pointer(rect):
             return
         wide = (rect[2] - rect[0]) / len(values)
@@ -165,6 +167,11 @@ class Scene:
             low = ImVec2(rect[0] + index * wide - 1, rect[1] - 1)
             high = ImVec2(rect[0] + (index + 1) * wide, rect[3] + 1)
             self.draw.add_rect(low, high, self.ui.color("text"), 0.0, 1.0)
+            if name:
+                found = Number((name, index), values[index])
+                self.ui.memory.setdefault(SHOWN, {})[found.name] = found.shown
+                words = tr("number {n} of the vector: {value}")
+                imgui.set_tooltip(words.format(n=index, value=found.shown))
 
     def vector(
         self, name: str, label: str, vector: VectorPart, rect: Rect, shown: float = 1.0,
@@ -179,7 +186,7 @@ class Scene:
                 n=min(len(vector.values), cells), size=vector.size
             )
             self.say(note, x1, y0 - small - ui.u(1), "faint", align="right", alpha=shown)
-        self.strip(vector, rect, shown, cells=cells)
+        self.strip(vector, rect, shown, cells=cells, name=name)
         return self.written(name, x0, y1 + ui.u(1), x1, shown, written)
 
     def written(
@@ -202,6 +209,16 @@ class Scene:
             taken = self.number((name, "rms"), right, y, "link", alpha=alpha)
             self.say(label, right - taken - ui.u(1), y, "faint", align="right", alpha=alpha)
         return y + ui.theme.size("small")
+
+    def legend(self, x: float, y: float) -> None:
+        """What the colours of cells mean, from the right edge at x."""
+        ui, small = self.ui, self.ui.theme.size("small")
+        for series, words in ((WARM, tr("above 0")), (COLD, tr("below 0"))):
+            x -= self.say(words, x, y, "faint", align="right") + ui.u(1)
+            low = ImVec2(x - ui.u(2.5), y + (small - ui.u(2.5)) / 2 + 1)
+            high = ImVec2(x, low.y + ui.u(2.5))
+            self.draw.add_rect_filled(low, high, ui.color_of_series(series), ui.u(0.5))
+            x -= ui.u(5)
 
     def tile(
         self, words: str, rect: Rect, chosen: bool = False, fill: str = "raised",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_lite.core.messages.lesson import TracedShape
-from llm_lite.desktop.language.translate import mark
+from llm_lite.core.messages.lesson import TokenTrace, TracedShape
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 
 
@@ -23,9 +23,9 @@ WORDS: dict[StepName, StepWords] = {
     "tokens": StepWords(
         mark("Text becomes numbers"),
         mark(
-            "The model reads tokens: words or parts of words, each with an id. The id of our token "
-            "picks one row of a large table, the embedding. This list of numbers, a vector, stands "
-            "for the token from now on."
+            "The model reads tokens: words or parts of words, each with a number of its own, the "
+            "id. The id of our token picks one row of a large table, the embedding. This list of "
+            "numbers, a vector, stands for the token from now on."
         ),
         mark(
             "A network computes with numbers only. Nobody wrote the rows: training moved them "
@@ -59,13 +59,15 @@ WORDS: dict[StepName, StepWords] = {
     "norm": StepWords(
         mark("Brought to one size"),
         mark(
-            "Before a layer works with the vector, it is divided by its typical size, and each "
-            "number gets a weight of its own. The pattern mostly stays; the size changes."
+            "The model is a stack of {layers} layers that are built alike; we open layer {layer}. "
+            "First the vector is divided by its typical size, and each number gets a weight of its "
+            "own. The pattern mostly stays; the size changes."
         ),
         mark(
-            "The vector grows from layer to layer. Without this step, late layers would get inputs "
-            "that are many times larger than those of early layers, and training would fail. The "
-            "original is kept: the layer's result is added to it later."
+            "Layers before this one have worked on the vector already; step 10 shows them all. "
+            "The vector grows from layer to layer. Without this step, late layers would get "
+            "inputs that are many times larger than those of early layers, and training would "
+            "fail. The original is kept: the layer's result is added to it later."
         ),
         mark(
             "x: the vector as it comes. h: what the layer reads. w: learned weights, one for "
@@ -75,9 +77,9 @@ WORDS: dict[StepName, StepWords] = {
     "queries": StepWords(
         mark("A question, a label, a content"),
         mark(
-            "Each head makes three short vectors of the token. The query is what the token looks "
-            "for, the key is what it can be found by, and the value is what it gives to a token "
-            "that finds it."
+            "A layer has {heads} heads, which look at the text in different ways. Each makes three "
+            "short vectors of the token. The query is what the token looks for, the key is what it "
+            "can be found by, and the value is what it gives to a token that finds it."
         ),
         mark(
             "Three learned matrices make them; each row of numbers in a matrix makes one number of "
@@ -86,8 +88,8 @@ WORDS: dict[StepName, StepWords] = {
             "memory."
         ),
         mark(
-            "h: what the layer reads. W: learned matrices; a head has so many rows of them, "
-            "and as many columns as h has numbers."
+            "h: what the layer reads. W: learned matrices. The shape is that of one head: as many "
+            "rows as a query has numbers, as many columns as h has."
         ),
     ),
     "scores": StepWords(
@@ -113,10 +115,10 @@ WORDS: dict[StepName, StepWords] = {
             "they get nothing."
         ),
         mark(
-            "Switch the scale off: one token takes nearly everything, and a head that looks at one "
-            "token only learns badly. The mask is there because the model is trained to guess the "
-            "next token; it must not see it. Much of the share often goes to the first token: a "
-            "place to rest for heads that find nothing."
+            "Switch the scale off, and one token often takes nearly everything: a head that sees "
+            "one token only learns badly. The mask is there because the model was trained to guess "
+            "the next token, and must not see it. Much of the share often goes to the first token: "
+            "heads rest there when they find nothing."
         ),
         mark(
             "z: the scaled score. a: the share of token j. e: 2.718…, by whose powers larger "
@@ -156,9 +158,9 @@ WORDS: dict[StepName, StepWords] = {
     "neurons": StepWords(
         mark("Neurons answer"),
         mark(
-            "Now the token is alone with the feed-forward network: many neurons, of which each "
-            "answers to a pattern of its own. Here are those that answer most strongly. What they "
-            "say is added to the residual, too."
+            "Now the token is alone with the feed-forward network: {neurons} neurons, each of "
+            "which answers to a pattern of its own. Here are those that answer most strongly. What "
+            "they say is added to the residual, too."
         ),
         mark(
             "A large part of a model's weights is here, and much of what it knows about the world. "
@@ -178,11 +180,10 @@ WORDS: dict[StepName, StepWords] = {
             "feed-forward. The river shows how large the sum is behind each layer."
         ),
         mark(
-            "No layer alone knows the answer. Each reads the sum, and writes a small correction. "
-            "In "
-            "the Lens view you can see what the model would say after each layer. The jump that "
-            "many "
-            "models make in one layer is a few numbers that become very large."
+            "No layer alone knows the answer. Each reads the sum and writes a small correction. In "
+            "the Lens view you can see what the model would say after each layer. Where the river "
+            "jumps, a few numbers of the vector have become very large; many models do so at the "
+            "first token of a text."
         ),
         mark(
             "x: the residual, first and last. a: what attention adds in layer l, f: what the "
@@ -216,8 +217,8 @@ WORDS: dict[StepName, StepWords] = {
             "leaves a key and a value in every layer. When the context is full, nothing more fits."
         ),
         mark(
-            "n: numbers that a token leaves: layers × key and value × heads with keys of "
-            "their own × length."
+            "n: how many numbers a token leaves: layers, times 2 for key and value, times heads "
+            "that have keys of their own, times the numbers of one key."
         ),
     ),
 }
@@ -235,12 +236,14 @@ NO_POSITION = mark(
     "comes from other layers, and from the mask: a token sees only what stands before it."
 )
 LAYER_NORM = mark(
-    "Before a layer works with the vector, its mean is taken away and it is divided by its typical "
-    "deviation; each number gets a weight and an offset of its own. The pattern stays."
+    "The model is a stack of {layers} layers that are built alike; we open layer {layer}. First "
+    "the vector's mean is taken away, and it is divided by its typical deviation; each number gets "
+    "a weight and an offset of its own."
 )
 NO_NORM = mark(
-    "Most models bring the vector to one size before a layer works with it. This model does so "
-    "afterwards, with what the layer gives: here the vector goes in as it is."
+    "The model is a stack of {layers} layers that are built alike; we open layer {layer}. Most "
+    "models bring the vector to one size here. This one does so later, with what the layer gives: "
+    "the vector goes in as it is."
 )
 
 
@@ -251,6 +254,15 @@ def says_of(name: StepName, shape: TracedShape) -> str:
     if name == "norm" and shape.norm != "rms":
         return LAYER_NORM if shape.norm == "layer" else NO_NORM
     return WORDS[name].says
+
+
+def said(name: StepName, trace: TokenTrace) -> str:
+    """As `says_of`, translated, with this model's numbers."""
+    shape = trace.shape
+    return tr(says_of(name, shape)).format(
+        layers=shape.layers, layer=trace.layer, heads=shape.heads,
+        neurons=f"{shape.feed_forward:,}",
+    )  # fmt: skip
 
 
 def why_of(name: StepName, shape: TracedShape) -> str:

@@ -11,6 +11,7 @@ from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
     ExecutorChanged,
+    FollowToken,
     GainsEffect,
     GenerationStarted,
     Inspect,
@@ -19,6 +20,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SetGains,
     TokenDecoded,
+    TokenFollowed,
 )
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
@@ -106,19 +108,25 @@ def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
 def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     client = Client()
     requests = (Inspect(2, 7), CompareGains(8), Inspect(999, 9))
+    requests += (FollowToken(10, 3, 1, 2), FollowToken(11, 999, 1, 2))
     at_step(monkeypatch, 4, lambda: client.send(*requests))
     client.load(tiny_llama)
     watched = client.ask(1)[1]
-    served = client.of((LensResult, GainsEffect))
-    assert [event.request for event in served] == [7, 8, 9]
+    served = client.of((LensResult, GainsEffect, TokenFollowed))
+    assert [event.request for event in served] == [7, 8, 9, 10, 11]
     last = client.events.index(served[-1])
     assert any(isinstance(event, TokenDecoded) for event in client.events[last:])
-    lens, effect, refused = served
+    lens, effect, refused, followed, missing = served
     assert [row.layer for row in lens.rows] == [0, 1]
     assert all(len(row.tokens) == 5 for row in lens.rows)
     assert effect.kl == 0
     assert refused.rows == ()
     assert "position 999 is not in the cache" in refused.message
+    assert "position 999 is not in the cache" in missing.message and missing.trace is None
+    trace = followed.trace
+    assert (trace.position, trace.layer, trace.head) == (3, 1, 2)
+    assert all(token.text for token in trace.distribution.top[:5])
+    assert [row.layer for row in lens.rows] == list(range(trace.shape.layers))
     other = Client()
     other.load(tiny_llama)
     assert other.ask(1)[1] == watched
@@ -139,10 +147,11 @@ def test_requests_without_an_answer_running(client):
 
 def test_requests_without_a_model():
     client = Client()
-    client.send(Inspect(0, 1), CompareGains(2), SetGains(ONES))
+    client.send(Inspect(0, 1), FollowToken(3, 0, 0, 0), CompareGains(2), SetGains(ONES))
     lens, effect = client.until(LensResult), client.until(GainsEffect)
     assert "no model is loaded" in lens.message
     assert "no model is loaded" in effect.message and math.isnan(effect.kl)
+    assert "no model is loaded" in client.of(TokenFollowed)[0].message
     assert "no model is loaded" in client.until(Logged).text
     assert client.engine.close(PATIENCE)
 

@@ -20,6 +20,7 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     FileDamaged,
+    FollowToken,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -66,6 +67,7 @@ COMMANDS = (
     SpellTokens(1, (1, 2)),
     ReadAttentionRows(1, 3, "from", "heads", ((0, 0),)),
     Inspect(3, 1),
+    FollowToken(1, 7, 0, 0),
     MeasureCache(1, "key-norm", 0, 8),
     CompareGains(1),
     CountTokens(1, ("a text", "another")),
@@ -145,6 +147,7 @@ def expecting(state: AppState) -> AppState:
         running=Running(1, time.monotonic()),
         rows_request=1,
         lens=replace(state.lens, request=1),
+        lesson=replace(state.lesson, request=1),
         steering=replace(state.steering, request=1),
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())

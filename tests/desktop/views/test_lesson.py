@@ -10,7 +10,9 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import Generate, ModelLoaded
 from llm_lite.core.messages.lesson import TEMPERATURES
+from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import (
     DrawAgain,
     FollowPosition,
@@ -25,6 +27,7 @@ from llm_lite.desktop.actions.lesson.following import (
 from llm_lite.desktop.actions.program import OpenModel, SetLanguage, SetLessMotion
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import tr, use
+from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.lesson.lesson_state import STEPS
 from llm_lite.desktop.state.lesson.numbers import angle
 from llm_lite.desktop.state.lesson.sampled import token_shares
@@ -41,7 +44,7 @@ from tests.lesson_reference import LessonReference, rms
 from tests.runners import exact
 
 SENTENCE = "The capital of France is"
-MOST_VERTICES, MOST_NUMBERS = 60_000, 160  # of a frame
+MOST_VERTICES, MOST_NUMBERS = 20_000, 160  # of a frame
 
 
 @contextmanager
@@ -330,6 +333,69 @@ def test_the_picture_moves_by_the_clock_and_can_be_held(tiny):
         assert moves.at == held
         app.driver.press(imgui.Key.space)
         assert moves.playing
+
+
+def test_the_cell_under_the_pointer_is_told(tiny):
+    with lesson(tiny, "abc def") as app:
+        trace = app.state.lesson.trace
+        x0, y0, x1, y1 = app.ui.rects["lesson.strip.row"]
+        count = min(64, len(trace.row.values))
+        for index in (0, 17, count - 1):
+            app.driver.point_at(x0 + (index + 0.5) * (x1 - x0) / count, (y0 + y1) / 2)
+            told = shown(app)[("row", index)]
+            assert float(told.replace("−", "-")) == round(trace.row.values[index], 3)
+
+
+def test_a_sentence_is_read_as_it_is_and_the_settings_stay(tiny):
+    with lesson(tiny, "abc def") as app:
+        before = app.state.sampling, app.state.system_prompt
+        told = replace(app.state, system_prompt="Be kind.")
+        after, commands = act(RunSentence("  ghi jkl "), told, 0.0)
+        generate = commands[-1]
+        assert isinstance(generate, Generate) and generate.raw
+        assert [message.content for message in generate.messages] == ["ghi jkl"]
+        assert generate.sampling.max_new_tokens < 10
+        assert (after.sampling, after.system_prompt) == (before[0], "Be kind.")
+        assert after.chat == told.chat + 1  # the conversation that was there is kept
+        assert after.lesson.trace is None and after.lesson.step == 0
+
+
+def test_another_model_forgets_the_trace(tiny):
+    with lesson(tiny, "abc def") as app:
+        app.program.do(GoToStep(4))
+        loaded = ModelLoaded(app.state.model, app.state.executor, 0.1)
+        state = apply(loaded, app.state, 0.0)
+        assert state.lesson.trace is None and state.lesson.step == 4 and state.lesson.shown
+
+
+def test_a_person_can_choose_token_layer_and_head_in_the_page(tiny):
+    with lesson(tiny, "abc def") as app:
+        first = app.state.lesson.trace
+        app.driver.click(f"lesson.token.{first.position - 1}")
+        trace = traced(app)
+        assert trace.position == first.position - 1
+        app.program.do(GoToStep(STEPS.index("queries")))
+        app.driver.frames(3)
+        other = (trace.head + 1) % trace.shape.heads
+        app.driver.click(f"lesson.open.{other}")
+        assert traced(app).head == other
+        app.program.do(GoToStep(STEPS.index("residual")))
+        app.driver.frames(3)
+        x0, y0, _, y1 = app.ui.rects["lesson.picture"]
+        app.driver.point_at(x0 + 30, (y0 + y1) / 2)
+        app.driver.press_button(0)
+        assert traced(app).layer == 0
+
+
+def test_there_is_a_way_in_without_a_conversation(tiny):
+    with lesson(tiny, "abc def") as app:
+        app.driver.click("lesson.own")
+        app.driver.frames(3)
+        app.driver.click("lesson.draft")
+        app.driver.type("xyz")
+        app.driver.click("lesson.run")
+        app.driver.wait("the answer", lambda s: not s.busy and s.messages[0].text == "xyz")
+        assert "".join(app.state.positions[p] for p, _ in traced(app).tokens).endswith("xyz")
 
 
 def test_arrows_step_and_escape_leaves(tiny):

@@ -30,7 +30,7 @@ class _Rows:
     left: float  # where the row begins behind its label
 
 
-def _rows(scene: Scene, top: float, bottom: float, extra: int, tallest: float = 10.0) -> _Rows:
+def _rows(scene: Scene, top: float, bottom: float, extra: int, tallest: float = 13.0) -> _Rows:
     count = len(scene.trace.opened.head.scores) + extra
     each = min(scene.u(tallest), (bottom - top) / max(count, 1))
     return _Rows(top, each, scene.rect[0] + scene.u(LABEL))
@@ -57,6 +57,7 @@ def draw_scores(scene: Scene) -> None:
     words = tr("query of “{token}”").format(token=scene.token(trace.position))
     cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.5
     scene.say(words, x0 + ui.u(LABEL), y0, "link")
+    scene.legend(x1, y0)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
     scene.strip(head.query, strip, cells=KEY_CELLS)
     top = strip[3] + small + ui.u(4)
@@ -215,7 +216,8 @@ def _draw_rest(scene: Scene, y: float, each: float, left: float, moved: float) -
         y += each
     if head.sink > 0:
         _label(scene, tr("to no token"), y, each, "muted")
-        _draw_share(scene, ("sink",), head.sink, y, each, left, moved)
+        share, name = (head.sink, "sink") if scaled else (head.sink_unscaled, "sink_unscaled")
+        _draw_share(scene, (name,), share, y, each, left, moved)
         y += each
     return y
 

@@ -9,7 +9,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.numbers import LISTED
 from llm_lite.desktop.state.lesson.sampled import Sampled, sampled
 from llm_lite.desktop.views.lesson.motion import part
-from llm_lite.desktop.views.lesson.scene import Scene
+from llm_lite.desktop.views.lesson.scene import WARM, Scene
 from llm_lite.desktop.widgets.controls import slider
 from llm_lite.desktop.widgets.icons import ICON_DICE
 from llm_lite.desktop.widgets.token_text import visible
@@ -97,7 +97,9 @@ def _draw_draw(
     x += scene.number(("kept",), x, y0, "link", "left") + ui.u(5)
     words = tr("A random number from 0 to 1 falls on one of them:")
     x += scene.say(words, x, y0, room=x1 - x - ui.u(14)) + ui.u(1.5)
-    scene.number(("drawn",), x, y0, "link", "left")
+    x += scene.number(("drawn",), x, y0, "link", "left") + ui.u(1.5)
+    words = f"→ “{visible(scene.trace.distribution.top[found.chosen].text)}”"
+    scene.say(words, x, y0, "text", alpha=part(scene.t, 0.8, 1.0))
     label = tr("Draw again")
     with ui.font():
         room = imgui.calc_text_size(f"{ICON_DICE}  {label}").x + ui.u(7)
@@ -138,63 +140,55 @@ def draw_cache(scene: Scene) -> None:
     x0, y0, x1, y1 = scene.rect
     found, small = _sampled(scene), ui.theme.size("small")
     chosen = visible(trace.distribution.top[found.chosen].text)
-    bottom = _draw_text(scene, chosen, y0)
+    columns = len(trace.tokens) + 1
+    each = min((x1 - x0) / columns, ui.u(26))
+    _draw_text(scene, chosen, each)
     words = tr("The KV cache: {layers} layers, a key and a value of each token in every one")
     words = words.format(layers=trace.shape.cache_layers)
-    scene.say(words, x0, bottom + ui.u(5))
+    top = y0 + ui.u(11) + small
+    scene.say(words, x0, top)
     foot = y1 - 2 * small - ui.u(4)
-    _draw_grid(scene, (x0, bottom + small + ui.u(8), x1, foot - ui.u(2)))
+    _draw_grid(scene, (x0, top + small + ui.u(2), x1, foot - ui.u(2)), each)
     _draw_sizes(scene, foot)
 
 
-def _draw_text(scene: Scene, chosen: str, y: float) -> float:
-    """The sentence, and the new token that comes flying; the lower edge."""
+def _draw_text(scene: Scene, chosen: str, each: float) -> None:
+    """The sentence above its columns; the new token comes flying to a column of its own."""
     ui, trace = scene.ui, scene.trace
-    x0, _, x1, _ = scene.rect
-    small, tall, flown = ui.theme.size("small"), ui.u(7), part(scene.t, 0.05, 0.35)
-    texts = [scene.token(place) for place, _ in trace.tokens] + [chosen]
-    with ui.font(style="small"):
-        widths = [float(imgui.calc_text_size(words).x) + ui.u(3) for words in texts]
-    gap, first = ui.u(0.75), 0
-    while first < len(texts) - 1 and sum(widths[first:]) + gap * (len(texts) - first) > x1 - x0:
-        first += 1
-    x = x0
-    for words, wide in zip(texts[first:-1], widths[first:-1], strict=True):
-        scene.tile(words, (x, y, x + wide, y + tall))
-        x += wide + gap
-    wide = widths[-1]
-    left, top = x + (x1 - wide - x) * (1 - flown), y + ui.u(10) * (1 - flown)
-    scene.tile(chosen, (left, top, left + wide, top + tall), chosen=True)
-    line = y + tall + ui.u(1.5)
-    words = tr("was drawn; its probability was")
+    x0, y0, x1, _ = scene.rect
+    tall, flown, gap = ui.u(7), part(scene.t, 0.05, 0.35), ui.u(0.75)
+    for column, (place, _) in enumerate(trace.tokens):
+        x = x0 + column * each
+        scene.tile(scene.token(place), (x, y0, x + each - gap, y0 + tall))
+    x = x0 + len(trace.tokens) * each
+    left, top = x + (x1 - each - x) * (1 - flown), y0 + ui.u(12) * (1 - flown)
+    scene.tile(chosen, (left, top, left + each - gap, top + tall), chosen=True)
+    line = y0 + tall + ui.u(1.5)
     end = scene.number(("chosen_share",), x1, line, "link", alpha=flown)
+    words = tr("“{token}” was drawn; its probability was").format(token=chosen)
     scene.say(words, x1 - end - ui.u(1.5), line, align="right", alpha=flown)
     went_on = trace.distribution.went_on
     if went_on is not None:
         text = tr("In your text, “{token}” stands there.").format(token=visible(went_on.text))
         scene.say(text, x0, line, "faint")
-    return line + small
 
 
-def _draw_grid(scene: Scene, rect: tuple[float, float, float, float]) -> None:
+def _draw_grid(scene: Scene, rect: tuple[float, float, float, float], each: float) -> None:
     """Rows are layers, columns positions; the new column fills from the first layer down."""
     ui, trace, draw = scene.ui, scene.trace, scene.draw
-    x0, y0, x1, y1 = rect
+    x0, y0, _, y1 = rect
     rows = min(trace.shape.cache_layers, LAYERS)
     columns = len(trace.tokens) + 1
-    each = min((x1 - x0) / columns, ui.u(26))
-    high = (y1 - y0) / rows
+    high, gap = (y1 - y0) / rows, ui.u(0.75)
     filled = part(scene.t, 0.35, 0.95) * rows
-    old, new = ui.color("accent", 0.35), ui.color_of_series(2)
+    old, new = ui.color("accent", 0.35), ui.color_of_series(WARM)
     for row in range(rows):
         y = y0 + row * high
         low = max(1.0, high - max(1.0, ui.u(0.25)))
-        for column in range(columns - 1):
+        for column in range(columns):
             x = x0 + column * each
-            draw.add_rect_filled(ImVec2(x, y), ImVec2(x + each - ui.u(0.75), y + low), old)
-        x = x0 + (columns - 1) * each
-        color = new if row < filled else ui.color("hover")
-        draw.add_rect_filled(ImVec2(x, y), ImVec2(x + each - ui.u(0.75), y + low), color)
+            color = old if column < columns - 1 else new if row < filled else ui.color("hover")
+            draw.add_rect_filled(ImVec2(x, y), ImVec2(x + each - gap, y + low), color)
 
 
 def _draw_sizes(scene: Scene, y: float) -> None:

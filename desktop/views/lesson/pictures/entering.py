@@ -84,7 +84,7 @@ def draw_queries(scene: Scene) -> None:
         y = top + ui.u(8) + index * each
         shown = part(scene.t, 0.05 + 0.25 * index, 0.4 + 0.25 * index)
         left = x0 + ui.u(22)
-        tall = min(ui.u(16), each - ui.u(3))
+        tall = min(ui.u(16), each - small - ui.u(3))
         own = trace.head * heads // shape.heads
         _draw_matrix(scene, matrix, (x0, y, x0 + ui.u(13), y + tall), heads, own)
         middle = y + tall / 2
@@ -106,7 +106,10 @@ def _draw_matrix(
     scene.draw.add_rect_filled(low, high, ui.color("accent", 0.85), ui.u(0.5))
     scene.draw.add_rect(ImVec2(x0, y0), ImVec2(x1, y1), ui.color("border"), ui.u(1), 1.0)
     small = ui.theme.size("small")
-    scene.say(name, (x0 + x1) / 2, (y0 + y1 - small) / 2, "text", align="middle", face="mono")
+    middle = (x0 + x1) / 2
+    scene.say(name, middle, (y0 + y1 - small) / 2, "text", align="middle", face="mono")
+    words = tr("Head {n}").format(n=scene.trace.head)
+    scene.say(words, middle, y1 + ui.u(0.75), "faint", align="middle", room=x1 - x0)
 
 
 def _draw_heads(scene: Scene, y: float) -> None:

@@ -114,10 +114,11 @@ def _draw_list(scene: Scene, rect: tuple[float, float, float, float]) -> None:
             color = "text" if name == "neuron" else "muted"
             scene.number((name, neuron.index), x, line, color, alpha=grown)
     y = y1 - small
-    wide = scene.number(("strong",), x0 + ui.u(14), y, "link", alpha=part(scene.t, 0.5, 0.7))
+    wide = scene.number(("strong",), x0, y, "link", "left", alpha=part(scene.t, 0.5, 0.7))
     if wide:
         words = tr("of {n:,} neurons answer with a tenth of the strongest, or more")
-        scene.say(words.format(n=found.size), x0 + ui.u(15), y, room=x1 - x0 - ui.u(15))
+        left = x0 + wide + ui.u(1.5)
+        scene.say(words.format(n=found.size), left, y, room=x1 - left)
 
 
 def _draw_neuron(
@@ -150,7 +151,10 @@ def _draw_curve(scene: Scene, rect: tuple[float, float, float, float]) -> None:
     x0, y0, x1, y1 = rect
     gate, small = trace.shape.gate, ui.theme.size("small")
     scene.say("SiLU" if gate == "silu" else "GELU", x0, y0, "text")
-    words = tr("Small inputs are closed off, large ones pass.")
+    words = tr("{curve}(before) = answer")
+    if gate != "none":
+        words = tr("{curve}(gate) × up = answer")
+    words = words.format(curve="SiLU" if gate == "silu" else "GELU")
     note = scene.paragraph(words, x0, y1 - 2.9 * small, x1 - x0)
     bottom, top = y1 - note - ui.u(2), y0 + small + ui.u(2)
     if bottom - top < ui.u(14):

@@ -57,14 +57,14 @@ def _draw_clocks(scene: Scene, top: float) -> None:
     words = words.format(head=trace.head, layer=trace.layer, n=shape.rotary_dim // 2)
     scene.say(words, x0, top)
     pairs = pairs_of(trace)
-    each = (x1 - x0) / len(pairs)
-    strips = y1 - small - ui.u(7)
-    room = strips - small - ui.u(6) - (top + 2 * small + ui.u(5))
-    radius = min(each / 2 - ui.u(3), (room - small - ui.u(4)) / 2, ui.u(22))
-    middle = top + small + ui.u(5) + max(room / 2, radius)
-    moved = part(scene.t, 0.25, 0.85)
+    strips, moved = y1 - small - ui.u(7), part(scene.t, 0.25, 0.85)
+    a_row = math.ceil(len(pairs) / 2)
+    first, last = top + small + ui.u(3), strips - small - ui.u(5)
+    each, tall = (x1 - x0) / a_row, (last - first) / math.ceil(len(pairs) / a_row)
+    radius = min(each / 2 - ui.u(3), (tall - 2 * small - ui.u(6)) / 2)
     for index, pair in enumerate(pairs):
-        _draw_clock(scene, pair, x0 + (index + 0.5) * each, middle, radius, moved)
+        x = x0 + (index % a_row + 0.5) * each
+        _draw_clock(scene, pair, x, first + (index // a_row + 0.5) * tall, radius, moved)
     half = (x1 - x0) / 2 - ui.u(2)
     for left, label, vector, alpha in (
         (x0, tr("query before"), head.query_raw, 1.0),

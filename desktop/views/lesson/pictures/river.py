@@ -18,12 +18,14 @@ def draw_residual(scene: Scene) -> None:
     ui = scene.ui
     x0, y0, x1, y1 = scene.rect
     small = ui.theme.size("small")
-    scene.say(tr("How large the residual is behind each layer (RMS)"), x0, y0)
+    scene.say(
+        tr("How large the residual is behind each layer (RMS, on a logarithmic scale)"), x0, y0
+    )
     foot = y1 - small - ui.u(8)
     split = y0 + (foot - y0) * 0.58
     pointed = _pointed(scene)
     _draw_river(scene, (x0, y0 + small + ui.u(3), x1, split - ui.u(2)), pointed)
-    scene.say(tr("What each layer adds (RMS)"), x0, split + ui.u(2))
+    scene.say(tr("What each layer adds (RMS, likewise)"), x0, split + ui.u(2))
     _draw_key(scene, split + ui.u(2))
     bars = (x0, split + small + ui.u(5), x1, foot)
     _draw_added(scene, bars, pointed)

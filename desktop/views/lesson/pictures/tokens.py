@@ -53,6 +53,7 @@ def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
         width=shape.width, count=shape.vocabulary
     )
     scene.say(words, x0, y0)
+    scene.legend(x1, y0)
     top = y0 + small + ui.u(2)
     strip_top = y1 - small - ui.u(8)
     high = max(ui.u(2), min(ui.u(7), (strip_top - small - ui.u(12) - top) / ROWS))

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
@@ -14,10 +17,15 @@ from llm_lite.core.messages.lesson import (
     TEMPERATURES,
     FollowToken,
 )
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind
 from tests.families import family_of
 from tests.family_checks import reference, write_case
 from tests.lesson_reference import LessonReference, check_trace
+from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
 FAMILIES = (
@@ -147,3 +155,34 @@ def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
         asked = replace(FollowToken(1, 3, 0, 0), **changes)
         with pytest.raises(RequestError, match=words):
             follow(runner.session, runner.attention.layers, asked)
+
+
+def test_keys_that_a_ring_has_lost_are_told(tmp_path):
+    """A window whose cache keeps less than the text: late tokens are found, early ones refused."""
+    path, tokens, _ = tiny("mistral", tmp_path)
+    source = open_source(path)
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(32, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
+    weights = dict(source.tensors)
+    executor = CpuExecutor(model.build(options), weights)
+    try:
+        session = Session(executor, weights)
+        session.prefill(tokens)
+        layers = attention_layers(executor.program.plans[0])
+        last = len(tokens) - 1
+        trace = follow(session, layers, FollowToken(1, last, 1, 0))
+        check_trace(trace, LessonReference(path, tokens, 1, 0))
+        assert len(trace.opened.head.scores) == trace.shape.window < len(tokens)
+        with pytest.raises(RequestError, match="no longer holds what token 3 saw"):
+            follow(session, layers, FollowToken(1, 3, 1, 0))
+    finally:
+        executor.close()
+
+
+def test_gemma_3n_can_be_followed(tmp_path):
+    """Its residual has several streams, and later layers read the keys of earlier ones."""
+    with running(write_tiny_gemma3n(tmp_path), exact("cpu")) as runner:
+        for layer in range(len(runner.attention.layers)):
+            trace = trace_of(runner, list(range(3, 20)), 16, layer, ANY_HEAD)
+            assert trace.opened.residual.size == trace.shape.width
+            assert all(np.isfinite(growth.residual) for growth in trace.growth)

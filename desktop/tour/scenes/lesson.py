@@ -1,0 +1,58 @@
+"""The lesson that follows one token: a sentence, every step in one theme, and some in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llm_lite.desktop.actions.lesson.following import ShowLesson
+from llm_lite.desktop.actions.program import SetTheme
+from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.views.lesson import motion
+
+LIMIT = 120.0  # seconds
+SENTENCE = "The capital of France is"
+AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # in the light theme too
+MIDWAY = {"tokens": 0.6, "scores": 0.5}  # pictures that are shown on their way too
+
+
+def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
+    """From the rail through all steps, each picture at its end."""
+    driver.program.do(SetTheme("dark"))
+    driver.click("rail.lesson")
+    if driver.shows("lesson.own"):
+        driver.click("lesson.own")
+    driver.leave()
+    picture("16-lesson-begin")
+    driver.click("lesson.draft")
+    driver.type(SENTENCE)
+    driver.click("lesson.run")
+    driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), LIMIT)
+    driver.wait("the trace", _is_traced, LIMIT)
+    driver.leave()
+    for step, name in enumerate(STEPS):
+        _hold(driver, 1.0)
+        picture(f"16-lesson-{step + 1:02d}-{name}")
+        if name in MIDWAY:
+            _hold(driver, MIDWAY[name])
+            picture(f"16-lesson-{step + 1:02d}-{name}-midway")
+        driver.click("lesson.next")
+        driver.leave()
+    driver.program.do(SetTheme("light"))
+    for name in AGAIN:
+        driver.click(f"lesson.step.{STEPS.index(name)}")
+        driver.leave()
+        _hold(driver, 1.0)
+        picture(f"16-lesson-{STEPS.index(name) + 1:02d}-{name}-light")
+    driver.program.do(ShowLesson(False))
+    driver.frames(2)
+
+
+def _hold(driver: InputDriver, at: float) -> None:
+    motion.hold_at(driver.program.interface.ui, at)
+    driver.frames(8)  # formulas come from a process apart
+
+
+def _is_traced(state: AppState) -> bool:
+    return state.lesson.trace is not None and not state.lesson.request
