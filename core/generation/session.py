@@ -78,7 +78,7 @@ class Session:
         ring = ring_tensor(executor.program)
         self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._gains = HeadGains(executor)
-        self._source = 0
+        self._source: tuple[int, ...] = ()
         self._throughout = False  # only what was made with the gains in force counts as read
         self.step_seconds = 0.0  # of the last step, the executor's part
 
@@ -89,15 +89,20 @@ class Session:
     @property
     def source(self) -> int:
         """Positions of an encoder's keys and values, which every step sees; 0: none."""
+        return len(self._source)
+
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """The tokens there; from any thread."""
         return self._source
 
-    def see_source(self, positions: int) -> None:
+    def see_source(self, tokens: Sequence[int]) -> None:
         """Another source is in place; what was made of the one before is forgotten."""
         self.clear()
-        self._source = positions
+        self._source = tuple(tokens)
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
-        return Step(np.asarray(tokens, np.int32), start, outputs, source=self._source)
+        return Step(np.asarray(tokens, np.int32), start, outputs, source=self.source)
 
     @property
     def context_used(self) -> int:
@@ -340,6 +345,7 @@ class Session:
     def _keep_copy(self, kept: int) -> None:
         """Before all but the first `kept` positions go: a copy for the pool, if it is worth it."""
         worth = len(self.cache) - kept >= LEAST and self.pool.budget > 0
+        worth = worth and not self._source  # the same tokens have other keys behind another source
         if worth and not self.pool.covers(self.cache.held):
             self.pool.put(self.cache.copy_out(self._name, self._conversation))
 

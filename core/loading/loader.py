@@ -183,13 +183,18 @@ def make(
 
 def what_it_is_for(model_file: ModelFile) -> str:
     """A sentence for who wants an encoder to answer."""
-    kind = architecture_of(model_file.file.metadata, model_file.path).title
+    kind = kind_of(model_file)
     fills = model_file.model.has_head
     also = ", and fills in masked tokens: `llm-lite fill`" if fills else ""
     return (
         f"{model_file.path}: a {kind} model is an encoder, which writes no text; it makes vectors "
         f"of texts: `llm-lite embed`{also}"
     )
+
+
+def kind_of(model_file: ModelFile) -> str:
+    """The title of its architecture."""
+    return architecture_of(model_file.file.metadata, model_file.path).title
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Runner:
             raise RequestError(f"{self.model_info.name} has no encoder: it continues texts")
         self.source_encoder.encode(tokens, should_stop)
         self.source_encoder.hand_to(self.executor)
-        self.session.see_source(len(tokens))
+        self.session.see_source(tokens)
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from llm_lite.core.plan.expectations import check_attention, expect
+from llm_lite.core.plan.checks import expect, expect_alike, expect_attention
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
@@ -214,7 +214,7 @@ class PlanBuilder:
             "bidirectional": int(bidirectional),
             "cross": int(cross),
         }
-        check_attention(params, q, (k_cache, v_cache), sinks, bias, label)
+        expect_attention(label, q, (k_cache, v_cache), sinks, bias, params)
         operands = _without_trailing(q, k_cache, v_cache, gains, sinks, bias)
         return self._op("attention", operands, self._like(q, label), label, **params)
 
@@ -376,7 +376,7 @@ class PlanBuilder:
         if spec.form != "own":
             for x in inputs:
                 assert x is not None, f"{label}: {name} has no operand to leave out"
-                _expect_alike(x, outputs[0], label)
+                expect_alike(x, outputs[0], label)
         taken = tuple(LEFT_OUT if t is None else t.id for t in inputs)
         ids = taken, tuple(t.id for t in outputs)
         self._ops.append(Op(name, *ids, MappingProxyType(params), label))
@@ -386,10 +386,3 @@ def _without_trailing(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
     """Without those that are left out at the end."""
     count = max(i + 1 for i, operand in enumerate(operands) if operand is not None)
     return operands[:count]
-
-
-def _expect_alike(a: Tensor, b: Tensor, label: str) -> None:
-    expect(
-        (a.shape, a.rows) == (b.shape, b.rows),
-        f"{label}: {a.shape} of {a.rows} does not fit {b.shape} of {b.rows}",
-    )

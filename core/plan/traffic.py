@@ -11,17 +11,24 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.formats import FORMATS
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
-_LOOKUPS = ("embed", "table_rows", "position_rows")  # ops that read a row a token of their weights
+_LOOKUPS = (
+    "embed",
+    "table_rows",
+    "position_rows",
+    "type_rows",
+)  # ops that read a row a token of their weights
 
 
-def token_read_bytes(plan: Plan, cached_tokens: int) -> int:
-    """Bytes that a decoded token must read behind so many positions.
+def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
+    """Bytes that a decoded token must read behind so many positions, with a source of so many.
 
     What several ops share counts once; a weight of a product counts whole, even where it is the
     embedding too.
     """
     layers = cache_layers(plan)
     cached = sum(_reached_bytes(layer.tensors, cached_tokens, layer.window) for layer in layers)
+    crossed = (op for op in plan.ops if op.name == "attention" and op.params["cross"])
+    cached += sum(_reached_bytes(_caches(plan, op), source, 0) for op in crossed)
     return _weight_bytes(plan) + cached
 
 
@@ -32,9 +39,13 @@ def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
         rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None
         total += _rows_bytes(weight, rows)
     if op.name == "attention":
-        caches = [plan.tensors[i] for i in op.inputs[1:3]]
-        total += _reached_bytes(caches, step.kv_length, int(op.params["window"]))
+        seen = step.source if op.params["cross"] else step.kv_length
+        total += _reached_bytes(_caches(plan, op), seen, int(op.params["window"]))
     return total
+
+
+def _caches(plan: Plan, attention: Op) -> list[Tensor]:
+    return [plan.tensors[i] for i in attention.inputs[1:3]]
 
 
 def _weight_bytes(plan: Plan) -> int:

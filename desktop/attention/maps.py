@@ -111,7 +111,7 @@ class AttentionMaps:
         return len(self.column_tokens(layer))
 
     def column_tokens(self, layer: int) -> tuple[int, ...]:
-        """The ids of the tokens there."""
+        """Their ids."""
         return self._text.source_tokens if self.layers[layer].cross else self._text.tokens
 
     @property

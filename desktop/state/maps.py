@@ -57,6 +57,11 @@ class HeadMaps(Protocol):
     @property
     def layers(self) -> Sequence[AttentionLayer]: ...
 
+    def column_tokens(self, layer: int) -> tuple[int, ...]:
+        """The ids of the tokens that a layer's maps have columns of: the text's, or of
+        cross-attention the source's."""
+        ...
+
     @property
     def memory(self) -> Mapping[str, int]:
         """Bytes by what they are for."""

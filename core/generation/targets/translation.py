@@ -75,7 +75,7 @@ class Translator:
         """The target of a source. RequestError for a source that is too long, CancelledError."""
         self._encoder.encode(source, should_stop)
         self._encoder.hand_to(self._session.executor)
-        self._session.see_source(len(source))
+        self._session.see_source(source)
         if options.width == 1:
             return self._greedy(options, watch, should_stop)
         target = self._search(len(source), options, watch, should_stop)

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.loader import Progress, executor_info, make, model_info
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions
+from llm_lite.core.models.registry import read_model
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -47,8 +50,10 @@ def start_encoder(
     )
     note = backends.query_note(made.plan.build, model.shape, options)
     exact = replace(options, keys="fp32", values="fp32")
+    specs = {name: one.spec for name, one in made.plan.loaded.items()}
     return EncoderRunner(
         model_file,
+        read_model(model_file.file.metadata, specs, model_file.path),
         made.executor,
         session,
         AttentionSource(made.executor, session, note, made.weights),
@@ -60,6 +65,20 @@ def start_encoder(
         options,
         made.weights,
     )
+
+
+def is_encoder(source: str | None) -> bool:
+    """By its header alone; False too for what can not be opened, as a load will say."""
+    try:
+        file = open_source(catalog.resolve(source))
+    except LlmLiteError:
+        return False
+    try:
+        return read_model(file.metadata, file.tensors, file.path).bidirectional
+    except LlmLiteError:
+        return False
+    finally:
+        file.close()
 
 
 @contextmanager

@@ -54,9 +54,8 @@ def poolings(config: CheckpointConfig, known: Known) -> list[str] | None:
     values = read_object(file)
     named = values.get("pooling_mode")
     if named is not None:  # of version 5 and on: one name, or a list
-        return [
-            str(_NAMED.get(one, one)) for one in (named if isinstance(named, list) else [named])
-        ]
+        listed = named if isinstance(named, list) else [named]
+        return [_NAMED.get(str(one), str(one)) for one in listed]
     modes = [mode for key, mode in _MODES.items() if values.get(key) is True]
     if not modes:
         raise FileError(file, "expected a pooling mode that is true, found none")

@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
-
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary
 
 SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE = "source.spm", "target.spm", "vocab.json"

@@ -115,6 +115,9 @@ class RemoteMaps:
     def layers(self) -> Sequence[AttentionLayer]:
         return self._layers
 
+    def column_tokens(self, layer: int) -> tuple[int, ...]:
+        return self._source.held.tokens if self._source else ()
+
     @property
     def memory(self) -> Mapping[str, int]:
         copies = self._source.nbytes if self._source else 0

@@ -179,7 +179,8 @@ def _draw_head(
     imgui.set_cursor_screen_pos(at)
     imgui.invisible_button(name, ImVec2(side, side))
     ui.mark(name)
-    pair = draw_pointer(ui, maps, name, shown.labels, window, at, side, picture.missing)
+    causal, lost = maps.layers[head[0]].is_causal, picture.missing
+    pair = draw_pointer(ui, maps, name, shown.labels, window, at, side, lost, causal=causal)
     _use_pointer(zoom, window, maps.length, at, side)
     if pair and imgui.is_mouse_double_clicked(0):
         choice = replace(choice, row=pair[0])

@@ -180,8 +180,11 @@ def draw_pointer(
     at: ImVec2,
     side: float,
     missing: Iterable[tuple[int, int]] = (),
+    *,
+    causal: bool = True,
 ) -> tuple[int, int] | None:
-    """Lines through the pair under the pointer and a tooltip with its value; (row, column)."""
+    """Lines through the pair under the pointer and a tooltip with its value; (row, column).
+    `causal`: tokens see none behind them."""
     each, mouse = side / len(window), imgui.get_mouse_pos()
     row = window.start + int((mouse.y - at.y) / each)
     column = window.start + int((mouse.x - at.x) / each)
@@ -189,6 +192,7 @@ def draw_pointer(
         return None
     draw_cross(ui, window, at, side, (row, column))
     lost = any(first <= row < last for first, last in missing)
+    can_look = not causal or column <= row
     value = None if lost else maps.value(name, row, column)
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if imgui.begin_tooltip():
@@ -196,15 +200,15 @@ def draw_pointer(
             text(ui, tr("{asked}  looks at  {seen}").format(asked=asked, seen=seen), bold=True)
             places = tr("token {row:,} at token {column:,}").format(row=row, column=column)
             text(ui, places, "muted", "small")
-            text(ui, _value_words(row, column, value, lost and row < maps.rows.start))
+            text(ui, value_words(can_look, value, lost and row < maps.rows.start))
             imgui.end_tooltip()
-    if value is None and column <= row and not (lost and row < maps.rows.start):
+    if value is None and can_look and not (lost and row < maps.rows.start):
         ui.redraw_in(0.03)
     return row, column
 
 
-def _value_words(row: int, column: int, value: float | None, lost: bool) -> str:
-    if column > row:
+def value_words(can_look: bool, value: float | None, lost: bool) -> str:
+    if not can_look:
         return tr("A token cannot look at what comes later.")
     if lost:
         return tr("Not computed: the query of this token is no longer kept.")

@@ -16,6 +16,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import start_encoder
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
             query_budget=EVERY_QUERY,
             whole_caches=True,
         )
-        runner = loader.start(file, options, None, lambda *_: None)
+        start = start_encoder if file.model.bidirectional else loader.start
+        runner = start(file, options, None, lambda *_: None)
         try:
             tell(runner.note)
             started = time.perf_counter()

@@ -1,9 +1,11 @@
-"""`llm-lite logits`: float32 [n_tokens, n_vocab] of a text, on the executor asked for."""
+"""`llm-lite logits`: float32 [n_tokens, n_vocab] of a text, on the executor asked for; of an
+encoder without a masked-token head its hidden states [n_tokens, width]."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,10 @@ from llm_lite.cli.terminal.output import show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import encoder
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import ExecutorInfo
 
 
 def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np.float32]:
@@ -29,32 +34,56 @@ def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np
     return runner.session.logits(read_ids("--decoder-tokens", target))
 
 
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    values: NDArray[np.float32]
+    kind: str
+    seconds: float
+    executor: ExecutorInfo
+
+
+def _of_decoder(file: ModelFile, arguments: argparse.Namespace, tokens: list[int]) -> _Computed:
+    runner = loader.start(file, engine_options(arguments), None, lambda *_: None, every_output=True)
+    try:
+        tell(runner.note)
+        started = time.perf_counter()
+        logits = _logits(runner, tokens, arguments.decoder_tokens)
+        seconds = time.perf_counter() - started
+    finally:
+        runner.close()
+    return _Computed(logits, "logits", seconds, runner.executor_info)
+
+
+def _of_encoder(file: ModelFile, arguments: argparse.Namespace, tokens: list[int]) -> _Computed:
+    if arguments.decoder_tokens is not None:
+        raise RequestError("--decoder-tokens: the model is no encoder-decoder")
+    with encoder(file, engine_options(arguments)) as runner:
+        tell(runner.note)
+        session, started = runner.session, time.perf_counter()
+        values = session.logits(tokens) if session.has_head else session.hidden(tokens)
+        seconds = time.perf_counter() - started
+        kind = "logits" if session.has_head else "hidden states"
+    return _Computed(values, kind, seconds, runner.executor_info)
+
+
 def run(arguments: argparse.Namespace) -> int:
     check_place(arguments.out)
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
         tokens = read_tokens(arguments, file)
-        runner = loader.start(
-            file, engine_options(arguments), None, lambda *_: None, every_output=True
-        )
-        try:
-            tell(runner.note)
-            started = time.perf_counter()
-            logits = _logits(runner, tokens, arguments.decoder_tokens)
-            seconds = time.perf_counter() - started
-        finally:
-            runner.close()
+        compute = _of_encoder if file.model.bidirectional else _of_decoder
+        found = compute(file, arguments, tokens)
         with replaced(arguments.out) as out:
-            np.save(out, logits)
+            np.save(out, found.values)
         if arguments.json:
-            info = runner.executor_info
             show_json(
                 {
                     "tokens": tokens,
-                    "shape": list(logits.shape),
+                    "kind": found.kind,
+                    "shape": list(found.values.shape),
                     "out": str(arguments.out),
-                    **executor_fields(info),
-                    "seconds": seconds,
+                    **executor_fields(found.executor),
+                    "seconds": found.seconds,
                 }
             )
     finally:

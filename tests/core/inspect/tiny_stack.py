@@ -45,12 +45,11 @@ class TinyStack:
         self.tokens, self.epoch = (), 0
         if cross:
             self._fill_source()
-        session = SimpleNamespace(tokens=lambda: self.tokens, checked=checked)
-        self._session = session
-        self.attend(())
-        self.source = AttentionSource(
-            self.executor, session, "", self.weights, lambda: self.source_tokens
+        self._session = SimpleNamespace(
+            tokens=lambda: self.tokens, source_tokens=self.source_tokens, checked=checked
         )
+        self.attend(())
+        self.source = AttentionSource(self.executor, self._session, weights=self.weights)
 
     def _numbers(self):
         """As models have them: self-attention layer by layer, then cross-attention."""

@@ -11,7 +11,9 @@ from llm_lite.core.engine import cache_transfer
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
+from tests.fixtures.seq2seq import t5
 from tests.runners import BACKENDS, exact, running
+from tests.seq2seq_checks import write_case
 
 MODES = ("as-stored", "fp16")  # the tiny model is stored in float32
 SMALL, LARGE = 64, 128
@@ -202,3 +204,20 @@ def test_a_switch_in_the_middle_of_an_answer_is_the_engines(tiny_llama):
         assert new.session.tokens() == (9, 8, 7)
         assert new.session.prepare([9, 8, 7, 6]).reused == 3
         assert new.session.prepare([*range(60), 1]).reused == 60
+
+
+def test_a_target_is_not_that_of_another_source(tmp_path, monkeypatch):
+    """Its keys are made of what the encoder left, though its tokens are the same."""
+    for module in ("generation.session", "kv_cache.prefix_pool"):
+        monkeypatch.setattr(f"llm_lite.core.{module}.LEAST", 1)
+    target, sources = [5 + i % 20 for i in range(25)], ([11, 12, 13], [14, 15, 16])
+    with running(write_case(t5.FAMILY, "gated", tmp_path / "t5"), exact()) as runner:
+        runner.session.pool.budget = 1 << 20
+        runner.read_source(sources[1])
+        expected = runner.session.prefill(target).copy()
+        for source in sources:
+            runner.read_source(source)
+            logits = runner.session.prefill(target).copy()
+            runner.session.prefill([4])  # what it held may go to the pool
+        assert not runner.session.pool.listed()
+        assert np.array_equal(logits, expected)

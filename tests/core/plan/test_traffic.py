@@ -7,6 +7,7 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes, token_read_bytes
+from tests.core.inspect.tiny_stack import DECODER, HEAD_DIM, HEADS, KV_HEADS, TinyStack
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
 from tests.runners import exact, running
@@ -64,3 +65,14 @@ def test_a_row_of_tiles_is_its_share_of_them(tmp_path):
         for tokens in (1, 3):
             step = Step(np.ones(tokens, np.int32), 0)
             assert op_read_bytes(plan, embed, step) == tokens * columns // 32 * 34
+
+
+def test_cross_attention_reads_as_much_as_its_source_has():
+    stack = TinyStack(DECODER, columns=9)
+    plan = stack.program.plans[0]
+    steps = [Step(np.zeros(1, np.int32), 6, source=source) for source in (3, 20)]
+    read = [sum(op_read_bytes(plan, op, step) for op in plan.ops) for step in steps]
+    assert read[1] - read[0] == 17 * 2 * 2 * 4 * KV_HEADS * HEAD_DIM  # two layers' keys and values
+    shared = 4 * 9 * HEADS  # a bias that two ops read counts once
+    assert [token_read_bytes(plan, 7, s.source) + shared for s in steps] == read
+    stack.close()

@@ -18,7 +18,7 @@ from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
-from llm_lite.desktop.views.attention.map import hatching
+from llm_lite.desktop.views.attention.map import hatching, value_words
 from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
@@ -114,6 +114,13 @@ def test_what_is_not_computed_is_hatched_below_the_diagonal():
     assert list(hatching(100.0, range(50, 150), ((0, 20),), 7.0)) == [], "out of the window"
 
 
+def test_what_the_pointer_says_of_a_pair():
+    assert value_words(True, 0.123, False) == "12.3%"
+    assert value_words(True, None, False) == "…"
+    assert value_words(False, None, False) == "A token cannot look at what comes later."
+    assert "no longer kept" in value_words(True, None, True)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_near_nothing_is_the_paper_in_both_themes(name):
     for light in (False, True):
@@ -189,7 +196,7 @@ class NoRows:
     problem, pending, length, vanished = "", False, 40, 0
     rows = range(40, 40)
     memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
-    layers = (SimpleNamespace(heads=9, kv_heads=3),) * 2
+    layers = (SimpleNamespace(heads=9, kv_heads=3, is_causal=True),) * 2
 
     def use(self, look):
         pass

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from llm_lite.core.hub import bundled
 from llm_lite.core.hub.local.found import Found
+
+
+def _files(folder: Path) -> tuple[Path, ...]:
+    return tuple(path for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def find() -> Iterator[Found]:
@@ -15,8 +20,8 @@ def find() -> Iterator[Found]:
                 entry.name,
                 entry.path,
                 "bundled",
-                "gguf",
-                (entry.path,),
+                "huggingface" if entry.is_folder else "gguf",
+                _files(entry.path) if entry.is_folder else (entry.path,),
                 licence=entry.licence,
                 place=entry.path.parent,
             )

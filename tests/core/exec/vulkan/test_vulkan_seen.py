@@ -270,3 +270,28 @@ def test_a_bias_that_the_device_cannot_bind_is_told(device, make_vulkan, monkeyp
     case.weights["bias"] = weight("bias", (9, 8000), seed=4)
     with pytest.raises(DeviceError, match="tensor bias: 9 heads of 8000 distances"):
         case.both(make_vulkan, None, 1)[0].prepare()
+
+
+def test_rows_of_positions_and_types_in_shared_steps(make_vulkan):
+    """Each sequence counts its own positions, and its own separators."""
+    tensors = [weight("table", (VOCABULARY, 32)), weight("rows", (300, 32)), weight("of", (2, 32))]
+    weights = {tensor.name: tensor for tensor in tensors}
+    b = PlanBuilder(weights, Bucket(127, 127), integer_activations=False)
+    x = b.embed(b.weight("table"), "embed")
+    x = b.add(x, b.position_rows(b.weight("rows"), "positions", first=2), "placed")
+    x = b.add(x, b.type_rows(b.weight("of"), "types", separator=5), "typed")
+    program = Program((b.finish(b.output_rows(x, "last")),), CONTEXT, 32, PAGES)
+    executor, reference = make_vulkan(program, weights), NumpyExecutor(program, weights)
+    case = Case("all", ("f32", "f32"), (1, 1, 4), pages=PAGES)
+    step = _shared_step(case, [13, 1, 100], 0)
+    tokens = step.tokens.copy()
+    tokens[[3, 13, 20, 30]] = 5  # one in the first, alone in the second, two in the third
+    step = replace(step, tokens=tokens)
+    assert compare(reference, executor, step) is None
+    types = reference.read(program.plans[0], _named(program, "types"), step)
+    second = weights["of"].dequantize()[1]
+    assert (types == second).all(axis=1).nonzero()[0].tolist() == [*range(4, 13), *range(21, 114)]
+
+
+def _named(program, name):
+    return next(t for t in program.plans[0].tensors if t.name == name)

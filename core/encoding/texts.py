@@ -3,6 +3,8 @@ they are too long."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -10,11 +12,15 @@ from llm_lite.core.text.tokenizer import Tokenizer
 def encode_text(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
     """[CLS] text [SEP], as the file has it; the end of a text of more than `most` tokens is not
     read. What is typed is text, "[MASK]" too."""
-    whole = tokenizer.encode(text, add_special=True, parse_special=False)
-    behind = 1 if tokenizer.eos_id is not None and whole[-1:] == [tokenizer.eos_id] else 0
-    if len(whole) <= most or behind >= most:
-        return whole[:most]
-    return [*whole[: most - behind], *whole[len(whole) - behind :]]
+    return shortened(tokenizer, tokenizer.encode(text, add_special=True, parse_special=False), most)
+
+
+def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[int]:
+    """Ids of a text, its end cut where they are more than `most`, but for the last special one."""
+    behind = 1 if tokenizer.eos_id is not None and list(tokens[-1:]) == [tokenizer.eos_id] else 0
+    if len(tokens) <= most or behind >= most:
+        return list(tokens[:most])
+    return [*tokens[: most - behind], *tokens[len(tokens) - behind :]]
 
 
 def encode_pair(tokenizer: Tokenizer, first: str, second: str, most: int) -> list[int]:
