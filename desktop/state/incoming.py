@@ -58,7 +58,7 @@ _PATHS = {
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }
-# Spans count its characters; what is drawn of it passes `state.tokenizing.spelling`.
+# Spans count its characters; what is drawn of it passes `core.text.tokenization.spelling`.
 _EXACT = {("TextTokenized", "result")}
 
 
