@@ -31,7 +31,9 @@ class Family:
     of checkpoints say how much more than 1. fields: writes what this family alone has in GGUF.
     context: positions to open a case with, where not all. scale: of random matrices. keys: what
     its config calls the fields of others. transposed: ends of names of matrices that checkpoints
-    store as [inputs, outputs]. prepare: makes transformers' model do what its config says.
+    store as [inputs, outputs]. in_turns: ends of those that have a head's query, key and value in
+    turns, where GGUF has all queries first. prepare: makes transformers' model do what its config
+    says.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Family:
     scale: float = 1.5
     keys: Mapping[str, str] = field(default_factory=dict)
     transposed: tuple[str, ...] = ()
+    in_turns: tuple[str, ...] = ()
     prepare: Callable[[Any], None] = lambda model: None
 
     def raw(self, case: str) -> dict[str, Any]:

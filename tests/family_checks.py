@@ -122,7 +122,9 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     write_tokenizer(writer)
     names = get_tensor_name_map(family.arch, config["num_hidden_layers"])
     for name, shape in known.shapes.items():
-        found = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        tried = (name, name.removeprefix("transformer."))
+        both = (names.get_name(one, try_suffixes=(".weight", ".bias")) for one in tried)
+        found = next((one for one in both if one is not None), None)
         assert found is not None, name
         found += "" if name.endswith((".weight", ".bias")) else ".weight"
         values = family.values(name, shape)
@@ -130,6 +132,9 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
             values = values + np.float32(1)
         if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
             values = permuted(values, head_dim(config))
+        if name.endswith(family.in_turns or ("\0",)):
+            turns = values.reshape(config["num_attention_heads"], 3, -1).swapaxes(0, 1)
+            values = np.ascontiguousarray(turns).reshape(values.shape)
         if name.endswith(family.transposed):
             values = np.ascontiguousarray(values.T)
         writer.add_tensor(found, values)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.executor import Executor
@@ -22,6 +23,8 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step, beam_pages
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
+from llm_lite.core.text.vocabulary import TokenType
 from tests.make_huggingface import write_folder
 from tests.make_safetensors import entry
 from tests.paths import FIXTURES
@@ -52,6 +55,59 @@ def write_case(family: Seq2SeqFamily, case: str, folder: Path) -> Path:
 class Pair:
     encoder: SourceEncoder
     decoder: Executor
+
+
+def write_t5_gguf(family: Seq2SeqFamily, case: str, path: Path) -> None:
+    """Keys and names by the `gguf` package."""
+    known = stored(family.name, case)
+    config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
+    writer = GGUFWriter(path, MODEL_ARCH_NAMES[MODEL_ARCH.T5])
+    writer.add_context_length(config["n_positions"])
+    writer.add_embedding_length(config["d_model"])
+    writer.add_feed_forward_length(config["d_ff"])
+    writer.add_block_count(config["num_layers"])
+    writer.add_decoder_block_count(config["num_decoder_layers"])
+    writer.add_head_count(config["num_heads"])
+    writer.add_key_length(config["d_kv"])
+    writer.add_value_length(config["d_kv"])
+    writer.add_layer_norm_eps(config["layer_norm_epsilon"])
+    writer.add_layer_norm_rms_eps(config["layer_norm_epsilon"])
+    writer.add_relative_attn_buckets_count(config["relative_attention_num_buckets"])
+    writer.add_uint32(
+        "t5.attention.relative_max_distance", config["relative_attention_max_distance"]
+    )
+    writer.add_decoder_start_token_id(config["decoder_start_token_id"])
+    write_unigram(writer)
+    layers = max(config["num_layers"], config["num_decoder_layers"])
+    names = get_tensor_name_map(MODEL_ARCH.T5, layers)
+    for name, shape in shapes.items():
+        found = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert found is not None, name
+        writer.add_tensor(found, family.values(name, tuple(shape)))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_unigram(writer: GGUFWriter) -> None:
+    """The pieces of source.spm, as many as the models have rows."""
+    model = read_sentencepiece(FIXTURES / "marian_tokenizer" / "source.spm")
+    pieces = model.pieces[:VOCABULARY]
+    control, unknown, normal = TokenType.CONTROL, TokenType.UNKNOWN, TokenType.NORMAL
+    kinds = {"<unk>": unknown, "<s>": control, "</s>": control}
+    writer.add_tokenizer_model("t5")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([piece for piece, _ in pieces])
+    writer.add_token_scores([score for _, score in pieces])
+    writer.add_token_types([kinds.get(piece, normal).value for piece, _ in pieces])
+    writer.add_precompiled_charsmap(model.charsmap)
+    writer.add_remove_extra_whitespaces(True)
+    writer.add_add_space_prefix(True)
+    writer.add_add_bos_token(False)
+    writer.add_add_eos_token(True)
+    writer.add_unk_token_id(model.unknown)
+    writer.add_eos_token_id([piece for piece, _ in pieces].index("</s>"))
 
 
 def executor_of(backend: str, program: Program, weights: Any, device: Any) -> Executor:

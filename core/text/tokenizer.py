@@ -14,9 +14,11 @@ from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
+from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigram
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
+    UNIGRAM,
     WORD_PIECE,
     TokenType,
     Vocabulary,
@@ -76,6 +78,7 @@ class Tokenizer:
         makers: dict[str, _MakeEncoder] = {
             SENTENCE_PIECE: _make_piece_encoder,
             WORD_PIECE: WordPieceEncoder,
+            UNIGRAM: UnigramEncoder,
         }
         make = makers.get(vocabulary.model, PairEncoder)
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
@@ -87,8 +90,10 @@ class Tokenizer:
         Errors: UnsupportedError for an unknown kind, FileError naming `path` and the key for a
         malformed vocabulary. An unknown pre-tokenizer is none: `pretokenizer_note` tells of it.
         """
-        of_words = metadata.get("tokenizer.ggml.model") == WORD_PIECE
-        return cls((read_gguf if of_words else read_vocabulary)(metadata, path))
+        readers = {WORD_PIECE: read_gguf, UNIGRAM: read_unigram}
+        kind = metadata.get("tokenizer.ggml.model")
+        read = readers.get(kind, read_vocabulary) if isinstance(kind, str) else read_vocabulary
+        return cls(read(metadata, path))
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:

@@ -20,6 +20,7 @@ from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
 WORD_PIECE = "bert"
+UNIGRAM = "t5"
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
 _LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
 
@@ -50,7 +51,7 @@ class Vocabulary:
     """
 
     path: Path
-    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE or WORD_PIECE
+    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE or UNIGRAM
     pre: str  # name of the rule that cuts text into words; pair encodings only
     tokens: tuple[str, ...]
     types: bytes  # of TokenType
@@ -68,6 +69,8 @@ class Vocabulary:
     mask_id: int | None = None  # what stands for a token that is to be guessed
     around_pair: tuple[tuple[int, ...], ...] = ()  # ids before, between and behind two texts
     normalization: Normalization | None = None  # of WORD_PIECE, where the library does not know it
+    charsmap: bytes = b""  # of UNIGRAM: compiled rules of normalisation
+    joins_spaces: bool = True  # of UNIGRAM: several become one
 
     def identity(self) -> str:
         """Hash of all that decides which ids a text becomes: 32 hex digits."""
@@ -80,6 +83,8 @@ class Vocabulary:
             digest.update(repr(sorted(self.stripping)).encode())
         if self.stripping_before:
             digest.update(repr(sorted(self.stripping_before)).encode())
+        if self.charsmap or not self.joins_spaces:
+            digest.update(self.charsmap + bytes([self.joins_spaces]))
         if self.normalization is not None:
             digest.update(repr(self.normalization).encode())
         return digest.hexdigest()[:32]
@@ -100,7 +105,7 @@ class VocabularyReader:
         model = self.kind()
         pre = self.text("pre", DEFAULT) if model != SPACED_BPE else SPACED_BPE  # it cuts nothing
         tokens = self.tokens()
-        is_bpe = model != SENTENCE_PIECE
+        is_bpe = model not in (SENTENCE_PIECE, UNIGRAM)
         adds_bos = not is_bpe or rule_of(pre).add_bos
         others = [self.token_id(f"{name}_token_id", tokens) for name in ("eot", "eom")]
         types = self.types(len(tokens))
@@ -137,7 +142,7 @@ class VocabularyReader:
 
     def kind(self) -> str:
         model = self.text("model", None)
-        known = (BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE)
+        known = (BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE, WORD_PIECE, UNIGRAM)
         if model not in known:
             raise UnsupportedError(
                 f"{self.path}: the tokenizer is of kind {model[:40]!r}; known are {known}"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.families import family_of
-from tests.family_checks import check_hub_config, check_logits
+from tests.family_checks import check_gguf, check_hub_config, check_logits
 from tests.runners import BACKENDS
 
 BLOOM = family_of("bloom")
@@ -19,3 +19,8 @@ def test_logits(case, backend, tmp_path, request):
 @pytest.mark.parametrize("case", BLOOM.cases)
 def test_configs_of_the_hub(case, tmp_path):
     check_hub_config(BLOOM, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", BLOOM.cases)
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(BLOOM, case, tmp_path)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import numpy as np
+import pytest
+import tokenizers
+
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from tests.fixtures.seq2seq.t5 import FAMILY
-from tests.runners import BACKENDS
-from tests.seq2seq_checks import check_logits
+from tests.paths import FIXTURES
+from tests.runners import BACKENDS, exact, running
+from tests.seq2seq_checks import check_logits, stored, write_t5_gguf
+from tests.seq2seq_families import VOCABULARY
 
 
 @pytest.mark.parametrize("case", FAMILY.cases)
@@ -14,3 +22,32 @@ from tests.seq2seq_checks import check_logits
 def test_logits(case, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     check_logits(FAMILY, case, backend, tmp_path, device)
+
+
+@pytest.mark.parametrize("case", ["plain", "gated", "flan"])
+def test_gguf_holds_the_same_model(case, tmp_path):
+    known, path = stored("t5", case), tmp_path / "t5.gguf"
+    write_t5_gguf(FAMILY, case, path)
+    with running(path, exact("cpu", context=32)) as runner:
+        runner.read_source(known["source"].tolist())
+        logits = runner.session.prefill(known["target"].tolist())
+        if case == "gated":  # whose file does not say that outputs are not scaled
+            logits = logits * 36**0.5
+        assert np.abs(logits - known["logits"][-1]).max() < 2e-3
+
+
+def test_the_vocabulary_of_a_gguf_file_is_that_of_its_sentencepiece_model(tmp_path):
+    path = tmp_path / "t5.gguf"
+    write_t5_gguf(FAMILY, "plain", path)
+    spm = read_sentencepiece(FIXTURES / "marian_tokenizer" / "source.spm")
+    fewer = replace(spm, pieces=spm.pieces[:VOCABULARY])
+    library = tokenizers.Tokenizer.from_buffer(fewer.tokenizer_json())
+    source = open_source(path)
+    tokenizer = source.tokenizer(VOCABULARY)
+    for text in ("A page  for each view.", "Café ﬁne </s> 12", "한국어 <unk>", " "):
+        expected = library.encode(text.replace("</s>", "")).ids if "</s>" not in text else None
+        found = tokenizer.encode(text, add_special=True, parse_special=False)
+        assert found[-1] == tokenizer.eos_id
+        assert expected is None or found[:-1] == expected
+        assert tokenizer.eos_id not in found[:-1]
+    source.close()
