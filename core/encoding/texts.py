@@ -9,10 +9,15 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> list[list[int]]:
+    """Of each [CLS] text [SEP], as the file has it; the end of a text of more than `most` tokens is
+    not read. What is typed is text, "[MASK]" too."""
+    return [shortened(tokenizer, ids, most) for ids in tokenizer.encode_texts(texts)]
+
+
 def encode_text(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
-    """[CLS] text [SEP], as the file has it; the end of a text of more than `most` tokens is not
-    read. What is typed is text, "[MASK]" too."""
-    return shortened(tokenizer, tokenizer.encode(text, add_special=True, parse_special=False), most)
+    """As `encode_texts`, of one."""
+    return encode_texts(tokenizer, [text], most)[0]
 
 
 def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[int]:

@@ -235,6 +235,17 @@ class Tokenizer:
         `SandboxedEncoder.trace_all`."""
         return self._words.trace_all(texts, stepped)
 
+    def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
+        """Of each as `encode` has it with add_special and without parse_special: text is only text.
+        Together, as each call of the sandbox takes as long as a sentence."""
+        if self._literal is not None:
+            return [self.encode(text, add_special=True, parse_special=False) for text in texts]
+        for text in texts:
+            _refuse_surrogates(text)
+        begin = [self.bos_id] if self.adds_bos and self.bos_id is not None else []
+        end = [self.eos_id] if self._vocabulary.add_eos and self.eos_id is not None else []
+        return [[*begin, *ids, *end] for ids in self._encode_words(texts)]
+
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Text of `ids`; invalid UTF-8 becomes U+FFFD.
 

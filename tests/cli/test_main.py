@@ -103,8 +103,8 @@ def test_models_list(capsys):
     assert main(["models", "list"]) == 0
     assert catalog.DEFAULT in capsys.readouterr().out
     assert main(["models", "list", "--json"]) == 0
-    row = json.loads(capsys.readouterr().out)[0]
-    assert row["name"] == catalog.DEFAULT
+    rows = json.loads(capsys.readouterr().out)
+    row = next(row for row in rows if row["name"] == catalog.DEFAULT)
     assert row["size"] == Path(row["path"]).stat().st_size
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
-from llm_lite.core.encoding.texts import encode_text
+from llm_lite.core.encoding.texts import encode_texts
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
@@ -69,8 +69,7 @@ class EncoderRunner:
     def embed(self, texts: Sequence[str]) -> F32:
         """The vectors float32 [texts, width] of texts, in shared steps where there are several.
         What a text has beyond `most_tokens` is not read."""
-        tokenizer, most = self.model_file.tokenizer, self.most_tokens
-        return self.embed_tokens([encode_text(tokenizer, text, most) for text in texts])
+        return self.embed_tokens(encode_texts(self.model_file.tokenizer, texts, self.most_tokens))
 
     def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
         """As `embed`, of ids. RequestError where a text is none that the encoder can take."""

@@ -12,7 +12,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from llm_lite.core.encoding.masked import fill, filled
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.shared_texts import packs
-from llm_lite.core.encoding.texts import encode_pair, encode_text
+from llm_lite.core.encoding.texts import encode_pair, encode_text, encode_texts
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -74,6 +74,7 @@ def test_ids_are_those_of_the_library(kinds, text, other):
     for tokenizer in found:
         assert tokenizer.encode(text, add_special=True) == expected
         assert encode_text(tokenizer, text, 99) == plain
+        assert encode_texts(tokenizer, [other, text], 99)[1] == plain
         assert encode_pair(tokenizer, text, other, 200) == pair
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.hub import catalog
+from llm_lite.core.hub import bundled, catalog
 from llm_lite.core.hub.local import header_cache
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.listing import Places, local_models
@@ -205,13 +205,13 @@ def test_files_that_belong_to_a_model_are_not_listed_by_themselves(home):
 
 def test_what_this_program_cannot_run_says_why(home):
     folder = home / ".lmstudio/models/acme/m"
-    metadata = llama_metadata(TinyLlama()) | {"general.architecture": "bert"}
+    metadata = llama_metadata(TinyLlama()) | {"general.architecture": "rwkv"}
     put(folder / "embedder.gguf", build_gguf(metadata, {}))
     put(folder / "noise.gguf", b"not a model")
     put(folder / "short.gguf", gguf()[:4000])
     found = listed()
-    assert not found["embedder"].runnable and found["embedder"].architecture == "bert"
-    assert "'bert' is not known here" in found["embedder"].problem
+    assert not found["embedder"].runnable and found["embedder"].architecture == "rwkv"
+    assert "'rwkv' is not known here" in found["embedder"].problem
     assert "is not a GGUF file" in found["noise"].problem
     assert "short.gguf" in found["short"].problem
 
@@ -236,12 +236,13 @@ def test_headers_are_read_once(home, monkeypatch):
         header_cache, "read_header", lambda form, path: read.append(path) or original(form, path)
     )
     first = listed()
-    assert len(read) == 21  # with the bundled one
+    count = 20 + sum(entry.path is not None for entry in bundled.entries())
+    assert len(read) == count
     assert listed() == first
-    assert len(read) == 21
+    assert len(read) == count
     put(folder / "03.gguf", gguf(llama__context_length=64))
     assert listed()["03"].context == 64
-    assert len(read) == 22
+    assert len(read) == count + 1
 
 
 def test_a_path_that_json_cannot_hold_spoils_no_cache_of_headers(home, monkeypatch):
