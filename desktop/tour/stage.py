@@ -207,6 +207,7 @@ class Stage:
             driver.click(f"notice.{notice.id}.close")
         driver.leave()
         self._picture("07-new-chat-light")
+        look_at_lesson(driver, self._picture)
 
     def _look_at_a_step(self) -> None:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
@@ -335,7 +336,6 @@ class Stage:
         for theme in ("light", "dark"):
             self.program.do(SetTheme(theme))
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
-        look_at_lesson(self.driver, self._picture)
 
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
