@@ -18,6 +18,7 @@ import pytest
 
 from llm_lite.cli.main import _COMMANDS
 from llm_lite.core.hub import bundled
+from llm_lite.core.metrics.kernel_study import forms
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT, program_files
 
@@ -96,6 +97,13 @@ def test_the_wheel_holds_the_program_and_nothing_else(wheel):
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
     assert tops in ({"llm_lite"}, {"llm_lite", KERNELS})
     assert of_the_program(names) == set(program())
+
+
+def test_the_sources_that_the_kernel_study_shows_come_along(environment):
+    known = (*forms.VULKAN, forms.VULKAN_OWN, forms.SOFTWARE_OWN, *forms.CPU, forms.CPU_OWN)
+    for path in {form.path for form in known}:
+        shown = environment.site / KERNELS / "sources" / path
+        assert shown.read_text("utf-8") == (ROOT / path).read_text("utf-8")
 
 
 def test_what_pip_puts_into_the_environment(environment):

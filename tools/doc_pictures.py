@@ -38,6 +38,7 @@ SHOWN = {
     "tensors": "06-modes-tensors",
     "performance": "04-performance-limit",
     "step": "04-step",
+    "kernels": "04-kernels-vulkan",
     "log": "04-log",
     "serving": "05-serving-requests",
     "models": "15-models-details-light",

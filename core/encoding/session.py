@@ -56,6 +56,11 @@ class EncoderSession:
     def committed(self) -> Committed:
         return self._rows.state
 
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """None: an encoder sees its own text alone."""
+        return ()
+
     def tokens(self) -> tuple[int, ...]:
         """Those of the last text."""
         return self._tokens

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
@@ -287,6 +288,11 @@ class Session:
 
     def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
         """RequestError unless the tokens can be read as a prompt."""
+        if self.executor.program.source and not self._source:
+            raise RequestError(
+                f"{self._model}: is an encoder-decoder, which writes about a source: "
+                "`llm-lite translate` or `llm-lite generate`"
+            )
         vocabulary = self.executor.program.vocabulary
         check_prompt(tokens, reading, context=self.context, vocabulary=vocabulary)
 

@@ -102,7 +102,8 @@ class LongestMatches:
     @property
     def count(self) -> int:
         """Steps: a candidate that is looked up each."""
-        return len(self.tries)
+        ends = (match.end or match.start + 1 for match in self.matches)
+        return sum(self.characters - end + 1 for end in ends)
 
 
 Steps = MergeSteps | Lattice | LongestMatches

@@ -9,22 +9,43 @@ from typing import NoReturn
 
 import numpy as np
 
+from llm_lite.core.encoding.texts import shortened
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.messages import (
+    Activations,
     AnswerRequest,
     ChatMessage,
+    EngineOptions,
     ExecutorInfo,
+    Mode,
     ModelInfo,
     ServingStatus,
     ToolSpec,
 )
-from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer
-from llm_lite.core.text.encoder_texts import shortened
+from llm_lite.core.serving.service import F32, AnswerTokens, Embeddings, Emit, LensLayer, ModeDoor
 
 _TOGETHER = 64  # texts, between which the next client has its turn
+
+
+class _FixedMode:
+    """An encoder that is served keeps the mode that it was started with."""
+
+    last = None
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def ask(self, mode: Mode, activations: Activations) -> None:
+        raise RequestError(
+            f"{self._name} is served as an encoder, whose weight mode does not change: "
+            f"start it with --mode {mode}"
+        )
+
+    def cancel(self) -> None:
+        """No switch is ever under way."""
 
 
 class EncoderService:
@@ -45,6 +66,14 @@ class EncoderService:
     @property
     def executor(self) -> ExecutorInfo:
         return self._runner.executor_info
+
+    @property
+    def options(self) -> EngineOptions:
+        return self._runner.options
+
+    @property
+    def modes(self) -> ModeDoor:
+        return _FixedMode(self._model.name)
 
     def status(self) -> ServingStatus:
         return ServingStatus(

@@ -14,7 +14,6 @@ from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
-from llm_lite.core.text.special_tokens import WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -23,7 +22,13 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     read_vocabulary,
 )
-from llm_lite.core.text.word_pieces import WordPieceEncoder, read_gguf, read_words, spelled
+from llm_lite.core.text.wordpiece.special_tokens import WORDS
+from llm_lite.core.text.wordpiece.word_pieces import (
+    WordPieceEncoder,
+    read_gguf,
+    read_words,
+    spelled,
+)
 
 
 def _names(text: str) -> frozenset[str]:

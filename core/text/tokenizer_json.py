@@ -17,7 +17,6 @@ from typing import Any
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
-from llm_lite.core.text.special_tokens import NAMES, content
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -25,6 +24,7 @@ from llm_lite.core.text.vocabulary import (
     TokenType,
     Vocabulary,
 )
+from llm_lite.core.text.wordpiece.special_tokens import NAMES, content
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22

@@ -20,6 +20,7 @@ from llm_lite.core.messages import (
     ProfileStep,
     SamplingOptions,
     Stop,
+    StudyKernels,
 )
 from llm_lite.desktop.actions.requests import Result, end_reading, obstacle
 from llm_lite.desktop.language.translate import tr
@@ -124,6 +125,8 @@ def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Comma
         return DropVariant(request, options.mode)
     if kind == "step":
         return ProfileStep(request, choices.step)
+    if kind == "kernels":
+        return StudyKernels(request, choices.kernels)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
     tested = replace(exact, mode=choices.tested, activations=options.activations)
     reference = replace(exact, mode=choices.reference)

@@ -183,6 +183,10 @@ COMPARE = (
         words="profile performance",
     ),
     UserCommand(
+        "study_kernels", mark("Measure the kernels"), "compare", _task("kernels"),
+        when=_can_measure, words="matmul study performance roofline",
+    ),
+    UserCommand(
         "stop_task", mark("Stop the measurement"), "compare", lambda s, u: [StopTask()],
         when=lambda s, u: s.quantization.work is not None,
     ),

@@ -39,6 +39,66 @@ WORDS = (
     mark("virtual"),
     mark("other"),
     mark("auto"),
+    # the kernel study: its forms, and why each is faster than the one before
+    mark("choosing a size"),
+    mark("measuring arithmetic and memory"),
+    mark("measuring"),
+    mark("naive"),
+    mark("coalesced"),
+    mark("tiled in shared memory"),
+    mark("register-blocked"),
+    mark("the program's own"),
+    mark("loop order"),
+    mark("cache-blocked"),
+    mark(
+        "An invocation makes one output. Neighbouring invocations read values of b that lie a "
+        "whole row apart: a GPU fetches a cache line for each of them."
+    ),
+    mark(
+        "b lies transposed: neighbouring invocations read neighbouring values, and a GPU fetches "
+        "one cache line for many of them."
+    ),
+    mark(
+        "A workgroup copies tiles of a and b into shared memory: it reads each value from memory "
+        "once, and a whole row or column of invocations uses it."
+    ),
+    mark(
+        "An invocation makes 4 x 4 outputs in registers. 8 reads of shared memory serve 16 "
+        "multiply-adds; in the tiled form, 2 reads serve one."
+    ),
+    mark(
+        "This multiplies prompts: the same idea with larger tiles, chosen for the kind of device, "
+        "and with weights of any format, 32 at a time."
+    ),
+    mark(
+        "This multiplies prompts where the driver is software: no shared memory and no barriers. "
+        "An invocation makes 4 x 4 outputs, and takes values of a from its neighbours' registers."
+    ),
+    mark(
+        "Three loops, one output after the other. Each addition waits for the one before it, so "
+        "the vector units stay unused."
+    ),
+    mark(
+        "The innermost loop goes along a row of c and of b, which lies transposed. Neighbouring "
+        "sums do not wait for each other, so the compiler makes vectors of them."
+    ),
+    mark(
+        "A tile of b (32 KiB) is copied together and meets 32 rows of a while it is in the "
+        "nearest cache. This pays where b is larger than the caches."
+    ),
+    mark(
+        "4 rows by two vectors of c stay in registers over 64 steps of k: c is not loaded and "
+        "stored at each step, and a value of b is loaded once for 4 rows."
+    ),
+    mark(
+        "This multiplies prompts: weights of any format become panels in the cache, more sums "
+        "stay in registers, and the next panel is fetched while this one is used."
+    ),
+    mark(
+        "This driver is software: the processor stands in for a GPU. An invocation is an element "
+        "of a vector, shared memory is ordinary memory, and a barrier cuts every loop. Steps that "
+        "help a GPU can cost time here."
+    ),
     # what is undone and done again, beside what desktop/actions/undoing.py has words of its own for
     mark("Show version"),
 )

@@ -23,6 +23,7 @@ SENTENCE = 2_000
 LOG_LINE = 4_000  # a defect's traceback too
 TOKEN = 128  # the longest of real vocabularies are as many spaces
 PATH = 300  # as it is shown
+SOURCE = 8_000  # of a kernel
 TYPED = 1 << 20  # a whole book; measuring it takes a frame of 10 ms
 
 _Shown = TypeVar("_Shown")
@@ -39,6 +40,7 @@ _LINES = {  # text of several lines, and how much of it
     ("RunToken", "text"): TOKEN,
     ("Logged", "text"): LOG_LINE,
     ("TitleMade", "text"): SENTENCE,
+    ("KernelForm", "code"): SOURCE,
 }
 _PROSE = {("HubModel", "description")}  # a paragraph of a model's page
 _PATHS = {
@@ -56,7 +58,7 @@ _PATHS = {
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }
-# Spans count its characters; what is drawn of it passes `state.tokenizing.spelling`.
+# Spans count its characters; what is drawn of it passes `core.text.tokenization.spelling`.
 _EXACT = {("TextTokenized", "result")}
 
 

@@ -14,15 +14,17 @@ from llm_lite.core.messages import (
     ExecutorInfo,
     Forced,
     GenerationStats,
+    KernelStudy,
     Mode,
     ModesMeasured,
     StepProfile,
     StopReason,
+    StudyBackend,
     TensorReport,
 )
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step"]
+TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step", "kernels"]
 REPORTS = 6  # kept side by side
 
 
@@ -119,6 +121,7 @@ class Choices:
     path: str = ""  # of the text; "" is the sample
     tensors: Mode = "int4"
     step: int = 1  # tokens of the step to profile
+    kernels: StudyBackend = "vulkan"  # that are studied
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,14 @@ class Quantization:
     speeds: ModesMeasured | None = None
     tensors: TensorReport | None = None
     profile: StepProfile | None = None
+    studies: tuple[KernelStudy, ...] = ()  # of kernels, one a backend: not of the model
+
+    def study(self, backend: StudyBackend) -> KernelStudy | None:
+        return next((study for study in self.studies if study.backend == backend), None)
+
+    def with_study(self, new: KernelStudy) -> Quantization:
+        others = tuple(study for study in self.studies if study.backend != new.backend)
+        return replace(self, studies=(*others, new))
 
     def problem(self, kind: TaskKind) -> str:
         return dict(self.problems).get(kind, "")

@@ -39,7 +39,13 @@ from llm_lite.desktop.tour.scenes.inspect import look_inside
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
-from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.scenes.quantization import (
+    leave,
+    look_at_kernels,
+    look_at_modes,
+    point_at_parting,
+    scroll_to,
+)
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
 from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
@@ -213,15 +219,15 @@ class Stage:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
         driver = self.driver
         driver.click("tab.performance")
-        driver.point("view.performance")  # the rates of a fast model are not drawn
-        driver.wheel(-6)
+        scroll_to(driver, "step.measure")
         driver.click("step.measure")
         driver.wait("a profile", lambda s: s.quantization.profile is not None, 120)
         driver.wait("rest", lambda s: s.quantization.work is None, 120)
         driver.frames(3)
         driver.point("step.logits")
         self._picture("04-step")
-        driver.wheel(60)  # back to the rates, which now know what memory allows
+        look_at_kernels(driver, self._picture, "04-kernels")
+        driver.wheel(200)  # back to the rates, which now know what memory allows
         driver.leave()
         driver.frames(3)
         self._picture("04-performance-limit")

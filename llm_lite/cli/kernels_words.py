@@ -22,6 +22,6 @@ def add_kernels(
         type=at_least(0),
         default=0,
         metavar="N",
-        help="rows and columns of the matrices; 0: what the device multiplies within a second",
+        help="rows and columns of the matrices; 0: as large as takes the device seconds",
     )
     parser.add_argument("--json", action="store_true")

@@ -42,6 +42,7 @@ _COMMANDS = {
     "generate": "llm_lite.cli.commands.encoders.translate",
     "logits": "llm_lite.cli.commands.logits",
     "attention": "llm_lite.cli.commands.attention",
+    "tokenize": "llm_lite.cli.commands.text.tokenize",
     "bench": "llm_lite.cli.commands.bench",
     "kernels": "llm_lite.cli.commands.kernels",
     "slice": "llm_lite.cli.commands.slicing",
@@ -148,6 +149,7 @@ def _parser() -> _Parser:
     )
     attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
+    _tokenize(commands)
     _bench(commands, engine)
     study = "measure one matrix product in five forms, beside the limits of this machine"
     add_kernels(commands.add_parser("kernels", help=study), _at_least)
@@ -201,6 +203,23 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
         help="when the context is full; by default a conversation forgets its middle, and one "
         "answer stops",
     )
+
+
+def _tokenize(commands: _Commands) -> None:
+    parser = commands.add_parser("tokenize", help="how a text becomes tokens, stage by stage")
+    parser.add_argument("model", metavar="MODEL", help="or the path of a tokenizer.json")
+    parser.add_argument("text", nargs="?", metavar="TEXT")
+    parser.add_argument("--text-file", type=Path, metavar="F", help="a text, UTF-8")
+    parser.add_argument(
+        "--steps", action="store_true", help="every merge, lattice or look-up of each word"
+    )
+    parser.add_argument(
+        "--control", action="store_true", help="names of control tokens in the text count as these"
+    )
+    parser.add_argument(
+        "--chat", action="store_true", help="the text as a message, with the model's chat template"
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
 
 
 def _bench(commands: _Commands, engine: _Parser) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -63,6 +64,7 @@ from llm_lite.core.messages import (
     Stop,
     StopReason,
     Task,
+    TextTokenized,
     Thinking,
     TitleMade,
     TokenDecoded,
@@ -215,6 +217,16 @@ class FakeEngine:
         self.send(Shutdown())
         self._thread.join(timeout)
 
+    def _tokenize(self, command: TokenizeText) -> None:
+        """By a small tokenizer; a conversation as if there were no template."""
+        source = command.source or str(FIXTURES / "qwen" / "tokenizer.json")
+        if command.messages is None:
+            self._tokenizing.ask(replace(command, source=source), None)
+            return
+        told = open_tokenizer(source).stages(command.text, False)
+        told = replace(told, typed=((0, len(command.text)),))
+        self._say(TextTokenized(command.request, told))
+
     def _say(self, event: Event) -> None:
         self._events.put(event)
         self._wake()
@@ -245,8 +257,7 @@ class FakeEngine:
             elif isinstance(command, CountTokens):
                 self._say(count(command))
             elif isinstance(command, TokenizeText):
-                source = command.source or str(FIXTURES / "qwen" / "tokenizer.json")
-                self._tokenizing.ask(replace(command, source=source), None)
+                self._tokenize(command)
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
             elif isinstance(command, KeepConversation | CheckKept | ResumeKept):

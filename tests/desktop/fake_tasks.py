@@ -18,6 +18,9 @@ from llm_lite.core.messages import (
     Forced,
     GenerationStats,
     KeepVariant,
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
     MeasureDivergence,
     MeasureModes,
     ModesMeasured,
@@ -30,6 +33,7 @@ from llm_lite.core.messages import (
     RunToken,
     StepProfile,
     StepProfiled,
+    StudyKernels,
     Task,
     TaskFinished,
     TaskProgress,
@@ -64,6 +68,18 @@ STEP = StepProfile(
     memory_gb_s=20.0,
     device="a fake",
 )
+CODE = "for (uint k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];"
+FORMS = tuple(
+    KernelForm(name, f"{name} is faster.", "glsl", f"{name}.comp", CODE, ms, 0.9 * ms, 1.3 * ms)
+    for name, ms in (
+        ("naive", 0.4),
+        ("coalesced", 0.2),
+        ("tiled in shared memory", 0.04),
+        ("register-blocked", 0.008),
+        ("the program's own", 0.004),
+    )
+)
+STUDY = KernelStudy("vulkan", "a fake", True, 512, 512, 512, 96.0, 12.0, FORMS)
 TENSORS = (
     TensorRow("token_embd.weight", (49152, 576), "int4", 4.5, 21.0),
     TensorRow("blk.0.attn_norm.weight", (576,), "f32", 32.0, math.inf),
@@ -100,6 +116,10 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield VariantDropped(request, command.mode, 76_000_000)
     elif isinstance(command, ProfileStep):
         yield StepProfiled(request, replace(STEP, tokens=command.tokens))
+    elif isinstance(command, StudyKernels):
+        for count in range(1, len(FORMS) + 1):
+            study = replace(STUDY, backend=command.backend, forms=FORMS[:count])
+            yield KernelsStudied(request, study)
     elif isinstance(command, AnalyzeTensors):
         yield TensorReport(request, command.mode, TENSORS)
 

@@ -24,6 +24,7 @@ EVERY_BUILD = (
     "core/exec/cpu/test_cpu_encoder_attention.py",
     "core/exec/cpu/test_cpu_shared.py",
     "core/exec/cpu/test_cpu.py",
+    "core/metrics/test_kernel_forms.py",
     "core/quant/test_search.py",
     "core/generation/test_token_choice.py",
 )

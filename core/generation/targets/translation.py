@@ -58,7 +58,7 @@ class Translator:
         return BeamOptions(
             width,
             self._ends,
-            min(most_tokens or context, context) - 1,
+            min(most_tokens or context - 1, context - 1),
             self._defaults.length_penalty,
             self._defaults.early_stopping,
             self._defaults.banned,

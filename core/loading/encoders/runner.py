@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.encoding.shared_texts import SharedTexts, in_order_of_length
+from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
-from llm_lite.core.models.model import BuildOptions, TextEmbedding
+from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.text.encoder_texts import encode_text
 
 F32 = NDArray[np.float32]
 
@@ -31,6 +31,7 @@ class EncoderRunner:
     """An encoder on an executor. For one thread, but for `attention`."""
 
     model_file: ModelFile
+    model: Model  # with the weights' formats as they are loaded
     executor: Executor
     session: EncoderSession
     attention: AttentionSource
@@ -99,10 +100,9 @@ class EncoderRunner:
         if self.shared is None:
             build = backends.shared_encoder_options(self.build, self.model_file.model.shape)
             choice = replace(self.choice, beside=self.executor)
-            specs = {name: self.weights[name] for name in self.weights}
-            program = self.model_file.model.build(build)
+            program = self.model.build(build)
             executor = backends.make_executor(
-                choice, program, specs, self.options.threads, lambda _: None
+                choice, program, self.weights, self.options.threads, lambda _: None
             )
             self.shared = SharedTexts(executor, files=self.session.files)
         return self.shared

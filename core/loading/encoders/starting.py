@@ -50,8 +50,10 @@ def start_encoder(
     )
     note = backends.query_note(made.plan.build, model.shape, options)
     exact = replace(options, keys="fp32", values="fp32")
+    specs = {name: one.spec for name, one in made.plan.loaded.items()}
     return EncoderRunner(
         model_file,
+        read_model(model_file.file.metadata, specs, model_file.path),
         made.executor,
         session,
         AttentionSource(made.executor, session, note, made.weights),

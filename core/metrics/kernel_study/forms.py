@@ -44,8 +44,8 @@ VULKAN = (
         "tiled in shared memory",
         "tiled",
         "kernels_glsl/study/tiled.comp",
-        "A workgroup copies a tile of a and a tile of b into shared memory. A value comes from "
-        "memory once, and a whole row or column of invocations uses it.",
+        "A workgroup copies tiles of a and b into shared memory: it reads each value from memory "
+        "once, and a whole row or column of invocations uses it.",
     ),
     Form(
         "register-blocked",

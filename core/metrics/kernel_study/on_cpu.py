@@ -12,7 +12,7 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.messages import StudyBackend
 from llm_lite.core.metrics.kernel_study import own
 from llm_lite.core.metrics.kernel_study.forms import CPU, CPU_OWN, Form
-from llm_lite.core.metrics.kernel_study.pacing import Check, Paced, Times, repeated
+from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
 from llm_lite.core.processor import (
     default_threads,
     isa_name,
@@ -35,7 +35,8 @@ class CpuProducts:
 
     def __init__(self, a: F32, b: F32, threads: int = 0, isa: str | None = None) -> None:
         self._a, self._b, self._transposed = a, b, np.ascontiguousarray(b.T)
-        self._c = np.zeros((a.shape[0], b.shape[0]), np.float32)
+        self._c = np.full((a.shape[0], b.shape[0]), np.nan, np.float32)
+        self._executor: CpuExecutor | None = None
         self._threads, self._isa = threads or default_threads(), isa or isa_name()
         self._study = _cpp.KernelStudy(self._isa, self._threads)
 
@@ -48,10 +49,9 @@ class CpuProducts:
         check()
         return multiply_adds_gflop_s(self._threads, self._isa), read_gb_s(self._threads)
 
-    def measure(self, form: Form, check: Check) -> Times:
-        return self._measure_own(check) if form.stem == "own" else self.paced(form).times(check)
-
     def paced(self, form: Form) -> Paced:
+        if form.stem == "own":
+            return self._own()
         b = self._b if form.plain else self._transposed
 
         def run(first: int, count: int) -> float:
@@ -59,32 +59,30 @@ class CpuProducts:
 
         return Paced(run, len(self._a), TASK_ROWS * self._threads, TARGET_S)
 
-    def result(self) -> F32:
+    def _own(self) -> Paced:
+        """All rows at once: the executor itself looks up every 20 ms."""
+        weights, rows = own.tensors(self._a, self._b), len(self._a)
+        program, step = own.program(weights), own.step_of(rows)
+        executor = CpuExecutor(program, weights, self._threads, isa=self._isa)
+        self._executor = executor
+        (plan,) = program.plans
+        at = own.product_op(plan)
+        executor.run_ops(plan, step, 0, at)
+
+        def run(first: int, count: int) -> float:
+            began = time.perf_counter()
+            executor.run_ops(plan, step, at, at + 1)
+            return time.perf_counter() - began
+
+        return Paced(run, rows, rows, TARGET_S)
+
+    def result(self, form: Form) -> F32:
         """What a form of `paced` has written: float32 [M, N]."""
+        if form.stem == "own":
+            assert self._executor is not None
+            return own.result(self._executor, len(self._a))
         return self._c
 
-    def forget(self) -> None:
-        """The result is NaN until a form has written it."""
-        self._c[:] = np.nan
-
-    def _measure_own(self, check: Check) -> Times:
-        weights = own.tensors(self._a, self._b)
-        program, rows = own.program(weights), len(self._a)
-        executor = CpuExecutor(program, weights, self._threads, isa=self._isa)
-        try:
-            plan, step = program.plan_for(rows, rows), own.step_of(rows)
-            at = own.product_op(plan)
-            executor.run(step)
-
-            def run() -> float:
-                check()
-                began = time.perf_counter()
-                executor.run_ops(plan, step, at, at + 1)
-                return time.perf_counter() - began
-
-            return repeated(run)
-        finally:
-            executor.close()
-
     def close(self) -> None:
-        """Nothing is held that does not free itself."""
+        if self._executor is not None:
+            self._executor.close()

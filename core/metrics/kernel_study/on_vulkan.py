@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.kernels import dispatches
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.arithmetic import multiply_adds_gflop_s
 from llm_lite.core.gpu.bandwidth import read_gb_s
@@ -16,12 +18,12 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipeline_store import Pipelines
-from llm_lite.core.gpu.pipelines import DescriptorSets
+from llm_lite.core.gpu.pipelines import BufferRange, DescriptorSets
 from llm_lite.core.gpu.timing import DispatchClock
 from llm_lite.core.messages import StudyBackend
 from llm_lite.core.metrics.kernel_study import own
 from llm_lite.core.metrics.kernel_study.forms import SOFTWARE_OWN, VULKAN, VULKAN_OWN, Form
-from llm_lite.core.metrics.kernel_study.pacing import Check, Paced, Times, repeated
+from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
 
 F32 = NDArray[np.float32]
 SIDE = 4  # outputs of an invocation of `registers` along each side, as the shader says it
@@ -37,7 +39,8 @@ class VulkanProducts:
     backend: StudyBackend = "vulkan"
 
     def __init__(self, device: Device, a: F32, b: F32) -> None:
-        self._device, self._a, self._b = device, a, b
+        self._device, self._factors = device, (a, b)
+        self._executor: VulkanExecutor | None = None
         self._shape = a.shape[0], b.shape[0], a.shape[1]
         self._tile = 16 if device.info.max_workgroup_invocations >= 256 else 8
         self._closing = ExitStack()
@@ -45,11 +48,11 @@ class VulkanProducts:
             self._clock = self._own(DispatchClock(device))
             self._pipelines = self._own(Pipelines(device))
             self._sets = self._own(DescriptorSets(device))
+            nothing = np.full((a.shape[0], b.shape[0]), np.nan, np.float32)
             self._buffers = {
                 name: self._buffer(values)
-                for name, values in (("a", a), ("b", b), ("transposed", b.T))
+                for name, values in (("a", a), ("b", b), ("transposed", b.T), ("c", nothing))
             }
-            self._c = self._buffer(np.zeros((a.shape[0], b.shape[0]), np.float32))
         except BaseException:
             self.close()
             raise
@@ -71,19 +74,13 @@ class VulkanProducts:
         """GFLOP/s of arithmetic, GB/s of memory."""
         return multiply_adds_gflop_s(self._device, check=check), read_gb_s(self._device)
 
-    def measure(self, form: Form, check: Check) -> Times:
-        return self._measure_own(check) if form.stem == "own" else self.paced(form).times(check)
-
     def paced(self, form: Form) -> Paced:
         """A row of workgroups is the least that is submitted."""
-        edge = self._tile * (SIDE if form.stem == "registers" else 1)
-        rows, outputs, depth = self._shape
-        constants = {"TILE": self._tile, "M": rows, "N": outputs, "K": depth}
-        pipeline = self._pipelines.get(f"study.{form.stem}", constants)
-        b = self._buffers["b" if form.plain else "transposed"]
-        used = {"A": self._buffers["a"], "B": b, "C": self._c}
-        bound = pipeline.bind(self._sets, {name: (x, 0, x.size) for name, x in used.items()})
-        across, recorded = -(-outputs // edge), dict[tuple[int, int], Any]()
+        dispatch = self._own_dispatch() if form.stem == "own" else self._dispatch(form)
+        pipeline = self._pipelines.get(dispatch.variant, dispatch.constants)
+        bound = pipeline.bind(self._sets, dispatch.buffers)
+        across, rows = dispatch.groups
+        recorded = dict[tuple[int, int], Any]()
 
         def run(first: int, count: int) -> float:
             if (first, count) not in recorded:
@@ -92,37 +89,36 @@ class VulkanProducts:
                 )
             return self._clock.seconds(recorded[first, count])
 
-        return Paced(run, -(-rows // edge), 1, TARGET_S)
+        return Paced(run, rows, 1, TARGET_S)
 
-    def result(self) -> F32:
+    def _dispatch(self, form: Form) -> Dispatch:
+        edge = self._tile * (SIDE if form.stem == "registers" else 1)
+        rows, outputs, depth = self._shape
+        constants = {"TILE": self._tile, "M": rows, "N": outputs, "K": depth}
+        used = {"A": "a", "B": "b" if form.plain else "transposed", "C": "c"}
+        buffers = {name: _whole(self._buffers[kept]) for name, kept in used.items()}
+        groups = -(-outputs // edge), -(-rows // edge)
+        return Dispatch(f"study.{form.stem}", constants, buffers, groups, rows * outputs * depth)
+
+    def _own_dispatch(self) -> Dispatch:
+        """That of a plan's product, whose left factor lies where the plan has it."""
+        weights, rows = own.tensors(*self._factors), self._shape[0]
+        program = own.program(weights)
+        (plan,) = program.plans
+        executor = self._own(VulkanExecutor(self._device, program, weights))
+        at = own.product_op(plan)
+        executor.run_ops(plan, own.step_of(rows), 0, at)
+        self._executor = executor
+        (dispatch,) = dispatches(executor, plan.ops[at], plan.tensors)
+        return dispatch
+
+    def result(self, form: Form) -> F32:
         """What a form of `paced` has written: float32 [M, N]."""
         rows, outputs, _ = self._shape
-        return self._c.download().view(np.float32).reshape(rows, outputs)
-
-    def forget(self) -> None:
-        """The result is NaN until a form has written it."""
-        self._c.upload(np.full(self._c.size // 4, np.nan, np.float32))
-
-    def _measure_own(self, check: Check) -> Times:
-        """As many rows at a time as take a few milliseconds."""
-        weights = own.tensors(self._a, self._b)
-        program, rows = own.program(weights), self._shape[0]
-        executor = VulkanExecutor(self._device, program, weights)
-        try:
-            plan = program.plans[0]
-            for plan in program.plans:
-                check()
-                if own.measured_seconds(executor, plan.max_tokens) >= TARGET_S / 2:
-                    break
-
-            def run() -> float:
-                check()
-                taken = own.measured_seconds(executor, plan.max_tokens)
-                return taken * rows / plan.max_tokens
-
-            return repeated(run)
-        finally:
-            executor.close()
+        if form.stem == "own":
+            assert self._executor is not None
+            return own.result(self._executor, rows)
+        return self._buffers["c"].download().view(np.float32).reshape(rows, outputs)
 
     def close(self) -> None:
         self._closing.close()
@@ -137,3 +133,7 @@ class VulkanProducts:
         buffer: Buffer = self._own(Buffer(self._device, data.nbytes, usage, host=False))
         buffer.upload(data)
         return buffer
+
+
+def _whole(buffer: Buffer) -> BufferRange:
+    return buffer, 0, buffer.size

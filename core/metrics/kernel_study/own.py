@@ -12,7 +12,6 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
-LEAST_TOKENS = 16  # of the smallest plan
 
 
 def tensors(a: F32, b: F32) -> dict[str, TensorData]:
@@ -21,14 +20,13 @@ def tensors(a: F32, b: F32) -> dict[str, TensorData]:
 
 
 def program(weights: dict[str, TensorData]) -> Program:
-    """Plans of M rows, M / 2 and so on."""
-    rows, plans = weights["a"].shape[0], []
-    counts = {rows, *(rows >> i for i in range(1, 16) if rows >> i >= LEAST_TOKENS)}
-    for count in sorted(counts):
-        builder = PlanBuilder(weights, Bucket(count, count), integer_activations=False)
-        x = builder.embed(builder.weight("a"), "a.rows")
-        plans.append(builder.finish(builder.matmul(x, builder.weight("b"), "product")))
-    return Program(tuple(plans), context=rows, vocabulary=weights["b"].shape[0])
+    """A plan of one step of M tokens."""
+    rows = weights["a"].shape[0]
+    builder = PlanBuilder(weights, Bucket(rows, rows), integer_activations=False)
+    x = builder.embed(builder.weight("a"), "a.rows")
+    plan = builder.finish(builder.matmul(x, builder.weight("b"), "product"))
+    tokens = max(rows, weights["b"].shape[0])
+    return Program((plan,), context=rows, vocabulary=tokens)
 
 
 def step_of(count: int) -> Step:
@@ -40,12 +38,10 @@ def product_op(plan: Plan) -> int:
     return next(i for i, op in enumerate(plan.ops) if op.name == "matmul")
 
 
-def measured_seconds(executor: Executor, count: int) -> float:
-    """Of the product alone, by the executor's own clock."""
-    step = step_of(count)
-    plan = executor.program.plan_for(count, count)
-    _, taken = executor.measure(plan, step)
-    return taken[product_op(plan)]
+def result(executor: Executor, rows: int) -> F32:
+    """What its product has written: float32 [M, N]."""
+    (plan,) = executor.program.plans
+    return executor.read(plan, plan.tensors[plan.logits], step_of(rows))
 
 
 def _tensor(name: str, values: F32) -> TensorData:

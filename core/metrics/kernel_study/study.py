@@ -1,4 +1,4 @@
-"""Measures the forms one after the other, at a size that this device does within a second."""
+"""Measures the forms one after the other, at a size that takes a second or so for each."""
 
 from __future__ import annotations
 
@@ -12,21 +12,14 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.core.messages import KernelForm, KernelStudy, StudyBackend
 from llm_lite.core.metrics.kernel_study.forms import Form
-from llm_lite.core.metrics.kernel_study.pacing import Check, Paced, Times
+from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
 from llm_lite.core.metrics.kernel_study.sources import shown
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
 SMALLEST, LARGEST = 256, 4096  # M, N and K
-# From naive to tiled, in the study of these steps on a GPU that this one repeats.
-REFERENCE_SPEEDUP = 13.6
-SOFTWARE = (
-    "This driver is software: the processor stands in for a GPU. An invocation is an element of a "
-    "vector, shared memory is ordinary memory, and a barrier stops every loop, so that steps that "
-    "help a GPU can cost time here."
-)
-LONGEST_S = 1.0  # of the naive form at the size that is chosen
+LONGEST_S = 0.25  # of the naive form at the size that is chosen
 
 F32 = NDArray[np.float32]
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
@@ -46,7 +39,6 @@ class Products(Protocol):
     def forms(self) -> tuple[Form, ...]: ...
 
     def peaks(self, check: Check) -> tuple[float, float]: ...
-    def measure(self, form: Form, check: Check) -> Times: ...
     def paced(self, form: Form) -> Paced: ...
     def close(self) -> None: ...
 
@@ -128,7 +120,7 @@ def _chosen_size(make: MakeProducts, progress: Progress) -> int:
 def _measured(products: Products, number: int, progress: Progress) -> KernelForm:
     forms = products.forms
     form, done = forms[number], 0.2 + 0.7 * number / len(forms)
-    times = products.measure(form, lambda: progress(f"measuring: {form.name}", done))
+    times = products.paced(form).times(lambda: progress(f"measuring: {form.name}", done))
     before = forms[number - 1] if number and form.stem != "own" else None
     code = shown(form, before)
     return KernelForm(form.name, form.why, form.language, form.path, code, *astuple(times))

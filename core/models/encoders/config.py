@@ -23,7 +23,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.text.special_tokens import separator_of
+from llm_lite.core.text.wordpiece.special_tokens import separator_of
 
 TYPES = "token_types.weight"
 HEAD_DENSE, HEAD_NORM, HEAD_BIAS = "mlm.dense", "mlm.norm", "output.bias"

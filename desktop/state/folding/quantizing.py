@@ -9,6 +9,7 @@ from typing import Any
 
 from llm_lite.core.messages import (
     DivergenceMeasured,
+    KernelsStudied,
     ModesMeasured,
     RunFinished,
     RunReady,
@@ -110,6 +111,10 @@ def _profile(event: StepProfiled, held: Quantization) -> Quantization:
     return replace(held, profile=event.profile)
 
 
+def _kernels(event: KernelsStudied, held: Quantization) -> Quantization:
+    return held.with_study(event.study)
+
+
 def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
     if state.model is None:
         return state
@@ -142,6 +147,7 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     ModesMeasured: _speeds,
     TensorReport: _tensors,
     StepProfiled: _profile,
+    KernelsStudied: _kernels,
 }
 
 
@@ -157,6 +163,6 @@ EVENTS = (*_FOLDS, VariantKept, VariantDropped)
 
 
 def forget(state: AppState) -> AppState:
-    """Another model: what was measured of the last one says nothing of it."""
+    """Another model: what was measured of the last one says nothing of it, but for kernels."""
     held = state.quantization
-    return replace(state, quantization=Quantization(choices=held.choices))
+    return replace(state, quantization=Quantization(choices=held.choices, studies=held.studies))

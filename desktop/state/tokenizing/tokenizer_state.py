@@ -6,6 +6,7 @@ Pure, like everything in the state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from llm_lite.core.messages.tokenizing import TokenizedText
@@ -26,6 +27,7 @@ class TokenizerChoice:
     form: Form = "plain"
     control: bool = False  # names of control tokens in the text count as these
     other: str = ""  # the tokenizer beside the model's: a path or name; "": none
+    slot: int = MODEL  # whose stages are shown
     word: int | None = None  # index of the word whose steps are shown; None: the first of interest
     step: int | None = None  # how many of its steps were done; None: all
     playing: bool = False
@@ -67,6 +69,7 @@ def interesting(told: TokenizedText) -> int | None:
     return max(range(min(len(told.words), 60)), key=weight, default=None)
 
 
+@lru_cache(maxsize=16)
 def words_of(text: str) -> int:
     """What stands between spaces."""
     return len(text.split())

@@ -20,6 +20,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 
 LIMIT = 900.0  # seconds
+PLACES = (("vulkan", 2), ("cpu", 3))  # the kernels, and the form whose lines are in the picture
 SAMPLE = ASSETS / "sample.txt"
 BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a slow device
 SLOW = 20.0  # tokens per second
@@ -165,3 +166,32 @@ def _run_tokens(count: int) -> Callable[[AppState], bool]:
         return said or state.quantization.work is None
 
     return holds
+
+
+def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
+    """The panel `performance` is shown, at its top."""
+    for backend, form in PLACES:
+        scroll_to(driver, f"kernels.{backend}")
+        driver.click(f"kernels.{backend}")
+        driver.click("kernels.measure")
+        driver.wait("the kernels", lambda s: s.quantization.work is None, LIMIT)
+        scroll_to(driver, f"kernels.form.{form}")
+        driver.click(f"kernels.form.{form}")
+        scroll_to(driver, f"kernels.{backend}")
+        driver.leave()
+        picture(f"{name}-{backend}")
+        scroll_to(driver, "kernels.code")
+        driver.leave()
+        picture(f"{name}-{backend}-code")
+    driver.point("view.performance")
+
+
+def scroll_to(driver: InputDriver, name: str) -> None:
+    """In the panel `performance`, until the top of a part is a bit below the upper edge."""
+    x0, y0, x1, _ = driver.rect("view.performance")
+    for _ in range(40):
+        driver.point_at((x0 + x1) / 2, y0 + 40)
+        below = driver.rect(name)[1] - y0 if driver.shows(name) else 1000.0
+        if 0 <= below < 120:
+            return
+        driver.wheel(-1.0 if below > 0 else 1.0)

@@ -26,7 +26,8 @@ def look_at_tokenizer(
 ) -> None:
     """`other` is a tokenizer to set beside the model's, by its path."""
     driver.click("tab.tokenizer")
-    _make_room(driver)
+    _, _, _, border = driver.rect("view.tokenizer")
+    _drag_border(driver, imgui.get_io().display_size.y * LOWEST)
     driver.click("tokenizer.text")
     driver.wait("the tokens", _is_answered(MODEL), LIMIT)
     begin(driver)
@@ -54,21 +55,21 @@ def look_at_tokenizer(
         driver.click("tokenizer.chat")
     _compare(driver, picture, f"{number}-tokenizer-compare{suffix}", other)
     driver.program.do(ChooseTokenizing(TokenizerChoice()))
-    driver.program.interface.reset_layout()
-    driver.frames(4)
+    driver.frames(2)
+    _drag_border(driver, border)
 
 
-def _make_room(driver: InputDriver) -> None:
-    """The border to the panel below is dragged down."""
+def _drag_border(driver: InputDriver, to: float) -> None:
+    """To the panel below, to a height in pixels."""
     x0, _, x1, y1 = driver.rect("view.tokenizer")
-    low = imgui.get_io().display_size.y * LOWEST
     driver.point_at((x0 + x1) / 2, y1 + 1)
     imgui.get_io().add_mouse_button_event(0, True)
     driver.frames(2)
     for share in (0.5, 1.0):
-        driver.point_at((x0 + x1) / 2, y1 + (low - y1) * share)
+        driver.point_at((x0 + x1) / 2, y1 + 1 + (to - y1) * share)
     imgui.get_io().add_mouse_button_event(0, False)
     driver.frames(3)
+    driver.leave()
 
 
 def begin(driver: InputDriver) -> None:

@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
+from llm_lite.desktop.views.program import kernel_study
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
 from llm_lite.desktop.widgets.frame_times import quantiles
@@ -62,6 +63,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         draw_untold(state, ui, STEP)
     else:
         actions = step_profile.draw(state, ui)
+        imgui.dummy(ImVec2(0, ui.u(2)))
+        actions += kernel_study.draw(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     note = tr("Milliseconds from input to submit, for the frames that were drawn.")
     heading(ui, tr("Frame time"), note)

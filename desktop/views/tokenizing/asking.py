@@ -24,13 +24,27 @@ def questions(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     if compares and state.library.local is None and not state.library.listing:
         actions.append(ListModels())
+    shown = slot_shown(state)
     for slot in (MODEL, OTHER):
-        if slot == OTHER and not (compares and choice.other):
+        wanted = slot == shown or (compares and bool(choice.other))
+        if not wanted or (slot == MODEL and not has_tokenizer(state)):
             continue
         answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
         if not answer.request and answer.key != key:
             actions.append(AskTokenizer(slot, key, samples=compares))
     return actions
+
+
+def has_tokenizer(state: AppState) -> bool:
+    """Whether the model in use has one here."""
+    return state.model is not None and state.load is None and not state.elsewhere
+
+
+def slot_shown(state: AppState) -> int:
+    """Whose stages are shown: the other's where it was chosen, or where there is no model's."""
+    choice = state.tokenizer.choice
+    other = choice.other != "" and (choice.slot == OTHER or not has_tokenizer(state))
+    return OTHER if other else MODEL
 
 
 def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
@@ -39,8 +53,8 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     key: tuple[object, ...] = (choice.text, choice.control, compares)
     if slot == OTHER:
         return (*key, choice.other)
-    model = state.model.path if state.model and state.load is None else ""
-    if choice.form == "plain":
+    model = state.model.path if state.model else ""
+    if choice.form == "plain" or compares:
         return (*key, model)
     said = state.messages[-1].key if state.messages else 0
     ended = state.busy, len(state.messages), said

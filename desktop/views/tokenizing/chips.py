@@ -11,6 +11,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
+MOST_WIDTHS = 40_000  # words whose width is remembered
 MARKED = 400  # chips whose places the tour and the tests can find
 
 
@@ -82,14 +83,10 @@ def lay_out_chips(ui: Ui, chips: Sequence[Chip], width: float, gap: float) -> Ch
     pad, least = ui.u(1.25), ui.u(4)
     has_below = any(chip.below for chip in chips)
     height = ui.theme.text + ui.u(1.5) + (ui.theme.size("small") + ui.u(0.5) if has_below else 0)
-    with ui.font():
-        wide = [imgui.calc_text_size(chip.words).x for chip in chips]
+    wide = _widths(ui, [chip.words for chip in chips], "body")
     if has_below:
-        with ui.font(style="small"):
-            wide = [
-                max(one, imgui.calc_text_size(chip.below).x if chip.below else 0.0)
-                for one, chip in zip(wide, chips, strict=True)
-            ]
+        below = _widths(ui, [chip.below for chip in chips], "small")
+        wide = list(map(max, wide, below))
     boxes, firsts, x, line, fresh = list[ChipBox](), list[int](), 0.0, -1, True
     for chip, one in zip(chips, wide, strict=True):
         taken = min(max(one + 2 * pad, least), width)
@@ -100,6 +97,17 @@ def lay_out_chips(ui: Ui, chips: Sequence[Chip], width: float, gap: float) -> Ch
         x += taken + gap
         fresh = chip.breaks
     return ChipPage(tuple(boxes), tuple(firsts), height + ui.u(1.25), height, width)
+
+
+def _widths(ui: Ui, words: Sequence[str], style: str) -> list[float]:
+    """In pixels; what was measured before is remembered."""
+    known: dict[str, float] = ui.memory.setdefault(f"chips.{style}.{ui.theme.size(style)}", {})
+    if len(known) > MOST_WIDTHS:
+        known.clear()
+    with ui.font(style=style):
+        for word in set(words).difference(known):
+            known[word] = float(imgui.calc_text_size(word).x)
+    return [known[word] for word in words]
 
 
 def draw_chips(

@@ -19,6 +19,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     a_word,
     words_of,
 )
+from llm_lite.desktop.views.tokenizing.asking import has_tokenizer
 from llm_lite.desktop.views.tokenizing.tokens_stage import draw_pieces, kind_words
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
@@ -37,7 +38,8 @@ LANGUAGE_NOTE = mark(
 def draw(state: AppState, ui: Ui, choice: TokenizerChoice) -> tuple[TokenizerChoice, list[Action]]:
     choice = _draw_choice(state, ui, choice)
     answers = state.tokenizer.answers
-    shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if slot == MODEL or choice.other]
+    has = (has_tokenizer(state), choice.other != "")
+    shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if has[slot]]
     width = imgui.get_content_region_avail().x
     if len(shown) == 2 and width > ui.u(150):
         _draw_columns(ui, shown, width)
@@ -123,6 +125,8 @@ def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
     heading(ui, tr("Tokens by language"), tr(LANGUAGE_NOTE))
     rows = [(name, sample, number) for number, (name, sample) in enumerate(LANGUAGES)]
     most = max(max(answer.samples) for answer in known)
+    for place, answer in enumerate(known):
+        _draw_key(ui, place, answer)
     for name, sample, number in rows:
         text(ui, name, style="small", bold=True)
         for place, answer in enumerate(known):
@@ -130,6 +134,18 @@ def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
             _draw_bar(ui, place, tokens, most, tokens / words_of(sample))
         imgui.dummy(ImVec2(0, ui.u(0.25)))
     ui.mark("tokenizer.languages")
+
+
+def _draw_key(ui: Ui, place: int, answer: Answer) -> None:
+    """A dot in the colour of a tokenizer's bars, and its name."""
+    at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+    center, radius = ImVec2(at.x + ui.u(1.5), at.y + small * 0.6), ui.u(1)
+    imgui.get_window_draw_list().add_circle_filled(center, radius, ui.color_of_series(place))
+    imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(4), at.y))
+    name = answer.result.tokenizer if answer.result else ""
+    with ui.font(style="small"):
+        words = fit(fit_line(name, NAME), imgui.get_content_region_avail().x)
+    text(ui, words, "muted", "small")
 
 
 def _draw_bar(ui: Ui, place: int, tokens: int, most: int, a_word: float) -> None:

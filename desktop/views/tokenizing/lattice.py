@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import Edge, Lattice, TokenizedText, Word
+from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.tokenizing.spelling import shown
 from llm_lite.desktop.views.tokenizing import tips
 from llm_lite.desktop.views.tokenizing.word_tokens import draw_word_tokens
 from llm_lite.desktop.widgets.by_keyboard import FLAT
@@ -46,7 +46,8 @@ def draw(ui: Ui, told: TokenizedText, word: Word, lattice: Lattice, at: int) -> 
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     bars = _bars(ui, lattice)
     column = _column(ui, word, lattice)
-    height = ui.theme.text + ui.u(2) + min(bars.count, MOST_ROWS) * _row(ui) + ui.u(6)
+    height = ui.theme.text + ui.u(8) + min(bars.count, MOST_ROWS) * _row(ui)
+    height += imgui.get_style().scrollbar_size + imgui.get_style().item_spacing.y
     width = imgui.get_content_region_avail().x
     flags = imgui.WindowFlags_.horizontal_scrollbar | imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("lattice", ImVec2(width, height), FLAT, flags)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import LongestMatches, TokenizedText, Word
+from llm_lite.core.text.tokenization.matching import candidate
+from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.tokenizing.spelling import shown
 from llm_lite.desktop.views.tokenizing import colors
 from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chip
 from llm_lite.desktop.views.tokenizing.word_tokens import draw_word_tokens
@@ -36,11 +37,6 @@ def draw(ui: Ui, told: TokenizedText, word: Word, found: LongestMatches, at: int
     _draw_tries(ui, word, found, at)
 
 
-def candidate(word: Word, found: LongestMatches, start: int, end: int) -> str:
-    """As the vocabulary would spell it."""
-    return (found.prefix if start else "") + word.spelled[start:end]
-
-
 def _sentence(word: Word, found: LongestMatches, at: int) -> str:
     if found.too_long:
         return tr(TOO_LONG)
@@ -49,7 +45,7 @@ def _sentence(word: Word, found: LongestMatches, at: int) -> str:
     start, end, hit = found.tries[at - 1]
     last = at == len(found.tries) and not hit
     words = HIT if hit else NOTHING if last else MISS
-    return tr(words).format(candidate=shown(candidate(word, found, start, end)))
+    return tr(words).format(candidate=shown(candidate(word.spelled, start, end, found.prefix)))
 
 
 def _draw_word(ui: Ui, word: Word, found: LongestMatches, at: int) -> None:
@@ -92,7 +88,7 @@ def _draw_tries(ui: Ui, word: Word, found: LongestMatches, at: int) -> None:
         color = ui.color("good" if hit else "faint")
         icon, font = ICON_CHECK if hit else ICON_CLOSE, ui.fonts["bold" if hit else "regular"]
         draw.add_text(font, small, ImVec2(corner.x + ui.u(1), round(y)), color, icon)
-        words = shown(candidate(word, found, start, end))
+        words = shown(candidate(word.spelled, start, end, found.prefix))
         ink = ui.color("text" if hit else "muted")
         draw.add_text(font, small, ImVec2(corner.x + ui.u(7), round(y)), ink, words)
     imgui.dummy(ImVec2(imgui.get_content_region_avail().x, row * at))

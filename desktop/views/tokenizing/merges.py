@@ -3,14 +3,15 @@ their pair is the lowest."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import Merge, MergeSteps, TokenizedText, Word
+from llm_lite.core.text.tokenization.spelling import symbol_shown
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.tokenizing.spelling import symbol_shown
 from llm_lite.desktop.views.tokenizing import colors, tips
 from llm_lite.desktop.views.tokenizing.chips import Chip, draw_chip
 from llm_lite.desktop.views.tokenizing.word_tokens import draw_word_tokens
@@ -137,7 +138,7 @@ def _lay_out(ui: Ui, told: TokenizedText, now: Moment, scored: bool, width: floa
         if number < len(now.ranks):
             with ui.font(style="small"):
                 gap = imgui.calc_text_size(_label(now.ranks[number], scored)).x + ui.u(1.5)
-        if x and x + wide > width:
+        if x and x + wide + gap > width:
             x, y = 0.0, y + _height(ui) + ui.u(1.5)
         boxes.append(_Box(x, y, wide, gap))
         x += wide + gap
@@ -197,7 +198,7 @@ def _flow(ui: Ui, steps: MergeSteps, at: int) -> float:
     held = ui.memory.get("tokenizer.flow")
     if held is None or held[0] is not steps or held[1] != at:
         steps_on = held is not None and held[0] is steps and held[1] == at - 1
-        since = ui.now if steps_on else ui.now - FLOW
+        since = ui.now if steps_on else -math.inf
         held = ui.memory["tokenizer.flow"] = (steps, at, since)
     share = (ui.now - held[2]) / FLOW
     if share < 1.0:

@@ -14,8 +14,8 @@ from llm_lite.core.messages.tokenizing import (
     TokenizedText,
     Word,
 )
+from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
 from llm_lite.desktop.language.translate import mark, tr, trn
-from llm_lite.desktop.state.tokenizing.spelling import shown, symbol_shown
 from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     TokenizerChoice,
     interesting,

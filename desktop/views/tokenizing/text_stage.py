@@ -7,9 +7,9 @@ import unicodedata
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import MOST_CHARACTERS, TokenizedText
+from llm_lite.core.text.tokenization.spelling import hexadecimal, shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.incoming import NAME, fit_line
-from llm_lite.desktop.state.tokenizing.spelling import hexadecimal, shown
 from llm_lite.desktop.views.tokenizing import tips
 from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chips, kept_page
 from llm_lite.desktop.widgets.theme import u32

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from imgui_bundle import imgui
 
 from llm_lite.core.messages.tokenizing import TokenizedText, TokenPiece
-from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.tokenizing.spelling import (
+from llm_lite.core.text.tokenization.spelling import (
     code_points,
     data_shown,
     hexadecimal,
@@ -16,6 +15,7 @@ from llm_lite.desktop.state.tokenizing.spelling import (
     symbol_bytes,
     symbol_shown,
 )
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text
 

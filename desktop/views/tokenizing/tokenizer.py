@@ -10,19 +10,20 @@ from llm_lite.core.messages.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.incoming import NAME, fit_line, typed
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
 from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     LONGEST,
     MODEL,
+    OTHER,
     Form,
     Stage,
     TokenizerChoice,
     a_word,
 )
 from llm_lite.desktop.views.tokenizing import compare, steps, text_stage, tokens_stage
-from llm_lite.desktop.views.tokenizing.asking import questions
+from llm_lite.desktop.views.tokenizing.asking import has_tokenizer, questions, slot_shown
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_CHAT
 from llm_lite.desktop.widgets.ui import Ui
@@ -52,6 +53,8 @@ AS_CHAT, CONTROL = mark("As a message"), mark("Control tokens")
 CONTROL_HINT = mark(
     "Off, as in the chat: what is typed stays text. On, a name such as <|im_end|> is the token."
 )
+NO_MODEL = mark("Once a model is loaded, its tokenizer cuts this text. Compare takes others too.")
+THERE = mark("A server does not tell how its tokenizer works. Compare takes those on this machine.")
 WAITING = mark("Cutting the text.")
 
 
@@ -60,11 +63,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     with ui.styled(item_spacing=(ui.u(1.5), ui.u(1.5))):
         chosen = _draw_input(ui, choice)
         chosen = _draw_switches(state, ui, chosen)
-        told = state.tokenizer.answers[MODEL].result
+        told = state.tokenizer.answers[slot_shown(state)].result
         _draw_count(state, ui, told)
         hints = [tr(hint) for hint in STAGE_HINTS]
         stage = chooser(ui, "tokenizer.stage", tr_labels(STAGES), chosen.stage, hints)
     chosen = replace(chosen, stage=stage)
+    if chosen.other and stage != "compare" and has_tokenizer(state):
+        chosen = _draw_whose(state, ui, chosen)
     chosen, actions = _draw_stage(state, ui, told, chosen)
     if chosen != choice:
         actions.append(ChooseTokenizing(chosen))
@@ -100,20 +105,16 @@ def _draw_switches(state: AppState, ui: Ui, choice: TokenizerChoice) -> Tokenize
         if _pill(ui, f"tokenizer.example.{name}", label, choice.text == example):
             choice = _with_text(choice, example)
     as_chat, control = choice.form == "chat", choice.control
-    if has_template(state):
+    if has_tokenizer(state):
         _go_on(ui, tr(AS_CHAT), apart=True)
         as_chat ^= _pill(ui, "tokenizer.chat", tr(AS_CHAT), as_chat, tr(CHAT_HINT), ICON_CHAT)
     if not as_chat:
-        _go_on(ui, tr(CONTROL), apart=not has_template(state))
+        _go_on(ui, tr(CONTROL), apart=not has_tokenizer(state))
         control ^= _pill(ui, "tokenizer.control", tr(CONTROL), control, tr(CONTROL_HINT))
     form: Form = "chat" if as_chat else "plain"
     if (form, control) == (choice.form, choice.control):
         return choice
     return replace(choice, form=form, control=control, word=None, step=None, playing=False)
-
-
-def has_template(state: AppState) -> bool:
-    return state.model is not None and not state.elsewhere
 
 
 def _go_on(ui: Ui, label: str, apart: bool = False) -> None:
@@ -141,7 +142,8 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     parts = [tr("{n:,} tokens").format(n=told.tokens)] if told else [tr("No tokens yet")]
     if told and (n := a_word(told)):
         parts.append(tr("{n:.2f} a word").format(n=n))
-    context = state.model.context if state.model and not state.elsewhere else 0
+    own = slot_shown(state) == MODEL and state.model and not state.elsewhere
+    context = state.model.context if state.model and own else 0
     share = told.tokens / context if told and context else 0.0
     if context:
         words = tr("{share:.1%} of the context of {n:,}")
@@ -157,12 +159,29 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
         wrapped(ui, note.format(n=len(told.text)))
 
 
+def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
+    """Which of the two tokenizers the stages are of."""
+    names = [
+        fit_line(a.result.tokenizer, NAME) if a.result else "…" for a in state.tokenizer.answers
+    ]
+    options = [("model", names[MODEL]), ("other", names[OTHER])]
+    shown = "other" if choice.slot == OTHER else "model"
+    slot = OTHER if chooser(ui, "tokenizer.slot", options, shown) == "other" else MODEL
+    if slot == choice.slot:
+        return choice
+    return replace(choice, slot=slot, word=None, step=None, playing=False)
+
+
 def _draw_stage(
     state: AppState, ui: Ui, told: TokenizedText | None, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
-    answer = state.tokenizer.answers[MODEL]
+    slot = slot_shown(state)
+    answer = state.tokenizer.answers[slot]
     if choice.stage == "compare":
         return compare.draw(state, ui, choice)
+    if slot == MODEL and not has_tokenizer(state):
+        wrapped(ui, tr(THERE if state.elsewhere else NO_MODEL))
+        return choice, []
     if answer.message:
         wrapped(ui, answer.message[:1].upper() + answer.message[1:] + ".", "warning")
         return choice, []

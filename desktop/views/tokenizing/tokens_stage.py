@@ -5,9 +5,9 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import TokenizedText, TokenPiece
+from llm_lite.core.text.tokenization.spelling import data_shown
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import NAME, fit_line
-from llm_lite.desktop.state.tokenizing.spelling import data_shown
 from llm_lite.desktop.views.tokenizing import colors, tips
 from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chips, kept_page
 from llm_lite.desktop.widgets.ui import Ui
@@ -19,7 +19,7 @@ Placed = tuple[TokenPiece, int, int, bool, bool]  # word, part of it, whether co
 def draw(ui: Ui, told: TokenizedText) -> None:
     facts = f"{fit_line(told.tokenizer, NAME)}  ·  {kind_words(told)}"
     text(ui, facts, "muted", "small")
-    if not told.pieces:
+    if not told.tokens:
         wrapped(ui, tr("No text, no tokens."))
         return
     if told.typed:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.tokenizing import TokenizedText, Word
+from llm_lite.core.text.tokenization.spelling import data_shown
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.tokenizing.spelling import data_shown
 from llm_lite.desktop.views.tokenizing import colors, tips
 from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chips, kept_page
 from llm_lite.desktop.widgets.ui import Ui

@@ -9,13 +9,12 @@ from typing import Any
 
 from llm_lite.cli.terminal.output import say, show, show_json
 from llm_lite.core.gpu.device import Device, list_devices
-from llm_lite.core.messages import KernelStudy, StudyBackend
-from llm_lite.core.metrics.kernel_study.study import (
-    REFERENCE_SPEEDUP,
-    SOFTWARE,
-    products_on,
-    study,
+from llm_lite.core.messages import (
+    KernelStudy,
+    StudyBackend,
 )
+from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
+from llm_lite.core.metrics.kernel_study.study import products_on, study
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,7 +52,6 @@ def _study(backend: StudyBackend, arguments: argparse.Namespace) -> KernelStudy:
 
 
 def _report(found: KernelStudy) -> dict[str, Any]:
-    naive = found.forms[0]
     rows = [
         {
             "name": form.name,
@@ -61,7 +59,7 @@ def _report(found: KernelStudy) -> dict[str, Any]:
             "seconds": {"median": form.seconds, "min": form.fastest, "max": form.slowest},
             "gflop_s": found.gflop_s(form),
             "share_of_roof": found.share(form),
-            "times_naive": found.times_faster(form, naive),
+            "times_naive": found.times_naive(form),
         }
         for form in found.forms
     ]
@@ -78,12 +76,11 @@ def _report(found: KernelStudy) -> dict[str, Any]:
 
 
 def _print(found: KernelStudy) -> None:
-    naive = found.forms[0]
     show(f"{found.device}: {found.m} x {found.n} x {found.k}, float32")
     for form in found.forms:
         show(
             f"  {form.name:24}{1e3 * form.seconds:9.2f} ms{found.gflop_s(form):9.1f} GFLOP/s"
-            f"{found.share(form):7.1%} of the roof{found.times_faster(form, naive):8.1f} x naive"
+            f"{found.share(form):7.1%} of the roof{found.times_naive(form):8.1f} x naive"
             f"   ({1e3 * form.fastest:.2f} to {1e3 * form.slowest:.2f} ms)"
         )
     show(
@@ -93,7 +90,7 @@ def _print(found: KernelStudy) -> None:
         f"{found.without_reuse_gflop_s:.1f} if two are read for each multiply-add."
     )
     if found.backend == "vulkan":
-        tiled = found.times_faster(found.forms[2], naive)
-        show(f"  naive to tiled: {tiled:.1f} x here; {REFERENCE_SPEEDUP} x in a study on a GPU.")
+        here, there = f"{found.tiled_speedup:.1f} x here", f"{REFERENCE_SPEEDUP} x in a study"
+        show(f"  naive to tiled: {here}; {there} on a GPU.")
     if found.software:
-        show(f"  {SOFTWARE}")
+        show(f"  {SOFTWARE_DRIVER}")

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.hub import catalog
-from llm_lite.core.text.encoder_texts import encode_text
 from tests.encoder_checks import started
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS
 
 # The least cosine between a sentence's vector in a mode and the reference's.
-LEAST = {"fp32": 0.9999999, "fp16": 0.99999, "int8": 0.999, "int4": 0.95}
+LEAST = {"fp32": 0.999999, "fp16": 0.99999, "int8": 0.999, "int4": 0.93}
 
 
 @pytest.fixture(scope="module")

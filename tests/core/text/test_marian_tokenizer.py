@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 
 from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.paths import FIXTURES
 

@@ -1,6 +1,8 @@
 """All stages of a text, by tokenizers as a model has them and by a tokenizer.json alone."""
 
+import json
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -24,10 +26,61 @@ def tokenizer(name):
         return Tokenizer.from_gguf(read_metadata(path), path)
     if name == "sentencepiece":
         return Tokenizer.from_gguf(piece_metadata(), FIXTURES)
+    if name == "scored":
+        return Tokenizer.from_gguf(scored_metadata(), FIXTURES)
     return Tokenizer.from_huggingface(FIXTURES / name, 2000)
 
 
-@pytest.mark.parametrize("name", ["smollm2", "sentencepiece", "llama", "qwen"])
+def scored_metadata():
+    """The trained vocabulary as SentencePiece has it: a score for each token, and no merges."""
+    model = json.loads((FIXTURES / "llama" / "tokenizer.json").read_text("utf-8"))["model"]
+    tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    rank = {
+        left + right: number for number, (left, right) in reversed([*enumerate(model["merges"])])
+    }
+    kinds = {"<unk>": 2, "<s>": 3, "</s>": 3}
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [-float(rank.get(token, len(rank) + 1)) for token in tokens],
+        "tokenizer.ggml.token_type": [
+            kinds.get(token, 6 if token.startswith("<0x") else 1) for token in tokens
+        ],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS)
+def test_scored_merges_come_in_the_order_of_a_plain_implementation(text):
+    metadata = scored_metadata()
+    score = dict(
+        zip(metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"], strict=True)
+    )
+    text_kinds = {
+        t for t, kind in zip(score, metadata["tokenizer.ggml.token_type"], strict=True) if kind == 1
+    }
+    told = tokenized(tokenizer("scored"), "scored", [(text, False)])
+    assert told.own_words
+    for word in told.words:
+        pieces, merges = list(word.steps.symbols), []
+        while True:
+            pairs = [
+                (-score[a + b], at)
+                for at, (a, b) in enumerate(pairwise(pieces))
+                if a + b in text_kinds
+            ]
+            if not pairs:
+                break
+            rank, at = min(pairs)
+            pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
+            merges.append((at, rank, pieces[at]))
+        assert merges == [(m.at, m.rank, m.made) for m in word.steps.merges]
+
+
+@pytest.mark.parametrize("name", ["smollm2", "sentencepiece", "scored", "llama", "qwen"])
 @settings(max_examples=40, deadline=None)
 @given(text=TEXTS)
 def test_pieces_are_what_the_tokenizer_encodes(name, text):

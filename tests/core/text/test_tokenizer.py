@@ -292,8 +292,8 @@ def test_malformed_pieces_are_named(key: str, value: object, message: str) -> No
 
 
 def test_unknown_kinds_are_named() -> None:
-    with pytest.raises(UnsupportedError, match="'bert'"):
-        tiny(model="bert")
+    with pytest.raises(UnsupportedError, match="'rwkv'"):
+        tiny(model="rwkv")
 
 
 def test_an_unknown_pre_tokenizer_is_read_as_the_default() -> None:

@@ -40,7 +40,6 @@ QUIET = {
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),
     "state/tokenizing/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
-    "state/tokenizing/spelling.py": ("HANGUL LETTER", "a name of Unicode's"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
     "app/interface.py": (
         "status bar|memory question|(upper|lower) right", "a part, for the report, and places"
@@ -61,6 +60,7 @@ QUIET = {
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
+    "views/program/kernel_study.py": ("Vulkan", "a name"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "views/sampling/sampler_groups.py": (
         "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"

@@ -8,12 +8,12 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, TokenizeText
 from llm_lite.core.messages.tokenizing import MergeSteps
+from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.tokenizing import AskTokenizer, ChooseTokenizing
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES, LANGUAGES
-from llm_lite.desktop.state.tokenizing.spelling import shown, symbol_shown
 from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     MODEL,
     OTHER,
@@ -23,6 +23,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
 from llm_lite.desktop.views.tokenizing.chips import Chip, lay_out_chips
 from llm_lite.desktop.views.tokenizing.lattice import arriving, stacked
 from llm_lite.desktop.views.tokenizing.merges import moment
+from tests.counting import python_calls
 from tests.desktop.fake_engine import FIXTURES, FakeEngine
 from tests.desktop.headless import READY, sent
 from tests.desktop.state.outside_text import with_text
@@ -140,6 +141,10 @@ def test_two_tokenizers_side_by_side(view):
     assert len(first.samples) == len(second.samples) == len(LANGUAGES)
     one.driver.frames(2)
     assert one.driver.shows("tokenizer.beside.1.0") and one.driver.shows("tokenizer.languages")
+    one.driver.click("tokenizer.stage.steps")
+    assert one.driver.shows("tokenizer.merging")
+    one.driver.click("tokenizer.slot.other")
+    assert one.driver.shows("tokenizer.matching") and not one.driver.shows("tokenizer.merging")
 
 
 def test_a_broken_tokenizer_is_a_sentence(view, tmp_path):
@@ -220,6 +225,25 @@ def test_what_cannot_be_seen_has_a_sign():
     assert symbol_shown("íķ", True) == "ED 95"
     assert symbol_shown("<0xE2>", False) == "E2"
     assert len(shown("x" * 9000)) == 48
+
+
+def test_a_long_text_costs_a_frame_no_more_than_a_short_one(headless):
+    """Only what is in sight is drawn; counted, not timed."""
+    one = headless(READY, size=(1280, 720))
+    one.driver.click("tab.tokenizer")
+    calls = {}
+    for many in (120, 2400):
+        result = told("qwen", "the model is 하늘 " * many)
+        answers = tuple(replace(each, result=result) for each in one.state.tokenizer.answers)
+        one.program.state = replace(
+            one.state, tokenizer=replace(one.state.tokenizer, answers=answers)
+        )
+        for stage in STAGES[:3]:
+            choose(one, stage=stage, text=result.text)
+            one.driver.frames(30)  # pieces have flown together
+            calls[stage, many] = python_calls(one.draw)
+    for stage in STAGES[:3]:
+        assert calls[stage, 2400] <= calls[stage, 120] * 1.2 + 50, calls
 
 
 def test_chips_wrap_and_are_found_where_they_lie(headless):

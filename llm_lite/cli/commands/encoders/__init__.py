@@ -1,1 +1,1 @@
-"""Commands of encoders and of encoder-decoders."""
+"""Subcommands of encoders, and of encoder-decoders: vectors, masked tokens, translations."""

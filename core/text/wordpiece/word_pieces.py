@@ -17,7 +17,6 @@ from typing import Any
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
-from llm_lite.core.text.special_tokens import CONFIG, WORDS, content
 from llm_lite.core.text.vocabulary import (
     WORD_PIECE,
     Normalization,
@@ -25,6 +24,7 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     VocabularyReader,
 )
+from llm_lite.core.text.wordpiece.special_tokens import CONFIG, WORDS, content
 
 LATER = "##"  # before a piece that does not begin its word
 _SPACE = "▁"

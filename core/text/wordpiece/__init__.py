@@ -1,0 +1,1 @@
+"""WordPiece vocabularies, as BERT has them, and the special tokens that stand beside one."""

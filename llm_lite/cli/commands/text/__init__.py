@@ -1,0 +1,1 @@
+"""Subcommands that look at a text and run no model."""

@@ -1,0 +1,44 @@
+"""The Python face of encoders."""
+
+import numpy as np
+import pytest
+
+import llm_lite
+from llm_lite.core.errors import RequestError
+from tests.encoder_checks import TOLERANCE, stored, write_case
+from tests.encoder_families import family_of
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = write_case(family_of("bert"), "masked", tmp_path_factory.mktemp("encoders") / "m")
+    with llm_lite.load(folder, backend="cpu") as loaded:
+        yield loaded
+
+
+def test_vectors_candidates_and_arrays(model):
+    known = stored("bert", "masked")
+    tokens = known["tokens"].tolist()
+    assert isinstance(model, llm_lite.Encoder)
+    assert model.embed(["the cat", "a cat", "sat on"]).shape == (3, 48)
+    (mask,) = model.fill("the [MASK] sat", 4)
+    assert len(mask.candidates) == 4 and mask.position == 2
+    assert np.abs(model.logits(tokens) - known["logits"]).max() < TOLERANCE
+    assert np.abs(model.hidden_states(tokens) - known["hidden"]).max() < TOLERANCE
+    assert np.abs(model.attention(tokens) - known["maps"]).max() < TOLERANCE
+    pair = model.pair("the cat", "sat on")
+    assert model.tokens(pair).count("[SEP]") == 2
+
+
+def test_a_head_that_is_ablated_changes_the_vector(model):
+    before = model.embed("the cat sat")
+    model.gains[0, 2] = 0
+    assert np.abs(model.embed("the cat sat") - before).max() > 1e-4
+    model.gains = 1
+    assert np.abs(model.embed("the cat sat") - before).max() < 1e-6
+
+
+@pytest.mark.parametrize("ask", ["generate", "complete", "likelihood", "lens", "perplexity"])
+def test_it_writes_no_text(model, ask):
+    with pytest.raises(RequestError, match="is an encoder, which writes no text"):
+        getattr(model, ask)("Hello")
