@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from llm_lite.desktop.tour.scenes.cache import look_at_cache
 from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
-from llm_lite.desktop.tour.scenes.inspect import look_inside
+from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_inside
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
@@ -133,7 +132,7 @@ class Stage:
             problems = [notice.text for notice in self.driver.state.notices]
             raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
         driver.click("chat.send")
-        driver.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
+        driver.wait("the first token", has_tokens(1), ANSWER_LIMIT)
         self._decode()
         self.program.state = with_lists(self.program.state, lists())
         driver.leave()
@@ -145,7 +144,7 @@ class Stage:
 
     def _decode(self) -> None:
         before = self._recorded_by_engine()
-        self.driver.wait("some tokens", _has_tokens(24), ANSWER_LIMIT)
+        self.driver.wait("some tokens", has_tokens(24), ANSWER_LIMIT)
         self._picture("02-writing")
         self.driver.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
         self.measured.recorded_during_decode = self._recorded_by_engine() - before
@@ -213,6 +212,7 @@ class Stage:
             driver.click(f"notice.{notice.id}.close")
         driver.leave()
         self._picture("07-new-chat-light")
+        look_at_lesson(driver, self._picture)
 
     def _look_at_a_step(self) -> None:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
@@ -341,7 +341,6 @@ class Stage:
         for theme in ("light", "dark"):
             self.program.do(SetTheme(theme))
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
-        look_at_lesson(self.driver, self._picture)
 
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
@@ -394,10 +393,3 @@ class Stage:
             self.program.keeper.close(5.0)
         self._folder.cleanup()
         self._backstage.close()
-
-
-def _has_tokens(count: int) -> Callable[[AppState], bool]:
-    def holds(state: AppState) -> bool:
-        return not state.busy or (bool(state.messages) and len(state.messages[-1].tokens) >= count)
-
-    return holds

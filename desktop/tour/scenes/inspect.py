@@ -52,7 +52,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
         driver.click(name)
     driver.wait("the effect", lambda s: not s.steering.request and not s.steering.stale, LIMIT)
     driver.click("steer.again")
-    driver.wait("the steered answer", _has_said(STEERED_TOKENS), LIMIT)
+    driver.wait("the steered answer", has_tokens(STEERED_TOKENS), LIMIT)
     driver.program.do(StopAnswer())
     driver.wait("its end", lambda s: not s.busy, LIMIT)
     driver.leave()
@@ -84,5 +84,10 @@ def _token(driver: InputDriver) -> str:
     return names[len(names) * 2 // 3]
 
 
-def _has_said(count: int) -> Callable[[AppState], bool]:
-    return lambda s: not s.busy or len(s.messages[-1].tokens) >= count
+def has_tokens(count: int) -> Callable[[AppState], bool]:
+    """Whether the answer is so long, or has ended."""
+
+    def holds(state: AppState) -> bool:
+        return not state.busy or (bool(state.messages) and len(state.messages[-1].tokens) >= count)
+
+    return holds

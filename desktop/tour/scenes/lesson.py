@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
 from llm_lite.desktop.state.state import AppState
@@ -12,7 +11,7 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.views.lesson import motion
 
 LIMIT = 120.0  # seconds
-SENTENCE = "The capital of France is"
+SENTENCE = "The cat sat on the mat because it was"
 AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # in the light theme too
 MIDWAY = {"tokens": 0.6, "scores": 0.5}  # pictures that are shown on their way too
 
@@ -45,8 +44,8 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
         driver.leave()
         _hold(driver, 1.0)
         picture(f"16-lesson-{STEPS.index(name) + 1:02d}-{name}-light")
-    driver.program.do(ShowLesson(False))
-    driver.frames(2)
+    driver.click("rail.new_chat")
+    driver.leave()
 
 
 def _hold(driver: InputDriver, at: float) -> None:
