@@ -1,5 +1,5 @@
-"""SentencePiece's unigram model (Kudo 2018) of a GGUF file: the likeliest way to cut a text, found by
-the `tokenizers` library in the sandbox.
+"""SentencePiece's unigram model (Kudo 2018) of a GGUF file: the likeliest way to cut a text, by the
+`tokenizers` library in the sandbox.
 """
 
 from __future__ import annotations
