@@ -244,7 +244,8 @@ class Tokenizer:
             _refuse_surrogates(text)
         begin = [self.bos_id] if self.adds_bos and self.bos_id is not None else []
         end = [self.eos_id] if self._vocabulary.add_eos and self.eos_id is not None else []
-        return [[*begin, *ids, *end] for ids in self._encode_words(texts)]
+        led = [self.led(text) for text in texts]
+        return [[*begin, *ids, *end] for ids in self._words.encode_all(led)]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Text of `ids`; invalid UTF-8 becomes U+FFFD.

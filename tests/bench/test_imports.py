@@ -12,7 +12,9 @@ MODULES = sorted(
     for path in (ROOT / "tests" / folder).rglob("*.py")
     if not path.name.startswith(("test_", "__"))
 )
-NEED = ("torch", "transformers", "llama_cpp", "accelerate", "gguf")  # installed for a script alone
+# Installed for a script alone.
+NEED = ("torch", "transformers", "llama_cpp", "accelerate", "gguf")
+NEED += ("sentencepiece", "sentence_transformers")
 
 
 @pytest.mark.parametrize("module", MODULES)

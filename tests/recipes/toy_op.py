@@ -59,7 +59,7 @@ EDITS: Edits = {
     "core/plan/builder.py": {
         'self._op("softcap"': """
     def toy(self, x: Tensor, label: str, *, factor: float) -> Tensor:
-        _expect(factor >= 0, f"{label}: {factor} is negative")
+        expect(factor >= 0, f"{label}: {factor} is negative")
         return self._op("toy", (x,), self._like(x, label), label, factor=factor)
 """
     },

@@ -101,7 +101,7 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
     chosen = min(int(ui.memory.get("kernels.shown", last)), last)
     with ui.styled(item_spacing=(0.0, 0.0)):
         for number, form in enumerate(study.forms):
-            if _draw_row(ui, study, form, axis, number == chosen):
+            if _draw_row(ui, study, number, axis, number == chosen):
                 ui.memory["kernels.shown"] = chosen = number
             ui.mark(f"kernels.form.{number}")
             tip(ui, said(form.why))
@@ -115,11 +115,12 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
     _draw_form(ui, study, study.forms[chosen])
 
 
-def _draw_row(ui: Ui, study: KernelStudy, form: KernelForm, axis: Axis, chosen: bool) -> bool:
+def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: Axis, chosen: bool) -> bool:
     """Name, rate, share of the roof, and a bar below them; whether it was pressed."""
+    form = study.forms[number]
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     height, pad = ui.u(ROW), ui.u(1)
-    pressed = press_area(f"##kernels.{form.name}", ImVec2(axis.width, height))
+    pressed = press_area(f"##kernels.{number}", ImVec2(axis.width, height))
     if chosen or imgui.is_item_hovered():
         low, high = ImVec2(at.x - pad, at.y), ImVec2(at.x + axis.width + pad, at.y + height)
         draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))

@@ -75,7 +75,7 @@ def test_popovers_stay_inside_a_small_window(headless):
 def test_buttons_of_the_rail_never_lie_on_each_other(headless, font, size):
     one = headless(replace(READY, font_size=font), size=size)
     rail = sorted(rect for name, rect in one.ui.rects.items() if name.startswith("rail."))
-    assert len(rail) == len(PANELS) + 5
+    assert len(rail) == len(PANELS) + 6
     for above, below in pairwise(sorted(rail, key=lambda rect: rect[1])):
         assert above[3] <= below[1] + 0.5
     assert max(rect[3] for rect in rail) <= one.ui.rects["status.executor"][1] + 0.5

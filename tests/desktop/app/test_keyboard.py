@@ -77,7 +77,7 @@ def test_the_rail_is_used_with_the_keyboard(headless):
     go(one, KEY.space)  # its first button
     assert one.state.messages == ()
     to(one, "##rail")
-    go(one, KEY.down_arrow, times=4)
+    go(one, KEY.down_arrow, times=5)
     go(one, KEY.enter)
     assert one.driver.shows("models")
     go(one, KEY.escape)

@@ -186,6 +186,20 @@ def test_position_rows(isa: str, dtype: str) -> None:
         check(case, isa, 1e-6)
 
 
+def _beside_types(case: OneOp, b: PlanBuilder) -> Tensor:
+    return b.concat(case.input(b, "x"), b.type_rows(b.weight("types"), "rows", separator=2), "y")
+
+
+@EVERY_ISA
+@pytest.mark.parametrize(("rows", "dtype"), [(1, "f32"), (2, "f16"), (3, "int8")])
+def test_type_rows(isa: str, rows: int, dtype: str) -> None:
+    case = OneOp()
+    case.inputs(3, "x")
+    case.random("types", rows, 64, dtype=dtype)
+    case.build = partial(_beside_types, case)
+    check(case, isa, 1e-6)
+
+
 def _beside_positions(case: OneOp, b: PlanBuilder) -> Tensor:
     rows = b.position_rows(b.weight("positions"), "rows")
     return b.concat(case.input(b, "x"), rows, "y")

@@ -350,10 +350,10 @@ def test_of_what_is_refused_no_empty_file_is_left(hub, cache):
 
 
 def test_what_no_file_of_it_can_mend_is_said_first(hub):
-    config = b'{"model_type": "bert"}'
+    config = b'{"model_type": "vit"}'
     files = {"config.json": config, "model.safetensors": content(9)}
-    hub.add("acme/strange", files, config={"model_type": "bert"})
-    with pytest.raises(HubError, match="does not know the architecture 'bert'"):
+    hub.add("acme/strange", files, config={"model_type": "vit"})
+    with pytest.raises(HubError, match="does not know the architecture 'vit'"):
         pull("acme/strange")
 
 

@@ -1,0 +1,1 @@
+"""Subcommands that measure: speed, kernels, and how well a model predicts a text."""
