@@ -119,7 +119,7 @@ def _side(ui: Ui) -> float:
     """Of a button, in pixels: all of them fit the window, in the largest text too."""
     count, spacing = len(PANELS) + 6, imgui.get_style().item_spacing.y
     room = imgui.get_window_height() - ui.u(2) * 4 - spacing * (count - 1)
-    return float(min(ui.u(10), max(room // count, ui.u(4))))  # whole pixels, as items are placed
+    return float(min(ui.u(10), max(room // count, ui.u(3))))  # whole pixels, as items are placed
 
 
 def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
