@@ -8,6 +8,7 @@ sines and the second cosines, of falling frequency.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from llm_lite.core.models import blocks
 from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import encoder_decoder as stacks
-from llm_lite.core.models.description.architecture import Architecture, Tensors, Weights
+from llm_lite.core.models.description.architecture import Architecture, Tensors
 from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfig, of_stack
 from llm_lite.core.models.description.rows import FieldRow, Known, choice, flag, number, row
 from llm_lite.core.models.description.tensors import NameRow, of_model
-from llm_lite.core.models.model import BuildOptions, ModelShape
-from llm_lite.core.plan.builder import Bucket, PlanBuilder
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.models.encoder_decoders.plans import Sublayers, decoder_plan, encoder_plan
+from llm_lite.core.models.model import ModelShape
+from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 
@@ -120,35 +121,19 @@ def _feed_forward(d: Decoder[MarianConfig], x: Tensor, stack: str, layer: int) -
     return _normed(d, x, d.linear(h, w + "down", at + ".down"), w + "norm", at)
 
 
-def _encoder_plan(
-    config: MarianConfig, weights: Weights, options: BuildOptions, bucket: Bucket
-) -> Plan:
-    """Hidden states [tokens, width]; the decoder's keys and values of them are left in states."""
-    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
-    d, shape = Decoder(b, config, options), config.encoder_shape
-
-    def layer(x: Tensor, index: int) -> Tensor:
-        return _feed_forward(d, _self_attention(d, shape, x, "enc", index), "enc", index)
-
-    x = blocks.residual_stream(b, shape, _embedded(d), layer)
-    for index in range(config.decoder_layers):
-        blocks.leave_cross(d, x, f"dec.blk.{index}.cross_attn_", index)
-    return b.finish(x)
+def _logits(d: Decoder[MarianConfig], x: Tensor) -> Tensor:
+    logits = d.b.matmul(x, d.b.weight(shared.EMBEDDING), "logits", float_inputs=True)
+    return d.b.add_bias(logits, d.b.weight(_LOGITS_BIAS), "logits.biased")
 
 
-def _decoder_plan(
-    config: MarianConfig, weights: Weights, options: BuildOptions, bucket: Bucket
-) -> Plan:
-    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
-    d, shape = Decoder(b, config, options), config.shape
-
-    def layer(x: Tensor, index: int) -> Tensor:
-        x = _cross_attention(d, _self_attention(d, shape, x, "dec", index), index)
-        return _feed_forward(d, x, "dec", index)
-
-    x = b.output_rows(blocks.residual_stream(b, shape, _embedded(d), layer), "output.rows")
-    logits = b.matmul(x, b.weight(shared.EMBEDDING), "logits", float_inputs=True)
-    return b.finish(b.add_bias(logits, b.weight(_LOGITS_BIAS), "logits.biased"))
+_SUBLAYERS = Sublayers(
+    embedded=_embedded,
+    self_attention=_self_attention,
+    cross_attention=_cross_attention,
+    feed_forward=_feed_forward,
+    encoded=lambda d, x: x,  # its last layer ends with a norm
+    logits=_logits,
+)
 
 
 def _both(stack: str, gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
@@ -196,8 +181,8 @@ MARIAN = Architecture(
         *_stack_rows("encoder"),
         *_stack_rows("decoder"),
     ),
-    graph=_decoder_plan,
-    encoder_graph=_encoder_plan,
+    graph=partial(decoder_plan, _SUBLAYERS),
+    encoder_graph=partial(encoder_plan, _SUBLAYERS),
     unused=("embed_tokens.weight", "embed_positions.weight"),
     derived=_positions,
     must_be=(

@@ -9,6 +9,7 @@ output is scaled by 1 / sqrt(width).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,15 @@ from llm_lite.core.models import blocks
 from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import encoder_decoder as stacks
-from llm_lite.core.models.description.architecture import Architecture, Tensors, Weights
+from llm_lite.core.models.description.architecture import Architecture, Tensors
 from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfig, of_stack
 from llm_lite.core.models.description.rows import FieldRow, Known, flag, integer, row
 from llm_lite.core.models.description.tensors import NameRow, of_model
-from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.models.encoder_decoders.plans import Sublayers, decoder_plan, encoder_plan
+from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
-from llm_lite.core.plan.builder import Bucket, PlanBuilder
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 
@@ -168,40 +170,31 @@ def _feed_forward(d: Decoder[T5Config], x: Tensor, stack: str, layer: int) -> Te
     return d.residual(x, d.linear(up, w + "down", at + ".down"), at, 1.0)
 
 
-def _encoder_plan(
-    config: T5Config, weights: Weights, options: BuildOptions, bucket: Bucket
-) -> Plan:
-    """Hidden states [tokens, width]; the decoder's keys and values of them are left in states."""
-    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
-    d, shape = Decoder(b, config, options), config.encoder_shape
-
-    def layer(x: Tensor, index: int) -> Tensor:
-        return _feed_forward(d, _self_attention(d, shape, x, "enc", index), "enc", index)
-
-    x = b.embed(b.weight(shared.EMBEDDING), "embedding")
-    x = d.norm(blocks.residual_stream(b, shape, x, layer), "enc.output_norm", "output.norm")
-    for index in range(config.decoder_layers):
-        blocks.leave_cross(d, x, f"dec.blk.{index}.cross_attn_", index)
-    return b.finish(x)
+def _embedded(d: Decoder[T5Config]) -> Tensor:
+    return d.b.embed(d.b.weight(shared.EMBEDDING), "embedding")
 
 
-def _decoder_plan(
-    config: T5Config, weights: Weights, options: BuildOptions, bucket: Bucket
-) -> Plan:
-    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
-    d, shape = Decoder(b, config, options), config.shape
+def _encoded(d: Decoder[T5Config], x: Tensor) -> Tensor:
+    return d.norm(x, "enc.output_norm", "output.norm")
 
-    def layer(x: Tensor, index: int) -> Tensor:
-        x = _cross_attention(d, _self_attention(d, shape, x, "dec", index), index)
-        return _feed_forward(d, x, "dec", index)
 
-    x = blocks.residual_stream(b, shape, b.embed(b.weight(shared.EMBEDDING), "embedding"), layer)
-    x = d.norm(b.output_rows(x, "output.rows"), "dec.output_norm", "output.norm")
-    head, scales = b.has(shared.HEAD), config.scales_output
+def _logits(d: Decoder[T5Config], x: Tensor) -> Tensor:
+    x = d.norm(x, "dec.output_norm", "output.norm")
+    head, scales = d.b.has(shared.HEAD), d.config.scales_output
     if scales or (scales is None and not head):
-        x = b.scale(x, "output.scaled", factor=config.width**-0.5)
-    weight = b.weight(shared.HEAD if head else shared.EMBEDDING)
-    return b.finish(b.matmul(x, weight, "logits", float_inputs=True))
+        x = d.b.scale(x, "output.scaled", factor=d.config.width**-0.5)
+    weight = d.b.weight(shared.HEAD if head else shared.EMBEDDING)
+    return d.b.matmul(x, weight, "logits", float_inputs=True)
+
+
+_SUBLAYERS = Sublayers(
+    embedded=_embedded,
+    self_attention=_self_attention,
+    cross_attention=_cross_attention,
+    feed_forward=_feed_forward,
+    encoded=_encoded,
+    logits=_logits,
+)
 
 
 def _attention_rows(stack: str, gguf: str, checkpoint: str) -> tuple[NameRow, ...]:
@@ -250,8 +243,8 @@ T5 = Architecture(
         *_stack_rows("encoder"),
         *_stack_rows("decoder"),
     ),
-    graph=_decoder_plan,
-    encoder_graph=_encoder_plan,
+    graph=partial(decoder_plan, _SUBLAYERS),
+    encoder_graph=partial(encoder_plan, _SUBLAYERS),
     unused=("embed_tokens.weight", "EncDecAttention.relative_attention_bias.weight"),
     derived=_position_biases,
     must_be=(),
