@@ -21,7 +21,7 @@ from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import hatching, value_words
 from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.widgets.token_text import visible
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 
 @pytest.mark.parametrize("name", NAMES)
