@@ -34,16 +34,6 @@ from llm_lite.core.messages.answers import (
     TokenDecoded,
     TokensSpelled,
 )
-from llm_lite.core.messages.cache import (
-    CacheMeasured,
-    CacheRewritten,
-    CacheStatus,
-    Measure,
-    MeasureCache,
-    OpenCache,
-    PooledPrefix,
-    SaveCache,
-)
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
     CompareElsewhere,
@@ -68,7 +58,17 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
-from llm_lite.core.messages.inside import (
+from llm_lite.core.messages.inspecting.cache import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    Measure,
+    MeasureCache,
+    OpenCache,
+    PooledPrefix,
+    SaveCache,
+)
+from llm_lite.core.messages.inspecting.inside import (
     AttentionPart,
     AttentionRows,
     AttentionRowsMode,
@@ -83,6 +83,24 @@ from llm_lite.core.messages.inside import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.messages.inspecting.lesson import FollowToken, TokenFollowed, TokenTrace
+from llm_lite.core.messages.inspecting.profiling import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    OpTime,
+    ProfileStep,
+    StepProfile,
+    StepProfiled,
+    StudyBackend,
+    StudyKernels,
+)
+from llm_lite.core.messages.inspecting.tokenizing import (
+    CountTokens,
+    TextTokenized,
+    TokenizeText,
+    TokensCounted,
+)
 from llm_lite.core.messages.keeping import (
     CacheKept,
     CheckKept,
@@ -94,7 +112,6 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
-from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -126,17 +143,6 @@ from llm_lite.core.messages.options import (
     Mode,
     SamplingOptions,
 )
-from llm_lite.core.messages.profiling import (
-    KernelForm,
-    KernelsStudied,
-    KernelStudy,
-    OpTime,
-    ProfileStep,
-    StepProfile,
-    StepProfiled,
-    StudyBackend,
-    StudyKernels,
-)
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -146,12 +152,6 @@ from llm_lite.core.messages.serving import (
     ServingStatus,
     StartServing,
     StopServing,
-)
-from llm_lite.core.messages.tokenizing import (
-    CountTokens,
-    TextTokenized,
-    TokenizeText,
-    TokensCounted,
 )
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 from llm_lite.core.messages.translating import (

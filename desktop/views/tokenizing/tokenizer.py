@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
