@@ -1,4 +1,4 @@
-"""How a process of the tests runs, and its children; tests/conftest.py imports it before all else."""
+"""How a process of the tests runs, and its children; imported by conftest.py before all else."""
 
 import os
 import signal
