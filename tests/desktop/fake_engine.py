@@ -356,10 +356,12 @@ class FakeEngine:
 
 
 class FramedEngine(FakeEngine):
-    """A step for each frame, however long frames take: what happens between two steps is seen."""
+    """So many steps for each frame, however long frames take: what happens between two steps is
+    seen."""
 
-    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+    def __init__(self, wake: Callable[[], None] | None = None, steps: int = 1) -> None:
         self._polled = threading.Event()
+        self._steps, self._taken = steps, 0
         super().__init__(0.0, wake)
 
     def poll(self) -> list[Event]:
@@ -368,6 +370,9 @@ class FramedEngine(FakeEngine):
         return events
 
     def _rest(self, until: threading.Event) -> bool:
+        self._taken += 1
+        if self._taken % self._steps:
+            return until.is_set()
         self._polled.clear()
         while not self._polled.wait(0.01) and not until.is_set():
             pass
