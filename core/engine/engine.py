@@ -146,10 +146,9 @@ class Engine:
 
     def frame(self, drawing: bool) -> None:
         """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
-        runner = self._host.runner
-        if runner is not None:
-            for executor in (runner.executor, *runner.beside):
-                executor.leave_a_core(drawing)
+        runner = self._host.loaded
+        for executor in runner.executors if runner is not None else ():
+            executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
@@ -167,7 +166,7 @@ class Engine:
 
     def attention(self) -> AttentionSource | None:
         """What attention maps are made of; another object once the model or executor changes."""
-        runner = self._host.runner
+        runner = self._host.loaded
         return None if runner is None else runner.attention
 
     def service(self) -> Service | None:
