@@ -75,6 +75,7 @@ from llm_lite.core.messages.encoding.texts import (
     TextsCompared,
 )
 from llm_lite.core.messages.inside import (
+    AttentionPart,
     AttentionRows,
     AttentionRowsMode,
     CompareGains,
@@ -159,6 +160,18 @@ from llm_lite.core.messages.tokenizing import (
     TokensCounted,
 )
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
+from llm_lite.core.messages.translating import (
+    MOST_BEAMS,
+    OtherTarget,
+    SourceRead,
+    SourceToken,
+    TargetFinished,
+    TargetGrown,
+    TargetToken,
+    Translate,
+    TranslationStats,
+    TranslatorInfo,
+)
 
 Level = Literal["info", "warning", "error"]
 
@@ -198,6 +211,7 @@ Command = (
     | SwitchMode
     | Generate
     | Read
+    | Translate
     | SpellTokens
     | StepRequest
     | TokenizeText
@@ -237,6 +251,9 @@ Event = (
     | TokenDecoded
     | TokensSpelled
     | GenerationFinished
+    | SourceRead
+    | TargetGrown
+    | TargetFinished
     | LensResult
     | GainsEffect
     | AttentionRows
@@ -271,29 +288,31 @@ Event = (
 )
 
 __all__ = [
-    "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "OVERFLOWS",
-    "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors", "AnswerRequest",
-    "AnswerRun", "AttentionRows", "AttentionRowsMode", "Backend", "CacheKept", "CacheLayerInfo",
-    "CacheLayout", "CacheMeasured", "CacheRewritten", "CacheStatus", "CancelLoad",
-    "ChatMessage", "CheckKept", "Command", "CompareElsewhere", "CompareGains", "CompareRuns",
-    "CompareTexts", "ConversationRead", "CountTokens", "Direction", "DivergenceMeasured",
-    "DivergenceReport", "DropVariant", "EncodeText", "EngineOptions", "Event",
-    "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged", "FollowToken", "Forced",
-    "Gains", "GainsEffect", "Generate", "GenerationFinished", "GenerationStarted",
-    "GenerationStats", "Inspect", "KeepConversation", "KeepVariant", "KeptChecked",
-    "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied", "KvType", "LensResult",
-    "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory", "LoadProgress",
-    "LoadStarted", "Logged", "MakeTitle", "MapsExported", "Measure", "MeasureCache",
-    "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch", "ModelIdentity",
-    "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime", "OpenCache", "Overflow",
-    "PooledPrefix", "PrefillProgress", "ProfileStep", "PromptToken", "Read",
-    "ReadAttentionRows", "Reconfigure", "ResumeKept", "Role", "RunFinished", "RunReady",
-    "RunToken", "RunsForced", "SamplingOptions", "SaveCache", "ServedRequest", "ServerSpec",
-    "ServingChanged", "ServingStatus", "SetGains", "Shutdown", "SpellTokens", "StartServing",
-    "StepProfile", "StepProfiled", "StepRequest", "Stop", "StopReason", "StopServing",
-    "StudyBackend", "StudyKernels", "SwitchMode", "Task", "TaskFinished", "TaskProgress",
-    "TensorReport", "TensorRow", "TextEncoded", "TextTokenized", "TextsCompared", "Thinking",
-    "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed", "TokenTrace", "TokenizeText",
-    "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec", "ToolStyle", "Unfit",
-    "VariantDropped", "VariantKept",
+    "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS",
+    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
+    "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode",
+    "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten",
+    "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command", "CompareElsewhere",
+    "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead", "CountTokens",
+    "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant", "EncodeText",
+    "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged",
+    "FollowToken", "Forced", "Gains", "GainsEffect", "Generate", "GenerationFinished",
+    "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation", "KeepVariant",
+    "KeptChecked", "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied", "KvType",
+    "LensResult", "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory",
+    "LoadProgress", "LoadStarted", "Logged", "MakeTitle", "MapsExported", "Measure",
+    "MeasureCache", "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch",
+    "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime",
+    "OpenCache", "OtherTarget", "Overflow", "PooledPrefix", "PrefillProgress", "ProfileStep",
+    "PromptToken", "Read", "ReadAttentionRows", "Reconfigure", "ResumeKept", "Role",
+    "RunFinished", "RunReady", "RunToken", "RunsForced", "SamplingOptions", "SaveCache",
+    "ServedRequest", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
+    "SourceRead", "SourceToken", "SpellTokens", "StartServing", "StepProfile", "StepProfiled",
+    "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend", "StudyKernels",
+    "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task", "TaskFinished",
+    "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
+    "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed",
+    "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec",
+    "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit", "VariantDropped",
+    "VariantKept",
 ]  # fmt: skip
