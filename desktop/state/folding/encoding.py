@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import TextEncoded, TextsCompared
+from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.state.state import AppState
 
 
@@ -19,12 +20,12 @@ def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
     state = replace(state, encoding=encoding)
     if event.problem:
         return state
-    row = state.attention.row
-    fits = row is None or row < len(event.tokens)
+    before = held.answered and held.answered.command
+    same = before == (held.asked and held.asked.command)  # else the token that is held is gone
     return replace(
         state,
-        positions=tuple(token.text for token in event.tokens),
-        attention=state.attention if fits else replace(state.attention, row=None),
+        positions=tuple(shown(token.text.strip(" ")) for token in event.tokens),
+        attention=state.attention if same else replace(state.attention, row=None),
         xray=replace(state.xray, at=None),  # whoever points at a token asks where it looks now
         attention_rows=None,
         rows_request=0,
