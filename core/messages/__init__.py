@@ -58,6 +58,12 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.messages.encoding import (
+    CompareTexts,
+    EncodeText,
+    TextEncoded,
+    TextsCompared,
+)
 from llm_lite.core.messages.inspecting.cache import (
     CacheMeasured,
     CacheRewritten,
@@ -184,6 +190,8 @@ StepRequest = (  # between steps
     | MeasureCache
     | CountTokens
     | FollowToken
+    | EncodeText
+    | CompareTexts
 )
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -260,6 +268,8 @@ Event = (
     | TokensCounted
     | TextTokenized
     | TokenFollowed
+    | TextEncoded
+    | TextsCompared
     | RunReady
     | RunToken
     | RunFinished
@@ -279,12 +289,12 @@ Event = (
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS",
-    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors", "AnswerRequest",
-    "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode", "Backend", "CacheKept",
-    "CacheLayerInfo",
-    "CacheLayout", "CacheMeasured", "CacheRewritten", "CacheStatus", "CancelLoad", "ChatMessage",
-    "CheckKept", "Command", "CompareElsewhere", "CompareGains", "CompareRuns", "ConversationRead",
-    "CountTokens", "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant",
+    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
+    "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode",
+    "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten",
+    "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command", "CompareElsewhere",
+    "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead", "CountTokens",
+    "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant", "EncodeText",
     "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged",
     "FollowToken", "Forced", "Gains", "GainsEffect", "Generate", "GenerationFinished",
     "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation", "KeepVariant",
@@ -300,8 +310,9 @@ __all__ = [
     "SourceRead", "SourceToken", "SpellTokens", "StartServing", "StepProfile", "StepProfiled",
     "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend", "StudyKernels",
     "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task", "TaskFinished",
-    "TaskProgress", "TensorReport", "TensorRow", "TextTokenized", "Thinking", "ThinkingStyle",
-    "TitleMade", "TokenDecoded", "TokenFollowed", "TokenTrace", "TokenizeText", "TokensCounted",
-    "TokensSpelled", "ToolCall", "ToolSpec", "ToolStyle", "Translate", "TranslationStats",
-    "TranslatorInfo", "Unfit", "VariantDropped", "VariantKept",
+    "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
+    "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed",
+    "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec",
+    "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit", "VariantDropped",
+    "VariantKept",
 ]  # fmt: skip

@@ -21,8 +21,10 @@ from llm_lite.core.messages import (
     CheckKept,
     Command,
     CompareGains,
+    CompareTexts,
     ConversationRead,
     CountTokens,
+    EncodeText,
     Event,
     ExecutorChanged,
     FollowToken,
@@ -65,6 +67,7 @@ from llm_lite.core.messages import (
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
+from tests.desktop.encoding_fake import compared, encoded
 from tests.desktop.fake_answers import (
     ANSWER,
     KOREAN,
@@ -178,6 +181,10 @@ class FakeEngine:
                 self._say(followed(command))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
+            elif isinstance(command, EncodeText):
+                self._say(encoded(command))
+            elif isinstance(command, CompareTexts):
+                self._say(compared(command))
             elif isinstance(command, CountTokens):
                 self._say(count(command))
             elif isinstance(command, TokenizeText):
