@@ -18,6 +18,7 @@ from llm_lite.desktop.actions import (
     quantizing,
     resuming,
     tokenizing,
+    translating,
     undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
@@ -47,6 +48,7 @@ from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
 from llm_lite.desktop.actions.tools.declaring import ToolAction
+from llm_lite.desktop.actions.translating import TranslatingAction
 from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.actions.window import layouts, palette
 from llm_lite.desktop.actions.window.layouts import LayoutAction
@@ -79,6 +81,7 @@ Action = (
     | ResumeAction
     | ServingAction
     | TokenizingAction
+    | TranslatingAction
     | ReportDefect
 )
 
@@ -130,5 +133,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **resuming.HANDLERS,
     **switching.HANDLERS,
     **tokenizing.HANDLERS,
+    **translating.HANDLERS,
     **defects.HANDLERS,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -19,6 +21,7 @@ from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.views.translating.page import draw_page
 from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_LINK, ICON_SPARKLES
@@ -44,6 +47,9 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    if state.writes_targets and not state.elsewhere:
+        header = _draw_header(replace(state, messages=()), ui)
+        return header + draw_page(state, ui)
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
