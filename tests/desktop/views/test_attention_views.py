@@ -22,7 +22,7 @@ from llm_lite.desktop.views.attention.map import MapWindow, hatching, value_word
 from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.views.attention.zoom import AxisZoom, MapZoom, whole
 from llm_lite.desktop.widgets.token_text import visible
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 
 @pytest.mark.parametrize("name", NAMES)
