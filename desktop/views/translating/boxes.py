@@ -53,7 +53,9 @@ def draw_tokens(state: AppState, ui: Ui, side: Side, tokens: Tokens) -> TokenAt 
     imgui.dummy(ImVec2(width, page.height))
     ui.mark(f"translating.{side}.tokens")
     _mark_rects(ui, side, page, at)
-    if not imgui.is_item_hovered():
+    # The field above may be active still, and then no other item counts as hovered.
+    rect = (at.x, at.y, at.x + width, at.y + page.height)
+    if not (imgui.is_window_hovered() and ui.at_pointer(rect)):
         return None
     mouse = imgui.get_mouse_pos()
     index = page.at(mouse.x - at.x, mouse.y - at.y)
