@@ -23,12 +23,12 @@ from llm_lite.desktop.views.lesson.sentence import draw_sentence
 from llm_lite.desktop.views.lesson.words import WORDS, legend_of, said, why_of
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
-    ICON_BOOK,
     ICON_CHEVRON_DOWN,
     ICON_CHEVRON_LEFT,
     ICON_CHEVRON_RIGHT,
     ICON_CHEVRON_UP,
     ICON_CLOSE,
+    ICON_LESSON,
     ICON_LINK,
     ICON_PAUSE,
     ICON_PLAY,
@@ -73,7 +73,7 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     side, top = ui.u(7.5), imgui.get_cursor_pos_y()
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
-    text(ui, f"{ICON_BOOK}  {tr('Follow one token')}", style="title", bold=True)
+    text(ui, f"{ICON_LESSON}  {tr('Follow one token')}", style="title", bold=True)
     imgui.same_line(0, ui.u(3))
     if state.model is not None:
         imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2 + ui.u(0.5))
@@ -231,6 +231,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     if not lines:
         return
     rich, width = rich_text(ui), imgui.get_content_region_avail().x
+    process = rich.formulas.process
+    ready = all(process.formula(line, True) is not None for line in lines)
     rich.begin(ui)
     pad = ui.u(3)
     pages = [rich.page(ui, f"$${line}$$", width - 2 * pad) for line in lines]
@@ -240,9 +242,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     draw.add_rect_filled(at, end, ui.color("code"), ui.theme.radius)
     y = at.y + pad
     for number, page in enumerate(pages):
-        if rich.formulas.process.busy:
-            break  # a moment later they are pictures, and not their source
-        rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
+        if ready:  # a moment later they are pictures, and not their source
+            rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
         y += page.height + ui.u(1)
     imgui.set_cursor_screen_pos(at)
     imgui.dummy(ImVec2(width, height))
