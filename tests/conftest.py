@@ -33,7 +33,7 @@ LONG = (
     "core/models/test_smollm2.py",
     "core/inspect/test_smollm2_attention.py",
     "core/models/test_huggingface_logits.py",
-    "core/engine/test_switching.py",
+    "core/engine/hosting/test_switching.py",
     "fuzz/test_runner.py",
     "cli/test_streams.py",
     "bench/test_instructions.py",

@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from llm_lite.core.engine.mode_switches import ModeSwitches
-from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
+from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import Event, Level, ServingChanged, StartServing

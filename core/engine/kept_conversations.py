@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.generation.answer import Emit, cache_status, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.titles import make_title

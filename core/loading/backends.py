@@ -1,4 +1,5 @@
-"""Which executor runs a model, and why. `core/engine/model_host.py` falls back where one fails."""
+"""Which executor runs a model, and why. Where one fails, `core/engine/hosting/model_host.py` falls
+back to another."""
 
 from __future__ import annotations
 

@@ -13,6 +13,18 @@ from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.plan.plan import Program
+
+
+def programs_beside(model: Model, build: BuildOptions) -> tuple[Program, ...]:
+    """What an encoder-decoder takes memory for beside its decoder's program: the encoder's, and
+    that of the beam which its file asks for."""
+    if model.encoder is None or model.decoding is None:
+        return ()
+    encoder = model.encoder.build(backends.encoder_build_options(build))
+    width = model.decoding.beams
+    beam = [model.build(backends.beam_build_options(build, width))] if width > 1 else []
+    return (encoder, *beam)
 
 
 def executor_beside(runner: Runner, model: Model, build: BuildOptions) -> Executor:

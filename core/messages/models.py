@@ -11,6 +11,9 @@ from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
 
+# A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
+ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
+
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
@@ -112,6 +115,7 @@ class ModelInfo:
     width: int
     feed_forward: int
     has_chat_template: bool
+    kind: ModelKind = "decoder"
     switches_thinking: bool = False  # the template has a switch for thoughts
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llm_lite.core.messages import ModelKind
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
@@ -133,6 +134,13 @@ class Model:
     decoding: DecodingDefaults | None = None
     embedding: TextEmbedding | None = None
     has_head: bool = True
+
+    @property
+    def kind(self) -> ModelKind:
+        """What it does with a text."""
+        if self.bidirectional:
+            return "encoder"
+        return "encoder-decoder" if self.encoder is not None else "decoder"
 
     def build(self, options: BuildOptions) -> Program:
         """An encoder's program reads no source, though it has as many positions."""

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_lite.core.engine import cache_transfer
-from llm_lite.core.engine.mode_switches import ModeSwitches
-from llm_lite.core.engine.switching import Preparation, Request
+from llm_lite.core.engine.hosting import cache_transfer
+from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
+from llm_lite.core.engine.hosting.switching import Preparation, Request
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,

@@ -1,0 +1,147 @@
+"""What each command has done, on the worker thread: answers, tasks, and what waits between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from llm_lite.core.engine.clients import Clients
+from llm_lite.core.engine.hosting.model_host import ModelHost
+from llm_lite.core.engine.hosting.switching import CLIENTS_SECONDS, Switching
+from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
+from llm_lite.core.engine.loop import run_steps
+from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
+from llm_lite.core.engine.task_context import TaskContext
+from llm_lite.core.engine.tasks import run_task
+from llm_lite.core.engine.titling import entitle
+from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
+from llm_lite.core.generation.answer import Answer, Emit
+from llm_lite.core.generation.conversation_prefill import ConversationPrefill
+from llm_lite.core.generation.prompt import spelled
+from llm_lite.core.memory import give_back
+from llm_lite.core.messages import (
+    Command,
+    Event,
+    Generate,
+    GenerationFinished,
+    Level,
+    MakeTitle,
+    OpenCache,
+    Read,
+    Reconfigure,
+    SaveCache,
+    SpellTokens,
+    StartServing,
+    StopServing,
+    SwitchMode,
+    Task,
+    TaskFinished,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """All commands but those that load a model or end the engine."""
+
+    host: Callable[[], ModelHost]  # a worker that is left behind keeps its own
+    switching: Callable[[], Switching]
+    step_requests: StepRequestServer
+    kept: KeptConversations
+    clients: Clients
+    emit: Emit
+    log: Callable[[Level, str], None]
+    stopped: Callable[[int], bool]  # by the number of a command
+    answered: Callable[[int], None]  # the next answer may begin
+    closing: Callable[[], bool]
+    waiting: Callable[[], bool]  # whether there is another command
+
+    def run(self, number: int, command: Command) -> None:
+        """Carry out a command; LlmLiteError where nothing else tells what went wrong."""
+        host = self.host()
+        if isinstance(command, Reconfigure | SwitchMode):
+            self.switching().ask(number, command)  # taken up at once: no answer is running
+        elif isinstance(command, Generate):
+            self._generate(number, command)
+        elif isinstance(command, Read):
+            self._steps(number, ConversationPrefill(command, self.emit, self._is_stopped(number)))
+        elif isinstance(command, SpellTokens):
+            if host.file is not None:
+                self.emit(spelled(host.file.tokenizer, command))
+        elif isinstance(command, SaveCache | OpenCache):
+            host.file_away(command)
+        elif isinstance(command, KeptCommand):
+            self.kept.do(host.runner, command)
+        elif isinstance(command, MakeTitle):
+            is_over = lambda: self.stopped(number) or self.waiting()  # noqa: E731
+            entitle(host, command, self.emit, is_over)
+        elif isinstance(command, StartServing):
+            self.clients.start(command, host)
+        elif isinstance(command, StopServing):
+            self.clients.stop()
+        elif isinstance(command, Task):
+            self._task(number, command)
+
+    def serve(self) -> None:
+        """Serve what waits although no answer runs."""
+        host = self.host()
+        try:
+            try:
+                self.step_requests.serve(host.runner, self.waiting)
+            except DeviceError as error:
+                host.fall_back(error)
+        except LlmLiteError as error:
+            self.log("error", str(error))
+
+    def finish_switching(self) -> None:
+        """What was asked for during an answer that has ended."""
+        while (preparation := self.switching().left()) is not None:
+            host = self.host()
+            while not preparation.ended:  # clients are answered meanwhile
+                preparation.wait(0.0 if self.clients.step(host) else CLIENTS_SECONDS)
+            host.switch(preparation)
+
+    def _is_stopped(self, number: int) -> Callable[[], bool]:
+        return partial(self.stopped, number)
+
+    def _generate(self, number: int, command: Generate) -> None:
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # the window may ask again now
+                self.answered(number)
+            self.emit(event)
+
+        self._steps(number, Answer(command, emit, self._is_stopped(number)))
+
+    def _steps(self, number: int, work: Answer | ConversationPrefill) -> None:
+        host = self.host()
+        if host.runner is None:
+            work.fail(NO_MODEL)
+            return
+        is_stopped, serve = self._is_stopped(number), partial(self.clients.step, host)
+        try:
+            run_steps(work, host, self.step_requests, self.switching(), is_stopped, serve)
+        except (LlmLiteError, CancelledError) as error:
+            self.log("error", str(error))
+            work.fail(str(error))
+
+    def _task(self, number: int, command: Task) -> None:
+        """Long work that is no answer; how it ended is said in any case."""
+        message, host = NO_MODEL, self.host()
+        if host.file is not None and host.runner is not None:
+            bench = TaskContext(
+                host.file,
+                host.runner,
+                host.options,
+                host.device,
+                self.emit,
+                should_stop=self._is_stopped(number),
+                closing=self.closing,
+                waiting=self.waiting,
+                variants=host.variants,
+                between=partial(self.clients.step_beside, host),
+            )
+            message = run_task(command, bench)
+            give_back()
+        if message:
+            self.log("warning", message)
+        self.emit(TaskFinished(command.request, message))
