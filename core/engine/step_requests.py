@@ -9,16 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from llm_lite.core.engine.following import followed
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import alternatives, with_texts
+from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     AttentionRows,
@@ -185,8 +185,7 @@ class StepRequestServer:
         return LensResult(request.request, request.position, rows)
 
     def _follow(self, request: FollowToken, runner: Runner) -> None:
-        trace = follow(runner.session, runner.attention.layers, request)
-        self._emit(TokenFollowed(request.request, with_texts(runner.model_file.tokenizer, trace)))
+        self._emit(TokenFollowed(request.request, followed(runner, request)))
 
     def _export(self, request: ExportMaps, runner: Runner) -> None:
         def done(message: str) -> None:

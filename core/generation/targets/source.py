@@ -23,6 +23,7 @@ class SourceEncoder:
         self.executor = executor
         self._states = [name for i in range(decoder_layers) for name in cross_states(i)]
         self.tokens: tuple[int, ...] = ()
+        self.hidden: F32 | None = None  # [tokens, width], of what was encoded last
 
     def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
         """Hidden states float32 [tokens, width]; RequestError where the source is too long."""
@@ -32,7 +33,7 @@ class SourceEncoder:
         self.tokens = ()
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
         hidden = checked(self.executor.run(step, should_stop), "the encoder's hidden states")
-        self.tokens = tuple(tokens)
+        self.tokens, self.hidden = tuple(tokens), hidden
         return hidden
 
     def hand_to(self, decoder: Executor) -> None:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from llm_lite.core.messages.lesson import MOST_LOGITS, TEMPERATURES, Distribution, TokenLogit
 
+NO_LOGITS = Distribution((), (0.0,) * len(TEMPERATURES), None, 0)  # of a model without a head
+
 
 def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Distribution:
     """Of logits float32 [V]; `next_token`: the one that stands behind, if one does. Texts are
