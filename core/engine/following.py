@@ -25,10 +25,14 @@ def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
     tokenizer = runner.model_file.tokenizer
     if isinstance(runner, EncoderRunner):
         return with_texts(tokenizer, _of_text(runner, asked))
-    encoder, decoding = runner.source_encoder, runner.model_file.model.decoding
-    hidden, beams = encoder.hidden if encoder else None, decoding.beams if decoding else 1
-    trace = follow(runner.session, runner.attention, asked, hidden, beams)
-    return with_texts(tokenizer, trace)
+    encoder = runner.source_encoder
+    trace = follow(runner.session, runner.attention, asked, encoder.hidden if encoder else None)
+    if encoder is None:
+        return with_texts(tokenizer, trace)
+    decoding, plan = runner.model_file.model.decoding, encoder.executor.program.plans[0]
+    beams, layers = decoding.beams if decoding else 1, len(plan.layer_ends)
+    shape = replace(trace.shape, encoder_layers=layers, beams=beams)
+    return with_texts(tokenizer, replace(trace, shape=shape))
 
 
 def _of_text(runner: EncoderRunner, asked: FollowToken) -> TokenTrace:

@@ -190,6 +190,7 @@ class SourceToken:
     position: int
     id: int
     hidden: VectorPart  # [width], what the encoder makes of it
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,7 @@ class TokenTrace:
     embedding_sum: VectorPart | None = None  # before the embedding's norm
     source: tuple[SourceToken, ...] = ()  # of an encoder-decoder, MOST_TOKENS at most
     pooled: Pooled | None = None  # of an encoder without a masked-token head
+    texts: tuple[str, ...] = ()  # of `tokens`, each by itself
 
 
 @dataclass(frozen=True, slots=True)

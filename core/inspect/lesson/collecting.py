@@ -16,7 +16,7 @@ from llm_lite.core.inspect.lesson import wiring
 from llm_lite.core.inspect.lesson.distribution import NO_LOGITS, distribution
 from llm_lite.core.inspect.lesson.head_trace import HeadRows, trace_head
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest
-from llm_lite.core.inspect.lesson.recording import Run, TracedSession, run_of, run_of_text
+from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
@@ -45,7 +45,7 @@ HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a
 class _Wires:
     """A model's ops, and what of them the opened layer is."""
 
-    run: Run
+    run: TracedRun
     source: AttentionSource
     wiring: Wiring
     embedding: EmbeddingOps
@@ -83,10 +83,8 @@ def follow(
     source: AttentionSource,
     asked: FollowToken,
     hidden: F32 | None = None,
-    beams: int = 1,
 ) -> TokenTrace:
-    """All numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's source, and
-    the width of its beam.
+    """All numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's source.
 
     RequestError where position, layer or head are not there, or the model is built in a way that
     is not known; NotFiniteError where what it computes are no numbers.
@@ -105,7 +103,7 @@ def follow(
     )
     if hidden is None:
         return trace
-    shape = replace(trace.shape, path="encoder_decoder", beams=beams)
+    shape = replace(trace.shape, path="encoder_decoder")
     return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
 
 
@@ -131,7 +129,7 @@ def follow_text(
     return replace(trace, shape=shape, distribution=found), states
 
 
-def _wires(run: Run, source: AttentionSource, asked: FollowToken) -> _Wires:
+def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wires:
     wires = Wiring(run.plan)
     layers = len(run.plan.layer_ends)
     if not 0 <= asked.layer < layers:

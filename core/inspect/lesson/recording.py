@@ -38,7 +38,7 @@ class TracedSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TracedRun:
     """What runs again: a step, in which the followed token is row `row` of `position`."""
 
     session: TracedSession
@@ -73,7 +73,7 @@ class Run:
         return self.session.executor.read(self.plan, self.plan.tensors[end], self.step).copy()
 
 
-def run_of(session: InspectedSession, position: int) -> Run:
+def run_of(session: InspectedSession, position: int) -> TracedRun:
     """One token of a decoder. RequestError where it is not in the cache, or where a ring has lost
     keys that it saw."""
     tokens = session.tokens()
@@ -87,15 +87,15 @@ def run_of(session: InspectedSession, position: int) -> Run:
                 f"the cache no longer holds what token {position} saw: choose a later token"
             )
     token = np.array([tokens[position]], np.int32)
-    return Run(session, plan, Step(token, position, source=session.source), 0, position)
+    return TracedRun(session, plan, Step(token, position, source=session.source), 0, position)
 
 
-def run_of_text(session: TracedSession, position: int) -> Run:
+def run_of_text(session: TracedSession, position: int) -> TracedRun:
     """The whole text of an encoder. RequestError where the token is not in it."""
     tokens = session.tokens()
     _check(position, tokens)
     plan = session.executor.program.plan_for(len(tokens), 0)
-    return Run(session, plan, Step(np.asarray(tokens, np.int32), 0, 0), position, position)
+    return TracedRun(session, plan, Step(np.asarray(tokens, np.int32), 0, 0), position, position)
 
 
 def _check(position: int, tokens: tuple[int, ...]) -> None:

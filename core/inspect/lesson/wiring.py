@@ -159,7 +159,7 @@ def added_by(wiring: Wiring, at: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """A part of a layer: what it adds to the residual, and the op that makes the residual behind
     it, its norm among it where one stands there."""
 
@@ -167,14 +167,14 @@ class Part:
     after: int
 
 
-def parts_of(wiring: Wiring, layer: int) -> tuple[Part, ...]:
+def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
     """Attention, cross-attention where there is one, and feed-forward."""
     at = f"layers.{layer}"
     names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]
     ends = [_stream_of(wiring, f"{at}.{name}") for name in names[1:]]
     ends.append(wiring.plan.layer_ends[layer])
     added = (added_by(wiring, f"{at}.{name}") for name in names)
-    return tuple(map(Part, added, ends))
+    return tuple(map(LayerPart, added, ends))
 
 
 def first_product(wiring: Wiring, at: str) -> int | None:

@@ -97,6 +97,13 @@ class RunSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareWith:
+    """Compare the vector of an encoder's text with that of another text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTrace:
     """Ask for the numbers of a token; `key` says of what."""
 
@@ -114,6 +121,7 @@ LessonAction = (
     | DrawAgain
     | TypeSentence
     | RunSentence
+    | CompareWith
     | AskTrace
 )
 
@@ -192,11 +200,16 @@ def _raw(command: Command) -> Command:
     return replace(command, raw=True) if isinstance(command, Generate) else command
 
 
+def _compare(action: CompareWith, state: AppState, now: float) -> Result:
+    return _with(state, beside=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
+
+
 def _ask(action: AskTrace, state: AppState, now: float) -> Result:
     request, key = state.next_step_request, action.key
     state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
     first = first_of(state, key.position)
-    return state, (FollowToken(request, key.position, key.layer, key.head, first),)
+    asked = FollowToken(request, key.position, key.layer, key.head, first, key.beside)
+    return state, (asked,)
 
 
 def leaving(action: object, state: AppState) -> AppState:
@@ -217,5 +230,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DrawAgain: _draw_again,
     TypeSentence: _type,
     RunSentence: _run_sentence,
+    CompareWith: _compare,
     AskTrace: _ask,
 }

@@ -6,6 +6,8 @@ from llm_lite.core.messages.lesson import ANY_HEAD
 from llm_lite.desktop.state.lesson.lesson_state import TraceKey, sentence_of
 from llm_lite.desktop.state.state import AppState
 
+PIECE = "\ufffd"  # what a part of a letter is written as
+
 
 def followed(state: AppState) -> int | None:
     """The position that is followed; None while the cache is empty or another engine answers."""
@@ -28,7 +30,7 @@ def _default(state: AppState, length: int) -> int:
         for position in range(length)
         if 0 <= state.owners[position] < len(state.messages)
         and state.messages[state.owners[position]].role == "user"
-        and any(letter.isalnum() for letter in state.positions[position])
+        and any(letter.isalnum() or letter == PIECE for letter in state.positions[position])
     ]
     return said[-1] if said else length - 1
 
@@ -73,4 +75,5 @@ def wanted_key(state: AppState) -> TraceKey | None:
         layer_of(state),
         ANY_HEAD if head is None else min(head, state.model.heads - 1),
         state.steering.gains,
+        state.lesson.beside,
     )

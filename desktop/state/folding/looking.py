@@ -54,7 +54,10 @@ def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppSta
         return state
     if trace is None:
         return replace(state, lesson=lesson.with_problem(event.message))
-    words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    if trace.shape.path == "decoder":  # whose positions know characters of several tokens
+        words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    else:
+        words = trace.texts
     return replace(state, lesson=lesson.with_trace(trace, words))
 
 

@@ -53,8 +53,8 @@ def _draw_tokens(state: AppState, ui: Ui, position: int, height: float) -> list[
     actions: list[Action] = []
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     for name, icon, to, hint in (
-        ("before", ICON_CHEVRON_LEFT, position - 1, tr("The token before")),
-        ("after", ICON_CHEVRON_RIGHT, position + 1, tr("The token behind")),
+        ("before", ICON_CHEVRON_LEFT, position - 1, tr("The previous token")),
+        ("after", ICON_CHEVRON_RIGHT, position + 1, tr("The next token")),
     ):
         if name == "after":
             imgui.set_cursor_screen_pos(ImVec2(at.x + room + side + 2 * gap, at.y + ui.u(1.5)))
