@@ -114,7 +114,7 @@ def _draw_matrix(
     middle = (x0 + x1) / 2
     scene.say(name, middle, (y0 + y1 - small) / 2, "text", align="middle", face="mono")
     words = tr("filled: head {n}").format(n=scene.trace.head)
-    scene.say(words, middle, y1 + ui.u(0.75), "faint", align="middle", room=x1 - x0)
+    scene.say(words, x0, y1 + ui.u(0.75), "faint", room=ui.u(21))
 
 
 def _draw_heads(scene: Scene, y: float) -> None:

@@ -171,8 +171,8 @@ def _draw_curve(
     scene.say(name, x0, y0, "text")
     scene.say(tr("a dot is a neuron"), x1, y0, "faint", align="right")
     words = tr("{curve}(gate) × up = answer") if gated else tr("{curve}(before) = answer")
-    note = scene.paragraph(words.format(curve=name), x0, y1 - 2.9 * small, x1 - x0)
-    bottom, top = y1 - note - small - ui.u(3), y0 + small + ui.u(2)
+    scene.paragraph(words.format(curve=name), x0, y1 - 2.9 * small, x1 - x0)
+    bottom, top = y1 - 2.9 * small - small - ui.u(4), y0 + small + ui.u(2)
     if bottom - top < ui.u(14):
         return
 
