@@ -15,6 +15,7 @@ from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
+from llm_lite.core.engine.translating import Translation
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer, Emit
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
@@ -35,8 +36,15 @@ from llm_lite.core.messages import (
     StartServing,
     StopServing,
     SwitchMode,
+    TargetFinished,
     Task,
     TaskFinished,
+    Translate,
+)
+
+WRITES_TARGETS = (
+    "{name} is an encoder-decoder, which writes a target about a source and holds no conversation: "
+    "send it a source, as the page of the chat pane and `llm-lite translate` do"
 )
 
 
@@ -64,7 +72,11 @@ class Dispatcher:
         elif isinstance(command, Generate):
             self._generate(number, command)
         elif isinstance(command, Read):
-            self._steps(number, ConversationPrefill(command, self.emit, self._is_stopped(number)))
+            self._converse(
+                number, ConversationPrefill(command, self.emit, self._is_stopped(number))
+            )
+        elif isinstance(command, Translate):
+            self._translate(number, command)
         elif isinstance(command, SpellTokens):
             if host.file is not None:
                 self.emit(spelled(host.file.tokenizer, command))
@@ -105,14 +117,28 @@ class Dispatcher:
         return partial(self.stopped, number)
 
     def _generate(self, number: int, command: Generate) -> None:
+        self._converse(number, Answer(command, self._emit_of(number), self._is_stopped(number)))
+
+    def _translate(self, number: int, command: Translate) -> None:
+        self._steps(number, Translation(command, self._emit_of(number), self._is_stopped(number)))
+
+    def _emit_of(self, number: int) -> Emit:
         def emit(event: Event) -> None:
-            if isinstance(event, GenerationFinished):  # the window may ask again now
-                self.answered(number)
+            if isinstance(event, GenerationFinished | TargetFinished):
+                self.answered(number)  # the window may ask again now
             self.emit(event)
 
-        self._steps(number, Answer(command, emit, self._is_stopped(number)))
+        return emit
 
-    def _steps(self, number: int, work: Answer | ConversationPrefill) -> None:
+    def _converse(self, number: int, work: Answer | ConversationPrefill) -> None:
+        """What needs a model that continues texts."""
+        runner = self.host().runner
+        if runner is not None and runner.translator is not None:
+            work.fail(WRITES_TARGETS.format(name=runner.model_info.name))
+            return
+        self._steps(number, work)
+
+    def _steps(self, number: int, work: Answer | ConversationPrefill | Translation) -> None:
         host = self.host()
         if host.runner is None:
             work.fail(NO_MODEL)

@@ -29,12 +29,11 @@ from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (
+    AttentionPart,
     CancelLoad,
     Command,
     Event,
     Generate,
-    GenerationFinished,
-    GenerationStats,
     KeepConversation,
     Level,
     LoadFailed,
@@ -46,6 +45,7 @@ from llm_lite.core.messages import (
     Stop,
     SwitchMode,
     TokenizeText,
+    Translate,
 )
 from llm_lite.core.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
@@ -133,14 +133,15 @@ class Engine:
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
                 return
-            refused = isinstance(command, Generate) and bool(self._answering)
-            if isinstance(command, Generate) and not refused:
+            refused = isinstance(command, Generate | Translate) and bool(self._answering)
+            if isinstance(command, Generate | Translate) and not refused:
                 self._answering.add(number)
         if isinstance(command, StepRequest):
             self._step_requests.ask(command)
-        if refused and isinstance(command, Generate):
+        if refused:
             problem = "an answer is still being written: stop it first, or wait for its end"
-            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+            if (event := failure_of(command, problem)) is not None:
+                self._emit(event)
         else:  # a StepRequest too: it wakes a worker that waits
             self._commands.put((number, command))
 
@@ -165,10 +166,13 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def attention(self) -> AttentionSource | None:
-        """What attention maps are made of; another object once the model or executor changes."""
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
+        """What attention maps are made of, of an encoder-decoder those of a part; another object
+        once the model or executor changes."""
         runner = self._host.runner
-        return None if runner is None else runner.attention
+        if runner is None:
+            return None
+        return runner.attention if part is None else runner.attention_of(part)
 
     def service(self) -> Service | None:
         """What clients of a server ask; None while none are served."""

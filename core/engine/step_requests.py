@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from llm_lite.core.engine.following import followed
+from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit
@@ -128,8 +128,9 @@ class StepRequestServer:
         if runner is None:
             self._refuse(request, NO_MODEL)
             return
-        if self._rows_reader is None or self._rows_reader.source is not runner.attention:
-            self._rows_reader = AttentionRowsReader(runner.attention)
+        source = runner.attention_of(request.part)
+        if self._rows_reader is None or self._rows_reader.source is not source:
+            self._rows_reader = AttentionRowsReader(source)
         self._rows_wanted = None  # a defect ends the request, not every step from here on
         rows = self._rows_reader.read(request, SERVE_SECONDS)
         if rows is None:
@@ -191,7 +192,8 @@ class StepRequestServer:
         def done(message: str) -> None:
             self._emit(MapsExported(request.request, request.path, message))
 
-        write_later(snapshot(runner.attention, request.heads), Path(request.path), done)
+        source = runner.attention_of(request.part)
+        write_later(snapshot(source, request.heads), Path(request.path), done)
 
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)

@@ -18,7 +18,7 @@ def entitle(
     the conversation again."""
     text: str | None = None
     runner = host.runner
-    if runner is not None and not should_stop():
+    if runner is not None and runner.translator is None and not should_stop():
         try:
             text = make_title(runner, command.messages, should_stop)
         except DeviceError as error:

@@ -6,9 +6,7 @@ prefixes holds, so a turn, an edit or another branch prefills only what differs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
 
 import numpy as np
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
-from llm_lite.core.finite import Values, checked
+from llm_lite.core.generation.cache_steps import CacheSteps
 from llm_lite.core.generation.prefill import (
     PLAIN,
     Prefilled,
@@ -26,20 +24,15 @@ from llm_lite.core.generation.prefill import (
     check_prompt,
     chunks,
 )
-from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.committed import Committed, CommittedRows
-from llm_lite.core.inspect.head_gains import HeadGains
-from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
+from llm_lite.core.kv_cache.contents import Prefix, good, usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import (
     PrefillPlan,
-    Provenance,
     forgetting,
     match,
     plan_prefill,
 )
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
@@ -48,15 +41,10 @@ PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
 WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than the cache
 
 
-class Session:
-    """`committed` and `tokens` may be read from any thread, the rest belongs to one.
+class Session(CacheSteps):
+    """A conversation in the cache, and copies of earlier ones in the pool.
 
-    `weights` are those of the executor; `made_by` names them and its arithmetic: positions computed
-    with others are computed again. `model` names its file in errors. `files` are what the model was
-    made of: once one has changed, steps end in FileChangedError and the cache stays as it was.
-
-    NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
-    what it held before that step.
+    Positions that were computed with other weights or arithmetic than `made_by` are computed again.
     """
 
     def __init__(
@@ -69,62 +57,20 @@ class Session:
         pool: PrefixPool | None = None,
         files: MappedFiles = NO_FILES,
     ) -> None:
-        self.executor = executor
-        self.files = files
+        super().__init__(executor, weights, made_by=made_by, model=model, files=files)
         self.pool = PrefixPool() if pool is None else pool
-        self.cache = KvCache(executor, weights)
-        self.made_by = made_by
-        self._model = model
         self._name, self._conversation = "", 0  # of the conversation in the cache
-        ring = ring_tensor(executor.program)
-        self._rows = CommittedRows(ring.shape[0] if ring else 0)
-        self._gains = HeadGains(executor)
-        self._source: tuple[int, ...] = ()
         self._throughout = False  # only what was made with the gains in force counts as read
-        self.step_seconds = 0.0  # of the last step, the executor's part
-
-    @property
-    def context(self) -> int:
-        return self.executor.program.context
-
-    @property
-    def source(self) -> int:
-        """Positions of an encoder's keys and values, which every step sees; 0: none."""
-        return len(self._source)
-
-    @property
-    def source_tokens(self) -> tuple[int, ...]:
-        """The tokens there; from any thread."""
-        return self._source
 
     def see_source(self, tokens: Sequence[int]) -> None:
         """Another source is in place; what was made of the one before is forgotten."""
         self.clear()
         self._source = tuple(tokens)
 
-    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
-        return Step(np.asarray(tokens, np.int32), start, outputs, source=self.source)
-
-    @property
-    def context_used(self) -> int:
-        return len(self.cache)
-
-    @property
-    def committed(self) -> Committed:
-        return self._rows.state
-
-    def tokens(self) -> tuple[int, ...]:
-        """The tokens at the positions of the cache."""
-        return tuple(self.cache.tokens)
-
     def clear(self) -> None:
         """Forget what the cache holds."""
         self._truncate(0)
         self._rows.begin_epoch()
-
-    @property
-    def gains(self) -> Gains:
-        return self._gains.current
 
     def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
         """Weigh the heads from the next step on; RequestError where these are not the model's.
@@ -248,34 +194,6 @@ class Session:
         """Of how many tokens one step can give the logits."""
         return max(plan.max_outputs for plan in self.executor.program.plans)
 
-    def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
-        """Append one token; logits float32 [V] of what follows."""
-        return self._run([token], 1, should_stop)[0]
-
-    @contextmanager
-    def beside(self, start: int, count: int) -> Iterator[None]:
-        """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
-        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
-        first = self._rows.first
-        least = self._rows.first_after(start + count)
-        with self.cache.beside(start, start + count):
-            self._rows.commit(start, min(max(first, least), start), self.cache.oldest_rows())
-            yield
-        self._commit(first)
-
-    def run_beside(
-        self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
-    ) -> NDArray[np.float32]:
-        """A step that the cache does not know of; logits float32 [V] of what follows."""
-        with self.files.unchanged():
-            logits = self.executor.run(self.step(tokens, start), should_stop)
-        return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
-
-    def forget_after(self, kept: int) -> None:
-        """Drop positions from `kept` on, where the cache can go back as far."""
-        if kept < len(self.cache) and self.cache.usable(kept):
-            self._truncate(kept)
-
     def make_room(self, reading: PrefillOptions) -> bool:
         """Whether one more token fits, after something was forgotten where the context is full."""
         if len(self.cache) < self.context:
@@ -295,10 +213,6 @@ class Session:
             )
         vocabulary = self.executor.program.vocabulary
         check_prompt(tokens, reading, context=self.context, vocabulary=vocabulary)
-
-    def checked(self, values: Values, what: str) -> Values:
-        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
-        return checked(values, what, self._model, self.made_by)
 
     def take_out(self, name: str = "") -> Prefix:
         """A copy of all that the cache holds, for another executor or a file."""
@@ -373,28 +287,3 @@ class Session:
 
     def _chunks(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
         return chunks(tokens, self.executor.program.max_tokens)
-
-    def _run(
-        self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
-    ) -> NDArray[np.float32]:
-        start = len(self.cache)
-        step = self.step(tokens, start, outputs)
-        first = self._rows.first_after(step.kv_length)
-        self.cache.writing(step.kv_length)
-        self._commit(min(first, start))  # the ring rows that this step writes over
-        with self.files.unchanged():
-            began = time.perf_counter()
-            logits = self.executor.run(step, should_stop)
-            self.step_seconds = time.perf_counter() - began
-        for token, row in enumerate(logits, step.kv_length - len(logits)):
-            self.checked(row, f"the logits of token {token}")
-        self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
-        self._commit(first)
-        return logits
-
-    def _truncate(self, length: int) -> None:
-        self.cache.truncate(length)
-        self._commit(min(self._rows.first, length))
-
-    def _commit(self, first_row: int) -> None:
-        self._rows.commit(len(self.cache), first_row, self.cache.oldest_rows())

@@ -16,7 +16,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.stages import TokenizerFile, tokenized
 from llm_lite.core.text.tokenizer import Tokenizer
-from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE
+from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class CrossTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceToken:
+class TracedSource:
     position: int
     id: int
     hidden: VectorPart  # [width], what the encoder makes of it
@@ -242,7 +242,7 @@ class TokenTrace:
     distribution: Distribution  # without tokens where the model has no head
     segment: VectorPart | None = None  # the row of its segment
     embedding_sum: VectorPart | None = None  # before the embedding's norm
-    source: tuple[SourceToken, ...] = ()  # of an encoder-decoder, MOST_TOKENS at most
+    source: tuple[TracedSource, ...] = ()  # of an encoder-decoder, MOST_TOKENS at most
     pooled: Pooled | None = None  # of an encoder without a masked-token head
     texts: tuple[str, ...] = ()  # of `tokens`, each by itself
 

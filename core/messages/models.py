@@ -10,6 +10,7 @@ from typing import Literal
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
+from llm_lite.core.messages.translating import TranslatorInfo
 
 # A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
@@ -116,6 +117,7 @@ class ModelInfo:
     feed_forward: int
     has_chat_template: bool
     kind: ModelKind = "decoder"
+    translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it

@@ -103,7 +103,8 @@ class DecodingDefaults:
     """How an encoder-decoder's target begins and is searched for, as its file says.
 
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
-    what ends a target that is as long as it may be; None: nothing."""
+    what ends a target that is as long as it may be; None: nothing. prefixes: of its tasks, which
+    stand before a source."""
 
     start: int
     banned: tuple[int, ...] = ()
@@ -111,6 +112,7 @@ class DecodingDefaults:
     beams: int = 1
     length_penalty: float = 1.0
     early_stopping: bool = False
+    prefixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ from llm_lite.core.messages.lesson import (
     LayerGrowth,
     LayerTrace,
     Neuron,
-    SourceToken,
     TokenTrace,
     TracedShape,
+    TracedSource,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
@@ -216,9 +216,9 @@ def _cross(wires: _Wires, asked: FollowToken, rows: Rows, head: int) -> CrossTra
     return CrossTrace(trace, part(rows[ops.attended]), part(rows[ops.after]))
 
 
-def _source(tokens: tuple[int, ...], hidden: F32) -> tuple[SourceToken, ...]:
+def _source(tokens: tuple[int, ...], hidden: F32) -> tuple[TracedSource, ...]:
     some = zip(tokens[:MOST_TOKENS], hidden, strict=False)
-    return tuple(SourceToken(place, token, part(row)) for place, (token, row) in enumerate(some))
+    return tuple(TracedSource(place, token, part(row)) for place, (token, row) in enumerate(some))
 
 
 def _feed_forward(rows: Rows, ops: LayerOps) -> FeedForwardTrace:

@@ -19,7 +19,7 @@ from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program import status_bar
 from llm_lite.desktop.views.program.rail import PANELS
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.state.outside_text import after, sample_events, with_text
 

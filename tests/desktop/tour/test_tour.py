@@ -16,7 +16,8 @@ from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import spawn
-from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
+from tests.desktop.fake_answers import ANSWER
+from tests.desktop.fake_engine import FakeEngine, FramedEngine
 from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.engine.following import followed
+from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.messages.lesson import FollowToken
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep

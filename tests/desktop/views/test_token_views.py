@@ -32,7 +32,8 @@ from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
-from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
+from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, lens, pieces_of
+from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
 from tests.runners import BACKENDS, exact
 

@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 
-from llm_lite.core.engine.following import followed
+from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.lesson import ANY_HEAD, MOST_TOKENS, FollowToken
 from tests.encoder_checks import started, stored, write_case

@@ -1,0 +1,144 @@
+"""Steps of one conversation: what they write into the cache, and what of it others may read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.finite import Values, checked
+from llm_lite.core.inspect.attention import ring_tensor
+from llm_lite.core.inspect.committed import Committed, CommittedRows
+from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.kv_cache.contents import KvCache
+from llm_lite.core.kv_cache.provenance import Provenance
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
+
+
+class CacheSteps:
+    """`committed` and `tokens` may be read from any thread, the rest belongs to one.
+
+    `weights` are those of the executor; `made_by` names them and its arithmetic. `model` names its
+    file in errors. `files` are what the model was made of: once one has changed, steps end in
+    FileChangedError and the cache stays as it was.
+
+    NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
+    what it held before that step.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        weights: Mapping[str, TensorData],
+        *,
+        made_by: str,
+        model: str,
+        files: MappedFiles,
+    ) -> None:
+        self.executor = executor
+        self.files = files
+        self.cache = KvCache(executor, weights)
+        self.made_by = made_by
+        self._model = model
+        ring = ring_tensor(executor.program)
+        self._rows = CommittedRows(ring.shape[0] if ring else 0)
+        self._gains = HeadGains(executor)
+        self._source: tuple[int, ...] = ()
+        self.step_seconds = 0.0  # of the last step, the executor's part
+
+    @property
+    def context(self) -> int:
+        return self.executor.program.context
+
+    @property
+    def source(self) -> int:
+        """Positions of an encoder's keys and values, which every step sees; 0: none."""
+        return len(self._source)
+
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """The tokens there; from any thread."""
+        return self._source
+
+    def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
+        return Step(np.asarray(tokens, np.int32), start, outputs, source=self.source)
+
+    @property
+    def context_used(self) -> int:
+        return len(self.cache)
+
+    @property
+    def committed(self) -> Committed:
+        return self._rows.state
+
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens at the positions of the cache."""
+        return tuple(self.cache.tokens)
+
+    @property
+    def gains(self) -> Gains:
+        return self._gains.current
+
+    def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
+        """Append one token; logits float32 [V] of what follows."""
+        return self._run([token], 1, should_stop)[0]
+
+    @contextmanager
+    def beside(self, start: int, count: int) -> Iterator[None]:
+        """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
+        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
+        first = self._rows.first
+        least = self._rows.first_after(start + count)
+        with self.cache.beside(start, start + count):
+            self._rows.commit(start, min(max(first, least), start), self.cache.oldest_rows())
+            yield
+        self._commit(first)
+
+    def run_beside(
+        self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """A step that the cache does not know of; logits float32 [V] of what follows."""
+        with self.files.unchanged():
+            logits = self.executor.run(self.step(tokens, start), should_stop)
+        return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
+
+    def forget_after(self, kept: int) -> None:
+        """Drop positions from `kept` on, where the cache can go back as far."""
+        if kept < len(self.cache) and self.cache.usable(kept):
+            self._truncate(kept)
+
+    def checked(self, values: Values, what: str) -> Values:
+        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        return checked(values, what, self._model, self.made_by)
+
+    def _run(
+        self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
+    ) -> NDArray[np.float32]:
+        start = len(self.cache)
+        step = self.step(tokens, start, outputs)
+        first = self._rows.first_after(step.kv_length)
+        self.cache.writing(step.kv_length)
+        self._commit(min(first, start))  # the ring rows that this step writes over
+        with self.files.unchanged():
+            began = time.perf_counter()
+            logits = self.executor.run(step, should_stop)
+            self.step_seconds = time.perf_counter() - began
+        for token, row in enumerate(logits, step.kv_length - len(logits)):
+            self.checked(row, f"the logits of token {token}")
+        self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
+        self._commit(first)
+        return logits
+
+    def _truncate(self, length: int) -> None:
+        self.cache.truncate(length)
+        self._commit(min(self._rows.first, length))
+
+    def _commit(self, first_row: int) -> None:
+        self._rows.commit(len(self.cache), first_row, self.cache.oldest_rows())
