@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from llm_lite.core.messages.lesson import HeadTrace, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace
 from llm_lite.core.plan.step import Step
 from tests.encoder_checks import started
 from tests.runners import exact, running

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler
+from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.generation.token_texts import with_texts
 from llm_lite.core.inspect.lesson.collecting import follow, follow_text
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages.lesson import MOST_BESIDE, FollowToken, Pooled, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import MOST_BESIDE, FollowToken, Pooled, TokenTrace
 
 F32 = NDArray[np.float32]
 
@@ -58,6 +59,4 @@ def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) 
     own = runner.session.tokens()
     other = encode_text(runner.model_file.tokenizer, beside, runner.most_tokens)
     both = runner.embed_tokens([own, other])  # in steps of their own: the session keeps its text
-    lengths = np.linalg.norm(both, axis=1)
-    similarity = float(both[0] @ both[1]) / max(float(lengths[0] * lengths[1]), 1e-12)
-    return replace(pooled, beside=part(both[1]), similarity=similarity)
+    return replace(pooled, beside=part(both[1]), similarity=float(cosines(both)[0, 1]))

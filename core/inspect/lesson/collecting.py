@@ -20,7 +20,7 @@ from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run
 from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_NEURONS,
     MOST_TOKENS,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, look, scores_of
 from llm_lite.core.inspect.lesson.vectors import part, rms
-from llm_lite.core.messages.lesson import HeadTrace
+from llm_lite.core.messages.inspecting.lesson import HeadTrace
 
 F32 = NDArray[np.float32]
 

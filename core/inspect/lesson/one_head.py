@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import cap
 from llm_lite.core.kv_cache.contents import values_of
-from llm_lite.core.messages.lesson import MOST_VALUES, TokenScore
+from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Tensor
 

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from llm_lite.core.inspect.lesson import wiring
 from llm_lite.core.inspect.lesson.wiring import LayerOps, Wiring
-from llm_lite.core.messages.lesson import Curve, Gate, Norm, Positions, TracedShape
+from llm_lite.core.messages.inspecting.lesson import Curve, Gate, Norm, Positions, TracedShape
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes

@@ -8,8 +8,9 @@ from typing import Any
 
 from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
+from llm_lite.desktop.actions.encoding.choosing import encoder_of
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
-from llm_lite.desktop.actions.lesson.sentence import first_of
+from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
@@ -141,7 +142,7 @@ def _go(action: GoToStep, state: AppState, now: float) -> Result:
 
 
 def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
-    position = max(0, min(action.position, state.context_used - 1))
+    position = max(0, min(action.position, length_of(state) - 1))
     return _with(state, position=position, draws=0), ()
 
 
@@ -180,6 +181,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
+    if state.encodes and not state.elsewhere:
+        return _encode_sentence(state, text), ()
     problem = obstacle(state)
     if state.elsewhere:
         problem = tr("The lesson follows tokens through a model on this machine.")
@@ -194,6 +197,18 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     lesson = replace(state.lesson.forgotten(), step=0, typing=False, draws=0)
     lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
     return replace(state, lesson=lesson), (*stop, *(_raw(command) for command in asked))
+
+
+def _encode_sentence(state: AppState, text: str) -> AppState:
+    """On the encoder's page, which reads it: with masked tokens where the model can fill them."""
+    encoder, choice = encoder_of(state), state.encoding.choice
+    if encoder is not None and encoder.mask_token and encoder.mask_token in text:
+        choice = replace(choice, mode="fill", filled=text, typing=False)
+    else:
+        choice = replace(choice, mode="text", text=text, typing=False)
+    lesson = replace(state.lesson.forgotten(), step=0, typing=False, beside=state.lesson.beside)
+    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
+    return replace(state, lesson=lesson, encoding=replace(state.encoding, choice=choice))
 
 
 def _raw(command: Command) -> Command:

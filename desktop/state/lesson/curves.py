@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from llm_lite.core.messages.lesson import Curve
+from llm_lite.core.messages.inspecting.lesson import Curve
 
 NAMES: dict[Curve, str] = {"silu": "SiLU", "gelu": "GELU", "relu": "ReLU"}
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.messages.lesson import MOST_TOKENS, TEMPERATURES, TokenTrace, TracedShape
+from llm_lite.core.messages.inspecting.lesson import (
+    MOST_TOKENS,
+    TEMPERATURES,
+    TokenTrace,
+    TracedShape,
+)
 
 StepName = Literal[
     "source",
@@ -72,7 +77,7 @@ class TraceKey:
     """What a trace belongs to: of something else it is not asked for again."""
 
     chat: int
-    length: int  # of the cache
+    length: int  # of the cache; of an encoder the request that read its text
     model: str
     position: int
     layer: int

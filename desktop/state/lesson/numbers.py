@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from llm_lite.core.messages.lesson import HeadTrace, TokenTrace, VectorPart
+from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace, VectorPart
 from llm_lite.desktop.state.lesson import numbers_beside
 from llm_lite.desktop.state.lesson.curves import activation
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from llm_lite.core.messages.lesson import TokenTrace
+from llm_lite.core.messages.inspecting.lesson import TokenTrace
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.lesson.number import LISTED, Found, Number, share_number, vector_numbers
 from llm_lite.desktop.state.lesson.sampled import token_shares

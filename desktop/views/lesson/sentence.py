@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.following import FollowPosition, OpenLayer, TypeSentence
-from llm_lite.desktop.actions.lesson.sentence import followed, layer_of, sentence
+from llm_lite.desktop.actions.lesson.sentence import followed, layer_of, length_of, sentence
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
@@ -60,7 +60,7 @@ def _draw_tokens(state: AppState, ui: Ui, position: int, height: float) -> list[
             imgui.set_cursor_screen_pos(ImVec2(at.x + room + side + 2 * gap, at.y + ui.u(1.5)))
         else:
             imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(1.5)))
-        able = 0 <= to < min(state.context_used, len(state.positions))
+        able = 0 <= to < length_of(state)
         imgui.begin_disabled(not able)
         if icon_button(ui, f"lesson.token.{name}", icon, hint, side=side) and able:
             actions.append(FollowPosition(to))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_lite.core.messages.lesson import TokenTrace, TracedShape
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.views.lesson import words_beside as beside

@@ -6,19 +6,23 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.lesson.following import followed
-from llm_lite.core.messages.lesson import FollowToken
+from llm_lite.core.messages.inspecting.lesson import FollowToken
 from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep
+from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
 from llm_lite.desktop.actions.lesson.sentence import wanted_key
+from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
-from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.lesson.scene import SHOWN
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
 from tests.desktop.headless import READY, Headless
 from tests.desktop.lesson_expected import Expected, compare
+from tests.encoder_checks import started
 from tests.fixtures.seq2seq import marian, t5
 from tests.lesson_reference import whole_encoder, whole_target
+from tests.runners import exact
 
 BESIDE = "the cat sat on 12"
 ATTENDING = ("queries", "scores", "softmax", "values", "output")
@@ -101,6 +105,48 @@ def test_an_encoder_decoder(family, case, tmp_path):
         assert steps == ("source", "tokens", *before, *attending, *behind, *last)
         whole = whole_target(path, source, target)
         compare_all(app, Expected(path, app.state.lesson, target, whole=whole, source=source))
+
+
+@pytest.mark.parametrize("case", ["masked", "mean"])
+def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
+    """With the real engine: a sentence, a token of it, another text."""
+    path, _ = encoder_case("bert", case, tmp_path)
+    app = Headless(AppState(options=exact("cpu"), less_motion=True))
+    try:
+        app.program.start(Engine(None, lambda: None))
+        app.program.do(OpenModel(str(path)))
+        app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
+        app.program.do(ShowLesson(True))
+        app.driver.wait("the example", lambda s: s.lesson.trace is not None)
+        app.driver.click("lesson.own")
+        app.driver.frames(2)
+        app.driver.click("lesson.draft")
+        app.driver.type("the cat sat on")
+        app.driver.click("lesson.run")
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        trace = app.state.lesson.trace
+        assert app.state.lesson.words[trace.position] == "on"
+        app.driver.frames(2)
+        app.driver.click(f"lesson.token.{trace.position - 2}")
+        app.program.do(CompareWith(BESIDE))
+        position = trace.position - 2
+        app.driver.wait("the other", lambda s: is_traced(s, position))
+        tokens = app.program.engine.attention().tokens()
+        runner = started(path, "numpy")
+        beside = runner.embed([BESIDE])[0]
+        runner.close()
+        whole = whole_encoder(path, tokens)
+        expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=beside)
+        compare_all(app, expected)
+        assert app.state.lesson.name == ("filling" if case == "masked" else "pooling")
+    finally:
+        app.close()
+
+
+def is_traced(state, position):
+    lesson = state.lesson
+    asked = lesson.key is not None and lesson.key.beside == BESIDE
+    return asked and not lesson.request and lesson.trace and lesson.trace.position == position
 
 
 def test_another_text_is_asked_for():

@@ -6,7 +6,7 @@ import math
 
 from imgui_bundle import ImVec2
 
-from llm_lite.core.messages.lesson import TokenTrace
+from llm_lite.core.messages.inspecting.lesson import TokenTrace
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.numbers import angle, embedding_rows, pair_of, pairs_of
 from llm_lite.desktop.views.lesson.motion import part

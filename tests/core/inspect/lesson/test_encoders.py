@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages.lesson import ANY_HEAD, MOST_TOKENS, FollowToken
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, FollowToken
 from tests.encoder_checks import started, stored, write_case
 from tests.encoder_families import family_of
 from tests.fixtures.seq2seq import marian, t5

@@ -11,7 +11,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
     MOST_TOKENS,
