@@ -120,6 +120,11 @@ class EncoderSession:
         ]
         return self.checked(np.concatenate(parts), "the logits of the text")
 
+    def head_logits(self, states: F32, position: int) -> F32:
+        """Logits [vocabulary] of the masked-token head for one token of the last text, of the
+        hidden states [tokens, width] of all."""
+        return self._head(self._tokens, states, position, 1)[0]
+
     def _head(self, tokens: Sequence[int], states: F32, first: int, count: int) -> F32:
         """What stands behind the layers, for some tokens."""
         executor = self.executor

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from llm_lite.core.engine.encoding_requests import EncodingRequests
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
+from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import alternatives, with_texts
+from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
@@ -168,6 +168,8 @@ class StepRequestServer:
             self._export(request, runner)
         elif isinstance(request, CountTokens):
             self._counter.ask(request, runner.model_file.tokenizer)
+        elif isinstance(request, FollowToken):
+            self._emit(TokenFollowed(request.request, followed(runner, request)))
         else:
             self._serve_writing(request, _writing(runner))
 
@@ -177,8 +179,6 @@ class StepRequestServer:
             self._emit(self._lens(request, runner))
         elif isinstance(request, CompareGains) and not runner.session.context_used:
             self._refuse(request, "there is nothing to compare: the cache is empty")
-        elif isinstance(request, FollowToken):
-            self._follow(request, runner)
         elif isinstance(request, CompareGains):
             self._emit(GainsEffect(request.request, lens.divergence(runner.session)))
 
@@ -195,10 +195,6 @@ class StepRequestServer:
             for layer, logits in lens.lens(runner.session, request.position)
         )
         return LensResult(request.request, request.position, rows)
-
-    def _follow(self, request: FollowToken, runner: Runner) -> None:
-        trace = follow(runner.session, runner.attention.layers, request)
-        self._emit(TokenFollowed(request.request, with_texts(runner.model_file.tokenizer, trace)))
 
     def _export(self, request: ExportMaps, runner: AnyRunner) -> None:
         def done(message: str) -> None:

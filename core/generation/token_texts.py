@@ -151,7 +151,7 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
 
 
 def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
-    """With the texts of the tokens that may follow."""
+    """With the texts of its tokens, and of those that may follow."""
 
     def named(token: TokenLogit) -> TokenLogit:
         return replace(token, text=text_of(tokenizer, token.id))
@@ -159,7 +159,17 @@ def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
     known = trace.distribution
     went_on = known.went_on and named(known.went_on)
     top = tuple(map(named, known.top))
-    return replace(trace, distribution=replace(known, top=top, went_on=went_on))
+    return replace(
+        trace,
+        distribution=replace(known, top=top, went_on=went_on),
+        texts=tuple(token_label(tokenizer, token) for _, token in trace.tokens),
+        source=tuple(replace(one, text=token_label(tokenizer, one.id)) for one in trace.source),
+    )
+
+
+def token_label(tokenizer: Tokenizer, token: int) -> str:
+    """As `text_of`, and of a special token what the file calls it."""
+    return text_of(tokenizer, token) or tokenizer.token_text(token)
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:

@@ -39,6 +39,7 @@ class SourceEncoder:
         self._oldest = (0,) * len(cache_layers(executor.program.plans[0]))
         self._gains = HeadGains(executor)
         self._tokens: tuple[int, ...] = ()
+        self.hidden: F32 | None = None  # [tokens, width], of what was encoded last
 
     @property
     def committed(self) -> Committed:
@@ -83,7 +84,7 @@ class SourceEncoder:
         self._rows.commit(0, 0, self._oldest)  # the rows are written over
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
         hidden = self.checked(self.executor.run(step, should_stop), "the encoder's hidden states")
-        self._tokens = tuple(tokens)
+        self._tokens, self.hidden = tuple(tokens), hidden
         self._rows.commit(len(tokens), 0, self._oldest)
         self._rows.begin_epoch()
         return hidden

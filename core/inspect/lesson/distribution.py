@@ -14,6 +14,8 @@ from llm_lite.core.messages.inspecting.lesson import (
     TokenLogit,
 )
 
+NO_LOGITS = Distribution((), (0.0,) * len(TEMPERATURES), None, 0)  # of a model without a head
+
 
 def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Distribution:
     """Of logits float32 [V]; `next_token`: the one that stands behind, if one does. Texts are

@@ -9,10 +9,11 @@ from typing import Any
 from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
-from llm_lite.desktop.actions.lesson.sentence import first_of
+from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import typed
@@ -97,6 +98,13 @@ class RunSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareWith:
+    """Compare the vector of an encoder's text with that of another text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTrace:
     """Ask for the numbers of a token; `key` says of what."""
 
@@ -114,6 +122,7 @@ LessonAction = (
     | DrawAgain
     | TypeSentence
     | RunSentence
+    | CompareWith
     | AskTrace
 )
 
@@ -133,7 +142,7 @@ def _go(action: GoToStep, state: AppState, now: float) -> Result:
 
 
 def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
-    position = max(0, min(action.position, state.context_used - 1))
+    position = max(0, min(action.position, length_of(state) - 1))
     return _with(state, position=position, draws=0), ()
 
 
@@ -172,6 +181,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
+    if state.encodes and not state.elsewhere:
+        return _encode_sentence(state, text), ()
     problem = obstacle(state)
     if state.elsewhere:
         problem = tr("The lesson follows tokens through a model on this machine.")
@@ -188,15 +199,32 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     return replace(state, lesson=lesson), (*stop, *(_raw(command) for command in asked))
 
 
+def _encode_sentence(state: AppState, text: str) -> AppState:
+    """On the encoder's page, which reads it: with masked tokens where the model can fill them."""
+    encoder, choice = encoder_of(state), state.encoding.choice
+    if encoder is not None and encoder.mask_token and encoder.mask_token in text:
+        choice = replace(choice, mode="fill", filled=text, typing=False)
+    else:
+        choice = replace(choice, mode="text", text=text, typing=False)
+    lesson = replace(state.lesson.forgotten(), step=0, typing=False, beside=state.lesson.beside)
+    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
+    return replace(state, lesson=lesson, encoding=replace(state.encoding, choice=choice))
+
+
 def _raw(command: Command) -> Command:
     return replace(command, raw=True) if isinstance(command, Generate) else command
+
+
+def _compare(action: CompareWith, state: AppState, now: float) -> Result:
+    return _with(state, beside=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
 
 
 def _ask(action: AskTrace, state: AppState, now: float) -> Result:
     request, key = state.next_step_request, action.key
     state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
     first = first_of(state, key.position)
-    return state, (FollowToken(request, key.position, key.layer, key.head, first),)
+    asked = FollowToken(request, key.position, key.layer, key.head, first, key.beside)
+    return state, (asked,)
 
 
 def leaving(action: object, state: AppState) -> AppState:
@@ -217,5 +245,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DrawAgain: _draw_again,
     TypeSentence: _type,
     RunSentence: _run_sentence,
+    CompareWith: _compare,
     AskTrace: _ask,
 }

@@ -25,7 +25,6 @@ REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the ra
         "cache to fill."
     ),
     "runs": mark("Two runs answer one prompt. An encoder writes no answers."),
-    "lesson": mark("The lesson follows a token through a model that writes. An encoder does not."),
     "sampler": mark("Sampling chooses the next token of an answer. An encoder writes none."),
     "system_prompt": mark("A system prompt opens a conversation. An encoder holds none."),
     "tools": mark("Tools are called by answers. An encoder writes none."),

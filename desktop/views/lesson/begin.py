@@ -11,7 +11,6 @@ from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, primary_button, wrapped
 
@@ -20,6 +19,11 @@ ABOUT = mark(
     "follow one of its tokens through every step: with the numbers of this model, and of your "
     "sentence."
 )
+ABOUT_TEXT = mark(
+    "Write a sentence. The model that is loaded reads it, and you follow one of its tokens through "
+    "every step: with the numbers of this model, and of your sentence."
+)
+BEGINNING, A_SENTENCE = mark("The beginning of a sentence"), mark("A sentence")
 EXAMPLES = (  # in the language that every model knows best
     "The capital of France is",
     "The cat sat on the mat because it was",
@@ -43,10 +47,8 @@ def draw_begin(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
-    if draw_reason(state, ui, "lesson"):
-        return []
     problem = tr(ELSEWHERE) if state.elsewhere else "" if state.model else tr(NO_MODEL)
-    wrapped(ui, problem or tr(ABOUT), "text", "body")
+    wrapped(ui, problem or tr(ABOUT_TEXT if state.encodes else ABOUT), "text", "body")
     if problem:
         return []
     imgui.dummy(ImVec2(0, ui.u(2)))
@@ -57,7 +59,7 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
         imgui.set_keyboard_focus_here()
     enter = imgui.InputTextFlags_.enter_returns_true
     entered, draft = imgui.input_text_with_hint(
-        "##lesson.draft", tr("The beginning of a sentence"), draft, enter
+        "##lesson.draft", tr(A_SENTENCE if state.encodes else BEGINNING), draft, enter
     )
     ui.mark("lesson.draft")
     ui.memory[DRAFT] = draft[:LONGEST_SENTENCE]
@@ -72,6 +74,16 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     for number, example in enumerate(EXAMPLES):
         if button(ui, f"lesson.example.{number}", example, enabled=not state.busy):
             actions.append(RunSentence(example))
+    return actions + _draw_stay(state, ui)
+
+
+def _draw_stay(state: AppState, ui: Ui) -> list[Action]:
+    """Back to the text that is there, or to what is left of it."""
+    actions, stay = list[Action](), tr("Stay with the sentence that is there")
+    if state.encodes:
+        if state.lesson.typing and button(ui, "lesson.keep", stay):
+            actions.append(TypeSentence(False))
+        return actions
     if state.messages and not state.context_used and not obstacle(state):
         imgui.dummy(ImVec2(0, ui.u(1)))
         if button(ui, "lesson.read", tr("Read the conversation again"), enabled=not state.reading):
@@ -79,7 +91,6 @@ def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
     elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
         hint = tr("Your conversation is kept: a new one begins with the sentence.")
-        stay = tr("Stay with the sentence that is there")
         if state.lesson.typing and button(ui, "lesson.keep", stay, hint=hint):
             actions.append(TypeSentence(False))
         wrapped(ui, hint, "faint")

@@ -13,7 +13,7 @@ from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.actions.window.layouts import ShowInspector
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
-from llm_lite.desktop.state.lesson.numbers import Name
+from llm_lite.desktop.state.lesson.number import Name
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -27,12 +27,20 @@ OF_NUMBERS: dict[str, Source] = {
     "others": "attention", "others_unscaled": "attention", "sink": "attention",
     "sink_unscaled": "attention",
     "head_output": "attention", "head": "attention", "attended": "lens",
-    "after_attention": "lens", "neuron": "lens", "up": "lens", "gate": "lens", "strong": "lens",
+    "after_attention": "lens", "neuron": "lens", "up": "lens", "gate": "lens", "curved": "lens",
+    "strong": "lens",
     "neurons": "lens", "ff_output": "lens", "attention": "lens", "feed_forward": "lens",
     "temperature": "xray", "top_p": "xray", "logit": "lens", "share": "xray",
     "kept_share": "xray", "kept": "xray", "drawn": "xray", "chosen_share": "xray",
     "length": "cache", "grown": "cache", "position_bytes": "cache", "cache_bytes": "cache",
     "context": "cache",
+    "segment": "attention", "embedding_sum": "lens", "bias": "attention", "distance": "attention",
+    "summed": "lens", "cross": "lens", "likely": "attention", "log_likely": "attention",
+    "source_id": "attention", "hidden": "attention", "cross_query": "attention",
+    "cross_score": "attention", "cross_probability": "attention", "cross_others": "attention",
+    "cross_output": "attention", "cross_attended": "attention", "rank": "attention",
+    "pooled_tokens": "attention", "pooled_length": "attention", "vector": "attention",
+    "similarity": "attention",
 }  # fmt: skip
 OF_STEPS: dict[StepName, Source] = {
     "tokens": "xray",
@@ -47,6 +55,11 @@ OF_STEPS: dict[StepName, Source] = {
     "residual": "lens",
     "sampling": "xray",
     "cache": "cache",
+    "source": "attention",
+    "cross": "attention",
+    "choosing": "attention",
+    "filling": "attention",
+    "pooling": "attention",
 }
 TITLES: dict[Source, str] = {
     "attention": mark("See this head in the Head view"),
@@ -56,19 +69,31 @@ TITLES: dict[Source, str] = {
 }
 
 
-def source_of(name: Name) -> Source:
-    return OF_NUMBERS[str(name[0])]
+def source_of(name: Name, lesson: LessonState) -> Source:
+    return _known(OF_NUMBERS[str(name[0])], lesson)
+
+
+def source_of_step(lesson: LessonState) -> Source:
+    return _known(OF_STEPS[lesson.name], lesson)
+
+
+def _known(source: Source, lesson: LessonState) -> Source:
+    """Encoders and encoder-decoders have maps; the other views are those of the chat."""
+    is_chat = lesson.trace is None or lesson.trace.shape.path == "decoder"
+    return source if is_chat else "attention"
 
 
 def place_of(name: Name, lesson: LessonState) -> str:
     """What a press on the number does."""
-    return tr(TITLES[source_of(name)])
+    return tr(TITLES[source_of(name, lesson)])
 
 
 def follow(name: Name, state: AppState, ui: Ui) -> list[Action]:
     """To the view that the number comes from; of a head's own tile, to that head."""
     head = name[1] if name[0] == "head" else None
-    return leave_for(source_of(name), state, ui, int(head) if head is not None else None)
+    return leave_for(
+        source_of(name, state.lesson), state, ui, int(head) if head is not None else None
+    )
 
 
 def leave_for(source: Source, state: AppState, ui: Ui, head: int | None = None) -> list[Action]:

@@ -9,26 +9,26 @@ from llm_lite.desktop.actions.lesson.following import AskTrace, GoToStep, ShowLe
 from llm_lite.desktop.actions.lesson.sentence import wanted_key
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.lesson.lesson_state import STEPS, LessonState
+from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.lesson.numbers import numbers_of
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import sentence as closed
 from llm_lite.desktop.views.lesson import motion
 from llm_lite.desktop.views.lesson.begin import draw_begin
 from llm_lite.desktop.views.lesson.formulas import formula
-from llm_lite.desktop.views.lesson.links import OF_STEPS, TITLES, leave_for
+from llm_lite.desktop.views.lesson.links import TITLES, leave_for, source_of_step
 from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
-from llm_lite.desktop.views.lesson.words import WORDS, legend_of, said, why_of
+from llm_lite.desktop.views.lesson.words import said, title_of, words_of
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
-    ICON_BOOK,
     ICON_CHEVRON_DOWN,
     ICON_CHEVRON_LEFT,
     ICON_CHEVRON_RIGHT,
     ICON_CHEVRON_UP,
     ICON_CLOSE,
+    ICON_LESSON,
     ICON_LINK,
     ICON_PAUSE,
     ICON_PLAY,
@@ -40,6 +40,7 @@ from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button
 
 WORDS_WIDTH = 84.0  # spacing units
 LARGEST = (400.0, 210.0)  # width and height of the page, in spacing units
+LIST_OPEN = "lesson.list_open"  # in the memory of the window
 OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
 
 
@@ -73,12 +74,12 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     side, top = ui.u(7.5), imgui.get_cursor_pos_y()
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
-    text(ui, f"{ICON_BOOK}  {tr('Follow one token')}", style="title", bold=True)
+    text(ui, f"{ICON_LESSON}  {tr('Follow one token')}", style="title", bold=True)
     imgui.same_line(0, ui.u(3))
     if state.model is not None:
         imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2 + ui.u(0.5))
         text(ui, state.model.name, "faint", "small")
-    imgui.same_line(ui.right(_steps_width(ui) + side + ui.u(3)))
+    imgui.same_line(ui.right(_steps_width(state.lesson, ui) + side + ui.u(3)))
     imgui.set_cursor_pos_y(top)
     actions += _draw_steps(state, ui, side)
     imgui.same_line(ui.right(side))
@@ -89,8 +90,8 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def _steps_width(ui: Ui) -> float:
-    return len(STEPS) * ui.u(8)
+def _steps_width(lesson: LessonState, ui: Ui) -> float:
+    return len(lesson.steps) * ui.u(8)
 
 
 def _draw_steps(state: AppState, ui: Ui, height: float) -> list[Action]:
@@ -98,28 +99,30 @@ def _draw_steps(state: AppState, ui: Ui, height: float) -> list[Action]:
     actions: list[Action] = []
     at, draw, each = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(8)
     middle, radius, lesson = at.y + height / 2, ui.u(2.75), state.lesson
-    for step, name in enumerate(STEPS):
+    begun = lesson.trace is not None and not lesson.typing
+    for step, name in enumerate(lesson.steps):
         x = at.x + (step + 0.5) * each
         if step:
-            color = "accent" if step <= lesson.step else "border"
+            color = "accent" if begun and step <= lesson.step else "border"
             line = ImVec2(x - each + radius, middle), ImVec2(x - radius, middle)
             draw.add_line(*line, ui.color(color), max(1.0, ui.u(0.375)))
         imgui.set_cursor_screen_pos(ImVec2(x - each / 2, at.y))
-        if press_area(f"lesson.step.{name}", ImVec2(each, height)):
+        if press_area(f"lesson.step.{name}", ImVec2(each, height)) and begun:
             actions.append(GoToStep(step))
         ui.mark(f"lesson.step.{step}")
         hovered = imgui.is_item_hovered()
-        tip(ui, tr(WORDS[name].title))
-        fill = "accent" if step <= lesson.step else "pressed" if hovered else "hover"
+        tip(ui, tr(title_of(name, lesson)))
+        done = begun and step <= lesson.step
+        fill = "accent" if done else "pressed" if hovered else "hover"
         center = ImVec2(x, middle)
         draw.add_circle_filled(center, radius, ui.color(fill))
-        if step == lesson.step:
+        if begun and step == lesson.step:
             draw.add_circle(center, radius + ui.u(0.75), ui.color("accent"), 0, ui.u(0.375))
         with ui.font("bold" if step == lesson.step else "regular", "small"):
             words = str(step + 1)
             size = imgui.calc_text_size(words)
             spot = ImVec2(round(x - size.x / 2), round(middle - size.y / 2))
-            ink = "on_accent" if step <= lesson.step else "muted"
+            ink = "on_accent" if done else "muted"
             draw.add_text(spot, ui.color(ink), words)
     return actions
 
@@ -189,29 +192,27 @@ def _numbers(lesson: LessonState, ui: Ui) -> dict:  # type: ignore[type-arg]
 
 def _draw_words(state: AppState, ui: Ui) -> list[Action]:
     lesson, trace = state.lesson, state.lesson.trace
-    words = WORDS[lesson.name]
-    _paragraph(ui, tr(words.title), "text", "display", bold=True)
+    _paragraph(ui, tr(title_of(lesson.name, lesson)), "text", "display", bold=True)
+    if trace is None:
+        return []
+    words = words_of(lesson.name, trace.shape)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    if trace is not None:
-        _paragraph(ui, said(lesson.name, trace), "text", "body")
+    _paragraph(ui, said(lesson, trace), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_formula(ui, formula(lesson))
     _prepare_formulas(lesson, ui)
-    legend = "" if trace is None else legend_of(lesson.name, trace.shape)
-    if legend:
-        _paragraph(ui, tr(legend), "faint", "small")
+    _paragraph(ui, tr(words.legend), "faint", "small")
     imgui.dummy(ImVec2(0, ui.u(1)))
     actions: list[Action] = []
     icon = ICON_CHEVRON_UP if lesson.why else ICON_CHEVRON_DOWN
     if button(ui, "lesson.why", tr("Why is that so?"), icon):
         actions.append(ShowWhy(not lesson.why))
     if lesson.why:
-        why = words.why if trace is None else why_of(lesson.name, trace.shape)
-        _paragraph(ui, tr(why), "muted", "small")
-    source = OF_STEPS[lesson.name]
+        _paragraph(ui, tr(words.why), "muted", "small")
+    source = source_of_step(lesson)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     hint = tr("Every number in the picture leads to its view, too.")
-    if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, hint, trace is not None):
+    if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, hint):
         actions += leave_for(source, state, ui)
     return actions
 
@@ -231,6 +232,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     if not lines:
         return
     rich, width = rich_text(ui), imgui.get_content_region_avail().x
+    process = rich.formulas.process
+    ready = all(process.formula(line, True) is not None for line in lines)
     rich.begin(ui)
     pad = ui.u(3)
     pages = [rich.page(ui, f"$${line}$$", width - 2 * pad) for line in lines]
@@ -240,9 +243,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     draw.add_rect_filled(at, end, ui.color("code"), ui.theme.radius)
     y = at.y + pad
     for number, page in enumerate(pages):
-        if rich.formulas.process.busy:
-            break  # a moment later they are pictures, and not their source
-        rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
+        if ready:  # a moment later they are pictures, and not their source
+            rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
         y += page.height + ui.u(1)
     imgui.set_cursor_screen_pos(at)
     imgui.dummy(ImVec2(width, height))
@@ -255,7 +257,7 @@ def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
         return
     ui.memory["lesson.prepared"] = lesson.trace
     process = rich_text(ui).formulas.process
-    for step in range(len(STEPS)):
+    for step in range(len(lesson.steps)):
         for line in formula(lesson.at_step(step)):
             process.formula(line, True)
 
@@ -263,7 +265,7 @@ def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
 def _draw_way(state: AppState, ui: Ui) -> list[Action]:
     """Back, how far the picture has moved, and on."""
     actions: list[Action] = []
-    lesson, last = state.lesson, len(STEPS) - 1
+    lesson, last = state.lesson, len(state.lesson.steps) - 1
     top = imgui.get_cursor_screen_pos()
     if button(ui, "lesson.back", tr("Back"), ICON_CHEVRON_LEFT, enabled=lesson.step > 0):
         actions.append(GoToStep(lesson.step - 1))
@@ -307,7 +309,10 @@ def _draw_scrubber(ui: Ui, width: float) -> None:
 def _keys(state: AppState, ui: Ui) -> list[Action]:
     """Arrows step, Space plays, Esc leaves; not while a field of text has the keyboard."""
     io = imgui.get_io()
-    if io.want_text_input or imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
+    open_now = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
+    was_open = ui.memory.get(LIST_OPEN, False)  # Escape has closed it before this frame was drawn
+    ui.memory[LIST_OPEN] = open_now
+    if io.want_text_input or open_now or was_open:
         return []
     if io.key_ctrl or io.key_alt or io.key_shift or imgui.is_any_item_active():
         return []
@@ -317,7 +322,7 @@ def _keys(state: AppState, ui: Ui) -> list[Action]:
     if imgui.shortcut(imgui.Key.left_arrow, route):
         return [GoToStep(step - 1)]
     if imgui.is_key_pressed(imgui.Key.escape, False):
-        return [ShowLesson(False)]
+        return [ShowLesson(False, away=True)]
     if not io.nav_visible and imgui.shortcut(imgui.Key.space, route):
         motion.toggle(ui)
     return []

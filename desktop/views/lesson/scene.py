@@ -17,7 +17,7 @@ from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
-from llm_lite.desktop.state.lesson.numbers import Name, Number
+from llm_lite.desktop.state.lesson.number import Name, Number
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.links import follow, place_of
 from llm_lite.desktop.views.tokens.colors import mix
@@ -32,6 +32,7 @@ STRONG = 2.2  # root mean squares from which a cell has its full colour
 SHOWN = "lesson.shown"  # in the memory of the window: numbers of the last frame, by name
 Align = Literal["left", "middle", "right"]
 LEFT: Align = "left"
+MIDDLE: Align = "middle"
 RIGHT: Align = "right"
 
 
@@ -135,12 +136,13 @@ class Scene:
 
     def strip(
         self, vector: VectorPart | Sequence[float], rect: Rect, shown: float = 1.0,
-        alpha: float = 1.0, cells: int = 64, name: str = "",
+        alpha: float = 1.0, cells: int = 64, name: str = "", rms: float = 0.0,
     ) -> None:  # fmt: skip
         """The first values of a vector as cells from left to right, `shown` of them, 0..1. With a
-        `name`, the one under the pointer is told."""
+        `name`, the one under the pointer is told. `rms`: by which colours are strong; 0: the
+        vector's own."""
         values = vector.values if isinstance(vector, VectorPart) else tuple(vector)
-        own = vector.rms if isinstance(vector, VectorPart) else _rms(values)
+        own = rms or (vector.rms if isinstance(vector, VectorPart) else _rms(values))
         count = min(len(values), cells)
         if not count or alpha <= 0 or shown <= 0:
             return
@@ -175,7 +177,7 @@ class Scene:
 
     def vector(
         self, name: str, label: str, vector: VectorPart, rect: Rect, shown: float = 1.0,
-        written: int = 6, cells: int = 64,
+        written: int = 6, cells: int = 64, rms: float = 0.0,
     ) -> float:  # fmt: skip
         """A strip with its label above and its first numbers below; the lower edge in pixels."""
         ui, (x0, y0, x1, y1) = self.ui, rect
@@ -186,7 +188,7 @@ class Scene:
                 n=min(len(vector.values), cells), size=vector.size
             )
             self.say(note, x1, y0 - small - ui.u(1), "faint", align="right", alpha=shown)
-        self.strip(vector, rect, shown, cells=cells, name=name)
+        self.strip(vector, rect, shown, cells=cells, name=name, rms=rms)
         return self.written(name, x0, y1 + ui.u(1), x1, shown, written)
 
     def written(

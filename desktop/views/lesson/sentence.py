@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.following import FollowPosition, OpenLayer, TypeSentence
-from llm_lite.desktop.actions.lesson.sentence import followed, layer_of, sentence
+from llm_lite.desktop.actions.lesson.sentence import followed, layer_of, length_of, sentence
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
@@ -53,14 +53,14 @@ def _draw_tokens(state: AppState, ui: Ui, position: int, height: float) -> list[
     actions: list[Action] = []
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     for name, icon, to, hint in (
-        ("before", ICON_CHEVRON_LEFT, position - 1, tr("The token before")),
-        ("after", ICON_CHEVRON_RIGHT, position + 1, tr("The token behind")),
+        ("before", ICON_CHEVRON_LEFT, position - 1, tr("The previous token")),
+        ("after", ICON_CHEVRON_RIGHT, position + 1, tr("The next token")),
     ):
         if name == "after":
             imgui.set_cursor_screen_pos(ImVec2(at.x + room + side + 2 * gap, at.y + ui.u(1.5)))
         else:
             imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(1.5)))
-        able = 0 <= to < min(state.context_used, len(state.positions))
+        able = 0 <= to < length_of(state)
         imgui.begin_disabled(not able)
         if icon_button(ui, f"lesson.token.{name}", icon, hint, side=side) and able:
             actions.append(FollowPosition(to))

@@ -25,7 +25,7 @@ from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
-    ICON_BOOK,
+    ICON_LESSON,
     ICON_MEMORY,
     ICON_MODELS,
     ICON_MOON,
@@ -98,7 +98,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(ShowLibrary(not on))
     imgui.set_cursor_pos_x(x)
     on, hint = state.lesson.shown, with_keys(tr("Follow one token"), "lesson")
-    if icon_button(ui, "rail.lesson", ICON_BOOK, hint, side=side, active=on, style="title"):
+    if icon_button(ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style="title"):
         actions.append(ShowLesson(not on))
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)

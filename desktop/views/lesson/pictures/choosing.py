@@ -6,7 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.lesson.following import DrawAgain, SetLessonSampling
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.lesson.numbers import LISTED
+from llm_lite.desktop.state.lesson.number import LISTED
 from llm_lite.desktop.state.lesson.sampled import Sampled, sampled
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import WARM, Scene
@@ -28,6 +28,14 @@ def _sampled(scene: Scene) -> Sampled:
         held = scene.ui.memory["lesson.sampled"] = (lesson, found)
     known: Sampled = held[1]
     return known
+
+
+def _drawn(scene: Scene, found: Sampled) -> str:
+    """The token that comes next: the drawn one, of encoder-decoders the likeliest."""
+    index = found.chosen if scene.trace.shape.path == "decoder" else 0
+    if index is None:
+        return tr("a rarer token")
+    return f"“{visible(scene.trace.distribution.top[index].text)}”"
 
 
 def draw_sampling(scene: Scene) -> None:
@@ -98,7 +106,7 @@ def _draw_draw(
     words = tr("A random number from 0 to 1 falls on one of them:")
     x += scene.say(words, x, y0, room=x1 - x - ui.u(14)) + ui.u(1.5)
     x += scene.number(("drawn",), x, y0, "link", "left") + ui.u(1.5)
-    words = f"→ “{visible(scene.trace.distribution.top[found.chosen].text)}”"
+    words = f"→ {_drawn(scene, found)}"
     scene.say(words, x, y0, "text", alpha=part(scene.t, 0.8, 1.0))
     label = tr("Draw again")
     with ui.font():
@@ -139,11 +147,13 @@ def draw_cache(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     found, small = _sampled(scene), ui.theme.size("small")
-    chosen = visible(trace.distribution.top[found.chosen].text)
+    chosen = _drawn(scene, found)
     columns = len(trace.tokens) + 1
     each = min((x1 - x0) / columns, ui.u(26))
     _draw_text(scene, chosen, each)
-    words = tr("The KV cache: {layers} layers, a key and a value of each token in every one")
+    words = tr(
+        "The KV cache: {layers} layers, and in each of them a key and a value of every token"
+    )
     words = words.format(layers=trace.shape.cache_layers)
     top = y0 + ui.u(11) + small
     scene.say(words, x0, top)
@@ -166,11 +176,15 @@ def _draw_text(scene: Scene, chosen: str, each: float) -> None:
     line = y0 + tall + ui.u(1.5)
     landed = part(scene.t, 0.35, 0.45)
     end = scene.number(("chosen_share",), x1, line, "link", alpha=landed)
-    words = tr("“{token}” was drawn; its probability was").format(token=chosen)
-    scene.say(words, x1 - end - ui.u(1.5), line, align="right", alpha=landed)
+    words = tr("{token} was drawn; its probability was")
+    if trace.shape.path != "decoder":
+        words = tr("{token} is the likeliest; its probability is")
+        name = ("likely", trace.distribution.top[0].id)
+        end = scene.number(name, x1, line, "link", alpha=landed)
+    scene.say(words.format(token=chosen), x1 - end - ui.u(1.5), line, align="right", alpha=landed)
     went_on = trace.distribution.went_on
     if went_on is not None:
-        text = tr("In your text, “{token}” stands there.").format(token=visible(went_on.text))
+        text = tr("As it was written: “{token}” stands here.").format(token=visible(went_on.text))
         scene.say(text, x0, line, "faint")
 
 

@@ -7,6 +7,7 @@ from imgui_bundle import ImVec2
 from llm_lite.core.messages.inspecting.lesson import VectorPart
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.lesson.numbers import normed_rows
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import COLD, WARM, Scene
 
@@ -17,7 +18,7 @@ def draw_norm(scene: Scene) -> None:
     """Columns of the values: large ones shrink, small ones grow, the pattern stays."""
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
-    before, after = trace.opened.residual, trace.opened.normed
+    (given, before), (made, after) = normed_rows(trace)
     each = (y1 - y0) / 2
     moved, closer = part(scene.t, 0.15, 0.5), part(scene.t, 0.6, 0.9)
     small = ui.theme.size("small")
@@ -27,24 +28,28 @@ def draw_norm(scene: Scene) -> None:
         tuple(a + (b - a) * moved for a, b in zip(before.values, after.values, strict=False)),
         after.size, after.rms,
     )  # fmt: skip
-    rows = (
-        ("residual", tr("Before layer {n}"), before, 1.0),
-        ("normed", tr("Brought to size, as the layer reads it"), blend, moved),
-    )
+    first = tr("The sum, as it comes") if trace.shape.norm_behind else tr("Before layer {n}")
+    second = tr("Brought to size, as the next part reads it")
+    rows = ((given, first, before, 1.0), (made, second, blend, moved))
     for index, (name, label, vector, alpha) in enumerate(rows):
         top = y0 + index * each
         note = tr("first {n} of {size:,} values")
         note = note.format(n=min(COLUMNS, len(vector.values)), size=vector.size)
         begin = scene.say(label.format(n=trace.layer), x0, top, "text")
         scene.say(note, x1, top, "faint", align="right")
-        if name == "normed" and closer > 0:
+        if name == made and closer > 0:
             most += (most * after.rms / (before.rms or 1.0) - most) * closer
             x = x0 + begin + ui.u(4)
-            x += scene.say(tr("here drawn larger:"), x, top, "faint", alpha=closer) + ui.u(1.5)
+            x += scene.say(_closer_words(before, after), x, top, "faint", alpha=closer) + ui.u(1.5)
             scene.number(("zoom",), x, top, "link", "left", alpha=closer)
         chart = (x0, top + small + ui.u(2), x1, top + each - 2 * small - ui.u(5))
         _draw_columns(scene, vector, chart, most)
         scene.written(name, x0, top + each - 2 * small - ui.u(3), x1, alpha)
+
+
+def _closer_words(before: VectorPart, after: VectorPart) -> str:
+    """What the number behind says: how the scale of the lower columns differs from the upper."""
+    return tr("these columns are drawn larger:") if after.rms < before.rms else tr("drawn smaller:")
 
 
 def _draw_columns(
@@ -108,8 +113,8 @@ def _draw_matrix(
     small = ui.theme.size("small")
     middle = (x0 + x1) / 2
     scene.say(name, middle, (y0 + y1 - small) / 2, "text", align="middle", face="mono")
-    words = tr("Head {n}").format(n=scene.trace.head)
-    scene.say(words, middle, y1 + ui.u(0.75), "faint", align="middle", room=x1 - x0)
+    words = tr("filled: head {n}").format(n=scene.trace.head)
+    scene.say(words, x0, y1 + ui.u(0.75), "faint", room=ui.u(21))
 
 
 def _draw_heads(scene: Scene, y: float) -> None:

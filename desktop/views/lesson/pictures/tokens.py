@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.actions.lesson.following import FollowPosition
+from llm_lite.desktop.actions.lesson.sentence import PIECE
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import Scene
@@ -23,7 +25,10 @@ def _draw_sentence(scene: Scene, y: float) -> float:
     apart, ids = part(scene.t, 0.0, 0.3), part(scene.t, 0.25, 0.45)
     x0, _, x1, _ = scene.rect
     small, tall = ui.theme.size("small"), ui.u(8)
-    scene.say(tr("Tokens, and the id of each"), x0, y, "muted")
+    wide = scene.say(tr("Tokens, and the id of each"), x0, y, "muted")
+    note = _note(scene)
+    if note:
+        scene.say(note, x1, y, "faint", align="right", room=x1 - x0 - wide - ui.u(3))
     y += small + ui.u(2)
     x = x0
     for place, _ in trace.tokens:
@@ -36,10 +41,24 @@ def _draw_sentence(scene: Scene, y: float) -> float:
             x, y = x0, y + tall + small + ui.u(3)
         chosen = place == trace.position
         scene.tile(words, (x, y, x + wide, y + tall), chosen=chosen and apart > 0.2)
+        if scene.pressed(f"piece.{place}", (x, y, x + wide, y + tall)):
+            scene.actions.append(FollowPosition(place))
         color = "link" if chosen else "muted"
         scene.number(("id", place), x + wide / 2, y + tall + ui.u(1), color, "middle", alpha=ids)
         x += wide + ui.u(0.25) + ui.u(1.5) * apart
     return y + tall + small + ui.u(1)
+
+
+def _note(scene: Scene) -> str:
+    """On what the tiles do not say by themselves."""
+    before = scene.trace.tokens[0][0]
+    if any(PIECE in words for words in scene.lesson.words):
+        return tr("A tile with a question mark is a part of a letter.")
+    if before:
+        return tr("{n:,} earlier tokens are not drawn").format(n=before)
+    if any(not words.strip() for words in scene.lesson.words if words):
+        return tr("␣ is a space.")
+    return ""
 
 
 def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
@@ -49,9 +68,9 @@ def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
     small, found = ui.theme.size("small"), part(scene.t, 0.4, 0.7)
     out = part(scene.t, 0.65, 0.95)
     shape = trace.shape
-    words = tr("The embedding: a row of {width:,} numbers for each of {count:,} tokens").format(
-        width=shape.width, count=shape.vocabulary
-    )
+    words = tr(
+        "The embedding: {count:,} tokens, and for each of them a row of {width:,} numbers"
+    ).format(width=shape.width, count=shape.vocabulary)
     scene.say(words, x0, y0)
     scene.legend(x1, y0)
     top = y0 + small + ui.u(2)
