@@ -51,7 +51,7 @@ def _draw_sentence(scene: Scene, y: float) -> float:
 
 def _note(scene: Scene) -> str:
     """On what the tiles do not say by themselves."""
-    before = scene.trace.tokens[0][0]
+    before = scene.missing
     if any(PIECE in words for words in scene.lesson.words):
         return tr("A tile with a question mark is a part of a letter.")
     if before:
@@ -74,7 +74,7 @@ def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
     scene.say(words, x0, y0)
     scene.legend(x1, y0)
     top = y0 + small + ui.u(2)
-    strip_top = y1 - small - ui.u(8)
+    strip_top = y1 - small - ui.u(10)
     high = max(ui.u(2), min(ui.u(7), (strip_top - small - ui.u(12) - top) / ROWS))
     wide, left = (x1 - x0) * 0.86, x0 + (x1 - x0) * 0.14
     for row in range(ROWS):
@@ -85,7 +85,7 @@ def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
         scene.draw.add_rect_filled(ImVec2(left, low), corner, color, ui.u(0.5))
         if own:
             place = (left, low, left + wide, low + high - ui.u(0.5))
-            scene.strip(trace.row, place, alpha=found)
+            scene.strip(trace.row, place, alpha=found, name=("row",))
             scene.say(
                 tr("row {n}").format(n=trace.token), left - ui.u(2), low + (high - small) / 2 - 1,
                 "link", align="right", alpha=max(found, 0.02),
