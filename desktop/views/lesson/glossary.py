@@ -11,6 +11,7 @@ from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.widgets.ui import Rect, Ui
 from llm_lite.desktop.widgets.widgets import wrap_lines
 
+LONGEST_ENDING = 1  # letters: of the plural
 TERMS: dict[str, str] = {
     mark("token"): mark("A word or a part of a word. The model reads and writes tokens."),
     mark("vector"): mark("A list of numbers. Here it stands for a token."),
@@ -87,8 +88,14 @@ def _first(lower: str, shown: str, taken: list[tuple[int, int, str]]) -> int:
     """Where a word begins with the term, outside of longer terms; -1: nowhere."""
     begin = lower.find(shown)
     while begin >= 0:
+        end = begin + len(shown)
         starts = begin == 0 or not lower[begin - 1].isalnum()
-        if starts and not any(low < begin + len(shown) and begin < high for low, high, _ in taken):
+        ends = _end(lower, end) - end <= LONGEST_ENDING
+        if (
+            starts
+            and ends
+            and not any(low < begin + len(shown) and begin < high for low, high, _ in taken)
+        ):
             return begin
         begin = lower.find(shown, begin + 1)
     return -1
@@ -101,12 +108,17 @@ def _end(lower: str, end: int) -> int:
     return end
 
 
+def terms_in(words: str) -> tuple[tuple[int, int, str], ...]:
+    """(begin, end, term) of the terms that a text, in the window's language, is marked with."""
+    return _found(words, number())
+
+
 def explained(ui: Ui, words: str, color: str, style: str) -> None:
     """A paragraph as `widgets.wrapped` draws it, whose terms are explained under the pointer."""
     size = ui.theme.size(style)
     width, line = imgui.get_content_region_avail().x, float(round(size * 1.4))
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    terms, begin = _found(words, number()), 0
+    terms, begin = terms_in(words), 0
     over = imgui.is_window_hovered()
     with ui.font(style=style):
         lines = wrap_lines(words, max(width, size), size)

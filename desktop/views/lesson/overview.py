@@ -240,7 +240,7 @@ def _draw_guesses(ui: Ui, draw: Any, box: Rect, way: Way) -> None:
         low, high = ImVec2(x0, y + ui.u(0.25)), ImVec2(x0 + max(wide, 2), y + each - ui.u(0.5))
         draw.add_rect_filled(low, high, ui.color("accent", 0.35), ui.u(0.75))
         taken = 0.0
-        if way.write is not None and row < len(way.ids):
+        if way.write is not None and row < len(way.ids) and x1 - x0 > ui.u(22):
             taken = way.write(("share", way.ids[row]), x1, line) + ui.u(1)
         room = x1 - x0 - ui.u(1) - taken
         if room > ui.u(5):

@@ -69,8 +69,9 @@ def draw_scores(scene: Scene) -> None:
     note = note.format(n=min(KEY_CELLS, head.query.size), size=head.query.size)
     if head.others:
         note = tr("{n:,} more tokens are not drawn").format(n=head.others)
-    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right")
-    scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    taken = scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    room = cells_right - x0 - ui.u(LABEL + 3) - taken
+    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
     scene.say(tr("query · key"), x1, top - small - ui.u(1), align="right")
     detail = scene.u(DETAIL) if y1 - top - scene.u(DETAIL) > len(head.scores) * scene.u(5) else 0.0
     rows = _rows(scene, top, y1 - detail, 0, 8.0)

@@ -215,7 +215,7 @@ def draw_cache(scene: Scene) -> None:
     foot = y1 - 2 * small - ui.u(4)
     _draw_grid(scene, (x0, top + small + ui.u(2), x1, foot - ui.u(2)), each)
     _draw_sizes(scene, foot)
-    _draw_going_on(scene, found, foot)
+    _draw_going_on(scene, found)
 
 
 def _draw_key(scene: Scene, y: float, taken: float) -> None:
@@ -233,10 +233,11 @@ def _draw_key(scene: Scene, y: float, taken: float) -> None:
     if scene.missing > 0:
         words = tr("{n:,} earlier columns are not drawn").format(n=scene.missing)
         left = x0 + taken + ui.u(3)
-        scene.say(words, left, y, "faint", room=max(x - left, 1.0))
+        if x - left > ui.u(30):
+            scene.say(words, left, y, "faint", room=x - left)
 
 
-def _draw_going_on(scene: Scene, found: Sampled, y: float) -> None:
+def _draw_going_on(scene: Scene, found: Sampled) -> None:
     """The drawn token becomes the end of a sentence that is followed from the beginning."""
     ui, state, trace = scene.ui, scene.state, scene.trace
     if found.chosen is None or trace.shape.path != "decoder" or state.busy:
@@ -247,7 +248,8 @@ def _draw_going_on(scene: Scene, found: Sampled, y: float) -> None:
     label = tr("Go on with “{token}”").format(token=visible(text))
     with ui.font():
         wide = imgui.calc_text_size(label).x + ui.u(6)
-    imgui.set_cursor_screen_pos(ImVec2(scene.rect[2] - wide, y - ui.u(0.5)))
+    top = scene.rect[3] - imgui.get_frame_height()
+    imgui.set_cursor_screen_pos(ImVec2(scene.rect[2] - wide, top))
     hint = tr("A new sentence that ends with this token: the lesson begins again with it.")
     if button(ui, "lesson.go_on", label, hint=hint, width=wide):
         scene.actions.append(RunSentence(before + text))
