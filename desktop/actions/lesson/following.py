@@ -8,12 +8,12 @@ from typing import Any
 
 from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
-from llm_lite.desktop.actions.encoding.choosing import encoder_of
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import typed
