@@ -13,7 +13,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE, STEPS
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.glossary import explained
-from llm_lite.desktop.views.lesson.overview import Way, draw_way
+from llm_lite.desktop.views.lesson.overview import draw_way, example_way
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, primary_button, wrapped
 
@@ -72,7 +72,8 @@ def _draw_picture(state: AppState, ui: Ui, tall: float) -> None:
     at, wide = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     layers = state.model.layers if state.model else 0
     rect = (at.x, at.y, at.x + wide - ui.u(3), at.y + tall)
-    draw_way(ui, imgui.get_window_draw_list(), rect, Way(layers=layers, writes=not state.encodes))
+    way = example_way(layers, not state.encodes)
+    draw_way(ui, imgui.get_window_draw_list(), rect, way)
     ui.rects["lesson.overview"] = rect
     imgui.dummy(ImVec2(wide, tall + ui.u(2)))
 

@@ -61,7 +61,7 @@ TERMS: dict[str, str] = {
         "Logits are divided by it before softmax. Below 1 the likeliest tokens gain, above 1 the "
         "others. It has no unit."
     ),
-    mark("top-p"): mark(
+    mark("Top-p"): mark(
         "Only the likeliest tokens stay, as many as it takes until together they reach this share."
     ),
     mark("KV cache"): mark(

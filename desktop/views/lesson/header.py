@@ -35,7 +35,7 @@ NO_SENTENCE = mark("Write a sentence first: then each number is a step of the wa
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StepGroup:
     """Steps that stand together; `words`: their name where there is room for it."""
 
     words: str
@@ -43,18 +43,18 @@ class Stage:
     count: int
 
 
-def stages_of(lesson: LessonState) -> list[Stage]:
+def stages_of(lesson: LessonState) -> list[StepGroup]:
     """In the order of the model's steps; a position that is added to the embedding is of the
     text."""
-    found: list[Stage] = []
+    found: list[StepGroup] = []
     for number, name in enumerate(lesson.steps):
         words = next(tr(words) for words, steps in STAGES if name in steps)
         if name == "position" and found and found[-1].words == tr(STAGES[0][0]):
             words = tr(STAGES[0][0])
         if found and found[-1].words == words:
-            found[-1] = Stage(words, found[-1].first, found[-1].count + 1)
+            found[-1] = StepGroup(words, found[-1].first, found[-1].count + 1)
         else:
-            found.append(Stage(words, number, 1))
+            found.append(StepGroup(words, number, 1))
     return found
 
 
@@ -80,23 +80,25 @@ def draw_header(state: AppState, ui: Ui, begun: bool) -> list[Action]:
 
 
 def _fitting(
-    ui: Ui, stages: list[Stage], room: float, step: int
+    ui: Ui, stages: list[StepGroup], room: float, step: int
 ) -> tuple[list[float], tuple[bool, ...]]:
     """Widths in pixels of the stages, and which are named: all, else the one where one is."""
     with ui.font(style="small"):
         words = [float(imgui.calc_text_size(stage.words).x) + ui.u(3.5) for stage in stages]
     numbers = [stage.count * ui.u(EACH) + ui.u(3.5) for stage in stages]
     here = tuple(stage.first <= step < stage.first + stage.count for stage in stages)
-    nobody = tuple(False for _ in stages)
-    for named in ((True,) * len(stages), here, nobody):
-        widths = [n + (w if on else 0) for n, w, on in zip(numbers, words, named, strict=True)]
-        if sum(widths) <= room or named is nobody:
-            return widths, named
-    raise AssertionError("one of them is taken")
+
+    def with_names(named: tuple[bool, ...]) -> list[float]:
+        return [n + (w if on else 0) for n, w, on in zip(numbers, words, named, strict=True)]
+
+    for named in ((True,) * len(stages), here):
+        if sum(with_names(named)) <= room:
+            return with_names(named), named
+    return numbers, (False,) * len(stages)
 
 
 def _draw_stages(
-    state: AppState, ui: Ui, stages: list[Stage], widths: list[float], named: tuple[bool, ...],
+    state: AppState, ui: Ui, stages: list[StepGroup], widths: list[float], named: tuple[bool, ...],
     height: float, begun: bool,
 ) -> list[Action]:  # fmt: skip
     """Each on a ground of its own: its name, and the numbers of its steps."""

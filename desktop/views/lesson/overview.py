@@ -25,8 +25,9 @@ STATIONS: tuple[tuple[str, StepName, float], ...] = (  # name, step, share of th
 )
 GAP = 5.0  # spacing units between two stations, for an arrow
 FOOT = 10.0  # spacing units below them, for the way back
-EXAMPLE = ("The", "cat", "sat", "on", "the")
-GUESSES = (("mat", 0.5), ("floor", 0.22), ("bed", 0.13), ("roof", 0.06))
+EXAMPLE = mark("The cat sat on the")  # before there is a sentence of a person's own
+GUESSES = mark("mat floor bed roof")  # words that could follow
+SHARES = (0.5, 0.22, 0.13, 0.06)  # of these
 MOST = 5  # tokens that are drawn
 CELLS = 8  # of a small vector
 Write = Callable[[Name, float, float], float]  # a number by its name, right edge and top: its width
@@ -37,17 +38,24 @@ class Way:
     """What the picture shows. `vector`: values in -1..1. `write` draws real numbers, where there
     are any; `at`: how far a dot has gone, 0..1."""
 
-    text: str = " ".join(EXAMPLE)
-    tokens: tuple[str, ...] = EXAMPLE
+    text: str
+    tokens: tuple[str, ...]
+    guesses: tuple[tuple[str, float], ...]
+    next_token: str
     places: tuple[int, ...] = ()  # positions of the tokens
     vector: tuple[float, ...] = (0.5, -0.8, 0.3, 0.9, -0.4, 0.1, -0.6, 0.7)
     layers: int = 0
-    guesses: tuple[tuple[str, float], ...] = GUESSES
     ids: tuple[int, ...] = ()  # of the guesses
-    next_token: str = GUESSES[0][0]
     write: Write | None = None
     at: float = 1.0
     writes: bool = True  # whether the model writes on; an encoder reads only
+
+
+def example_way(layers: int, writes: bool) -> Way:
+    """Before there is a sentence: one of ours, without numbers."""
+    words, guesses = tr(EXAMPLE), tr(GUESSES).split()
+    shares = tuple(zip(guesses, SHARES, strict=False))
+    return Way(words, tuple(words.split()), shares, guesses[0], layers=layers, writes=writes)
 
 
 def draw_way(ui: Ui, draw: Any, rect: Rect, way: Way) -> list[tuple[StepName, Rect]]:
