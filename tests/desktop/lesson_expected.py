@@ -47,10 +47,10 @@ class Expected:
                 return which - ref.position
             case "bias":
                 return ref.biases[which]
-            case "zoom":
-                if ref.is_behind:
-                    return rms(ref.summed) / rms(ref.after_attention)
-                return rms(ref.before) / rms(ref.normed)
+            case "turns":
+                return self.turned(which) // 360
+            case "factor":
+                return ref.normed[which] * rms(ref.before) / ref.before[which]
             case "scale":
                 return scale
             case "dot" | "sum":
@@ -124,6 +124,7 @@ class Expected:
             "place": lambda: ref.row("positions"),
             "embedding_sum": lambda: ref.embedding_sum,
             "embedded": lambda: ref.embedded,
+            "divided": lambda: ref.before / rms(ref.before),
             "normed": lambda: ref.normed,
             "query": lambda: ref.query,
             "key": lambda: ref.keys[ref.own],
@@ -141,10 +142,13 @@ class Expected:
         }
 
     def angle(self, pair):
-        """By the formula of rotary positions (Su et al. 2021)."""
+        return self.turned(pair) % 360
+
+    def turned(self, pair):
+        """Degrees, by the formula of rotary positions (Su et al. 2021)."""
         shape = self.trace.shape
         turned = self.ref.position * shape.theta ** (-2 * pair / shape.rotary_dim)
-        return math.degrees(turned) % 360
+        return math.degrees(turned)
 
     def sampled(self, kind, which):
         lesson, shape = self.lesson, self.trace.shape
@@ -170,6 +174,7 @@ class Expected:
             "length": length,
             "grown": length + 1,
             "position_bytes": row,
+            "cache_values": row // 4,
             "cache_bytes": row * (length + 1),
             "context": shape.context,
         }[kind]

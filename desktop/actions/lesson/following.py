@@ -31,10 +31,12 @@ CONTINUED = 6  # tokens that the model adds to a person's sentence
 @dataclass(frozen=True, slots=True)
 class ShowLesson:
     """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
-    number of it led elsewhere, and a way back is offered."""
+    number of it led elsewhere, or a key closed it, and a way back is offered. `note` says what is
+    to be seen there."""
 
     shown: bool
     away: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def _with(state: AppState, **changes: Any) -> AppState:
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
     away = action.away and not action.shown
-    return replace(_with(state, shown=action.shown, away=away), library=library), ()
+    state = replace(_with(state, shown=action.shown, away=away), library=library)
+    return (notify(state, "info", action.note, now) if action.note else state), ()
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:

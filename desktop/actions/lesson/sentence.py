@@ -75,6 +75,20 @@ def sentence(state: AppState, position: int) -> range:
     return sentence_of(position, first_of(state, position), length_of(state))
 
 
+def text_up_to(state: AppState, position: int) -> str:
+    """The text of the sentence, from where its message begins to the token at `position`; "" where
+    it is not known, as tokens are parts of letters."""
+    places = range(first_of(state, position), position + 1)
+    words = "".join(state.positions[place] for place in places if state.owners[place] >= 0)
+    return "" if PIECE in words else words
+
+
+def by_model(state: AppState, position: int) -> bool:
+    """Whether the model wrote the token there."""
+    owner = state.owners[position] if position < len(state.owners) else -1
+    return 0 <= owner < len(state.messages) and state.messages[owner].role == "assistant"
+
+
 def layer_of(state: AppState) -> int:
     """The layer that is opened: the one that a person chose, or one in the middle."""
     layers = state.model.layers if state.model else 1

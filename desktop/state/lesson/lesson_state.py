@@ -31,12 +31,14 @@ StepName = Literal[
     "filling",
     "pooling",
     "cache",
+    "summary",
 ]
 # Of most models, while it is not known how the opened layer is built.
 STEPS: tuple[StepName, ...] = (
     "tokens", "norm", "queries", "position", "scores", "softmax", "values", "output", "neurons",
-    "residual", "sampling", "cache",
+    "residual", "sampling", "cache", "summary",
 )  # fmt: skip
+USUAL = (0.8, 0.95)  # temperature and top-p
 
 
 def steps_of(shape: TracedShape | None) -> tuple[StepName, ...]:
@@ -65,6 +67,7 @@ def steps_of(shape: TracedShape | None) -> tuple[StepName, ...]:
         ("filling", path == "encoder" and shape.has_head),
         ("pooling", path == "encoder" and not shape.has_head),
         ("cache", path != "encoder"),
+        ("summary", path == "decoder"),
     )
     return tuple(name for name, applies in steps if applies)
 
@@ -99,8 +102,8 @@ class LessonState:
     head: int | None = None
     why: bool = False
     scaled: bool = True  # whether softmax is shown with the scale
-    temperature: float = 0.8
-    top_p: float = 0.95
+    temperature: float = USUAL[0]
+    top_p: float = USUAL[1]
     draws: int = 0
     typing: bool = False  # a sentence of a person's own
     beside: str = ""  # a text whose vector is compared with an encoder's

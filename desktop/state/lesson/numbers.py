@@ -48,6 +48,8 @@ def _position(trace: TokenTrace, lesson: LessonState) -> Found:
     elif trace.shape.positions == "rotary":
         for pair in pairs_of(trace):
             yield Number(("angle", pair), angle(trace.opened.head, pair, trace), "{:.0f}°")
+            if whole := turns(pair, trace):
+                yield Number(("turns", pair), whole, "{:,.0f}")
     for name, vector in embedding_rows(trace):
         yield from vector_numbers(name, vector)
 
@@ -95,6 +97,33 @@ def angle(head: HeadTrace, pair: int, trace: TokenTrace) -> float:
     return math.degrees(math.atan2(a * d - b * c, a * c + b * d)) % 360.0
 
 
+def turns(pair: int, trace: TokenTrace) -> int:
+    """Whole turns that the pair has made besides its angle; 0 where angles are scaled, so that the
+    plain formula does not tell them."""
+    shape, shown = trace.shape, angle(trace.opened.head, pair, trace)
+    whole = math.degrees(trace.position * shape.theta ** (-2 * pair / shape.rotary_dim))
+    apart = (whole - shown + 180.0) % 360.0 - 180.0
+    return round((whole - shown) / 360.0) if abs(apart) < 1.0 else 0
+
+
+def has_halves(trace: TokenTrace) -> bool:
+    """Whether the opened layer's norm divides by the root mean square, and then multiplies."""
+    return trace.shape.norm == "rms" and not trace.shape.norm_behind
+
+
+def divided(trace: TokenTrace) -> VectorPart:
+    """The residual by its root mean square: between the two halves of an RMS norm."""
+    before = trace.opened.residual
+    size = before.rms or 1.0
+    return VectorPart(tuple(v / size for v in before.values), before.size, before.rms / size)
+
+
+def factor(trace: TokenTrace, index: int) -> float:
+    """By what an RMS norm multiplies a number besides; nan where the number is 0."""
+    value = divided(trace).values[index]
+    return trace.opened.normed.values[index] / value if value else math.nan
+
+
 def normed_rows(trace: TokenTrace) -> tuple[tuple[str, VectorPart], tuple[str, VectorPart]]:
     """What the opened layer's norm is given, and what it gives."""
     opened = trace.opened
@@ -106,8 +135,9 @@ def normed_rows(trace: TokenTrace) -> tuple[tuple[str, VectorPart], tuple[str, V
 def _norm(trace: TokenTrace, lesson: LessonState) -> Found:
     (before, given), (after, made) = normed_rows(trace)
     yield from vector_numbers(before, given)
+    if has_halves(trace):
+        yield from vector_numbers("divided", divided(trace))
     yield from vector_numbers(after, made)
-    yield Number(("zoom",), given.rms / (made.rms or 1.0), "{:.1f}×")
 
 
 def _queries(trace: TokenTrace, lesson: LessonState) -> Found:
@@ -199,6 +229,8 @@ def _sampling(trace: TokenTrace, lesson: LessonState) -> Found:
             yield share_number(("kept_share", token.id), found.kept_share(index))
     yield _kept(found)
     yield Number(("drawn",), found.draw, "{:.3f}")
+    if trace.distribution.rank > LISTED:
+        yield Number(("rank",), trace.distribution.rank, "{:,.0f}")
 
 
 def _kept(found: Sampled) -> Number:
@@ -216,10 +248,19 @@ def _cache(trace: TokenTrace, lesson: LessonState) -> Found:
     yield Number(("length",), trace.position + 1, "{:,.0f}")
     yield Number(("grown",), trace.position + 2, "{:,.0f}")
     yield Number(("position_bytes",), shape.cache_bytes, "size")
+    yield Number(("cache_values",), shape.cache_values, "{:,.0f}")
     yield Number(("cache_bytes",), shape.cache_bytes * (trace.position + 2), "size")
     yield Number(("context",), shape.context, "{:,.0f}")
     yield from vector_numbers("key", trace.opened.head.key)
     yield from vector_numbers("value", trace.opened.head.value)
+
+
+def _summary(trace: TokenTrace, lesson: LessonState) -> Found:
+    for position, token in trace.tokens:
+        yield Number(("id", position), token, "{:.0f}")
+    found = sampled(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    for likely, share in zip(trace.distribution.top[:LISTED], found.shares, strict=False):
+        yield share_number(("share", likely.id), share)
 
 
 _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
@@ -240,4 +281,5 @@ _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
     "filling": numbers_beside.filling,
     "pooling": numbers_beside.pooling,
     "cache": _cache,
+    "summary": _summary,
 }

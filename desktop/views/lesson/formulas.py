@@ -137,18 +137,21 @@ def _neurons(trace: TokenTrace) -> tuple[str, ...]:
 
 
 def _residual(trace: TokenTrace) -> tuple[str, ...]:
-    count = trace.shape.layers
+    count, attention, network = trace.shape.layers, r"\mathrm{att}_l", r"\mathrm{ff}_l"
     if trace.shape.norm_behind:
-        return (r"x \leftarrow \mathrm{norm}(x + a_l)", r"x \leftarrow \mathrm{norm}(x + f_l)")
-    if trace.shape.path == "encoder_decoder":
-        return (rf"x_{{{count}}} = x_0 + \sum_{{l=0}}^{{{count - 1}}} (a_l + c_l + f_l)",)
-    return (rf"x_{{{count}}} = x_0 + \sum_{{l=0}}^{{{count - 1}}} (a_l + f_l)",)
+        arrow = r"x \leftarrow \mathrm{norm}"
+        return (f"{arrow}(x + {attention})", f"{arrow}(x + {network})")
+    parts: tuple[str, ...] = (attention, r"\mathrm{cross}_l", network)
+    if trace.shape.path != "encoder_decoder":
+        parts = (attention, network)
+    whole = " + ".join(parts)
+    return (rf"x_{{{count}}} = x_0 + \sum_{{l=0}}^{{{count - 1}}} ({whole})",)
 
 
 def _sampling(trace: TokenTrace) -> tuple[str, ...]:
     s = trace.shape
     cap = rf" \quad |z_i| \leq {_plain(s.logit_cap)}" if s.logit_cap else ""
-    whole = rf"\sum_{{m=1}}^{{{_count(s.vocabulary)}}} e^{{z_m / T}}"
+    whole = r"\sum_m e^{z_m / T}"
     return (rf"p_i = \frac{{e^{{z_i / T}}}}{{{whole}}}{cap}",)
 
 
@@ -199,6 +202,10 @@ def _pooling(trace: TokenTrace) -> tuple[str, ...]:
     return (f"e = {whole}", cosine)
 
 
+def _summary(trace: TokenTrace) -> tuple[str, ...]:
+    return ()
+
+
 _FORMULAS: dict[StepName, Callable[[TokenTrace], tuple[str, ...]]] = {
     "tokens": _tokens,
     "position": _position,
@@ -217,4 +224,5 @@ _FORMULAS: dict[StepName, Callable[[TokenTrace], tuple[str, ...]]] = {
     "choosing": _choosing,
     "filling": _likely,
     "pooling": _pooling,
+    "summary": _summary,
 }

@@ -26,6 +26,7 @@ SECONDS: dict[StepName, float] = {
     "choosing": 4.0,
     "filling": 4.0,
     "pooling": 5.0,
+    "summary": 7.0,
 }
 LONGEST_FRAME = 0.1  # seconds that a late frame counts at most
 MEMORY = "lesson.motion"

@@ -52,9 +52,8 @@ WORDS: dict[StepName, StepWords] = {
             "is called RoPE, rotary position embedding (Su et al. 2021)."
         ),
         mark(
-            "φ: the angle of pair i, in radians; 2π is a full turn, and full turns are left out "
-            "below the circles. First the token's position, counted from 0, then a constant of the "
-            "model."
+            "φ: the angle of pair i, in radians; 2π, about 6.28, is a full turn. First the "
+            "token's position, counted from 0, then a constant of the model."
         ),
     ),
     "norm": StepWords(
@@ -62,8 +61,8 @@ WORDS: dict[StepName, StepWords] = {
         mark(
             "The model is a stack of {layers} layers that are built alike. We open layer {layer}; "
             "the layers before it have changed the token's vector already. First the vector is "
-            "divided by its typical size, and each number is multiplied by a weight, a number that "
-            "was learned."
+            "divided by its RMS, its typical size; then each number is multiplied by a weight, a "
+            "number that was learned."
         ),
         mark(
             "The vector grows from layer to layer. Without this step, late layers would get inputs "
@@ -191,8 +190,8 @@ WORDS: dict[StepName, StepWords] = {
             "a text. Press a layer to open it."
         ),
         mark(
-            "x: the residual, first and last. a: what attention adds in layer l, f: what the "
-            "feed-forward adds."
+            "x: the residual, first and last. att, ff: what attention and feed-forward add in "
+            "layer l."
         ),
     ),
     "sampling": StepWords(
@@ -206,28 +205,47 @@ WORDS: dict[StepName, StepWords] = {
         mark(
             "The model never chooses a token by itself: it gives probabilities, and a random "
             "number decides. Why not always the likeliest? Such texts soon repeat themselves. At a "
-            "temperature of 1 the probabilities are as the model was trained. Real answers may "
-            "also use penalties for repetition, which are left out here."
+            "temperature of 1 the probabilities are as the model was trained. Your text went on "
+            "with another random number, and with the chat's own settings, which may also have "
+            "penalties for repetition; these are left out here."
         ),
-        mark("p: the probability of token i. z: its logit. T: the temperature."),
+        mark(
+            "p: the probability of token i. z: its logit. T: the temperature. m runs over all "
+            "tokens of the vocabulary."
+        ),
     ),
     "cache": StepWords(
         mark("The token joins the text"),
         mark(
-            "The drawn token is put after the sentence, and all steps begin again for it: text to "
-            "numbers, a look back in every layer, neurons, probabilities, a token. What was "
+            "The drawn token is put after the sentence, and all steps begin again for it. What was "
             "computed for the earlier tokens is kept: their keys and values stay in the KV cache, "
             "which grows by one column."
         ),
         mark(
             "That is why an answer comes token by token, and why long texts need memory: each "
             "token leaves a key and a value in every layer. The context is how many tokens fit. "
-            "The token drawn here is an example: the text itself stays as it is."
+            "The token drawn here is an example: the text itself stays as it is. A KiB is 1,024 "
+            "bytes."
         ),
         mark(
             "n: how many numbers a token leaves: layers, times 2 for key and value, times heads "
             "that have keys of their own, times the numbers of one key."
         ),
+    ),
+    "summary": StepWords(
+        mark("The whole way"),
+        mark(
+            "Text is cut into tokens, and each becomes a vector. {layers} layers change it: "
+            "attention gathers from the tokens before, neurons answer to what they read, and both "
+            "are added. The last vector gives every token a probability; one is drawn, joins the "
+            "text, and all begins again."
+        ),
+        mark(
+            "Nothing else happens when a language model writes: no rule of grammar and no list of "
+            "facts is looked up. All that it knows lies in the numbers of its matrices, and "
+            "training found these by guessing the next token of very many texts."
+        ),
+        "",
     ),
 }
 LEARNED = StepWords(

@@ -189,5 +189,5 @@ STEADY = StepWords(
         "beside the river changes the vector a little, a large one changes it a lot. Press a layer "
         "to open it."
     ),
-    mark("x: the residual. a, f: what attention and feed-forward add in layer l."),
+    mark("x: the residual. att, ff: what attention and feed-forward add in layer l."),
 )

@@ -97,7 +97,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if icon_button(ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style="title"):
         actions.append(ShowLibrary(not on))
     imgui.set_cursor_pos_x(x)
-    on, hint = state.lesson.shown, with_keys(tr("Follow one token"), "lesson")
+    on, hint = (
+        state.lesson.shown,
+        with_keys(tr("Lesson: how a model writes its next word"), "lesson"),
+    )
     if icon_button(ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style="title"):
         actions.append(ShowLesson(not on))
     for panel in PANELS[:-1]:

@@ -3,7 +3,6 @@
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -28,13 +27,12 @@ from llm_lite.desktop.actions.program import OpenModel, SetLanguage, SetLessMoti
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import tr, use
 from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
+from llm_lite.desktop.state.lesson.lesson_state import STEPS
 from llm_lite.desktop.state.lesson.numbers import angle
 from llm_lite.desktop.state.lesson.sampled import token_shares
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson import motion
 from llm_lite.desktop.views.lesson.formulas import formula
-from llm_lite.desktop.views.lesson.links import OF_NUMBERS, OF_STEPS
 from llm_lite.desktop.views.lesson.scene import SHOWN
 from llm_lite.desktop.views.lesson.words import said, words_of
 from tests.desktop.headless import Headless
@@ -155,10 +153,10 @@ def test_both_languages_say_every_step(smollm2):
                 found = replace(known, trace=replace(known.trace, shape=shape))
                 for step, name in enumerate(found.steps):
                     words = words_of(name, shape)
-                    for text in (words.title, words.says, words.why, words.legend):
-                        assert len(text) > 8 and re.search("[가-힣]", tr(text)), text
+                    for text in filter(None, (words.title, words.says, words.why, words.legend)):
+                        assert len(text) > 4 and re.search("[가-힣]", tr(text)), text
                     assert said(found.at_step(step), found.trace)
-                    assert formula(found.at_step(step)) or name in ("pooling", "cross")
+                    assert formula(found.at_step(step)) or name in ("pooling", "cross", "summary")
         finally:
             use(catalogue("en"))
         for language in ("ko", "en"):
@@ -291,38 +289,3 @@ def test_arrows_step_and_escape_leaves(tiny):
         assert app.state.lesson.step == 1
         app.driver.press(imgui.Key.escape)
         assert not app.state.lesson.shown and app.state.lesson.step == 1
-
-
-def test_a_number_leads_to_the_view_that_it_comes_from(tiny):
-    assert set(OF_STEPS) == set(get_args(StepName))
-    with lesson(tiny, "abc def") as app:
-        trace = app.state.lesson.trace
-        for step, number, view in (
-            (6, f"probability.{trace.position}", "head"), (9, f"residual.{trace.layer}", "lens"),
-            (11, "grown", "kv_cache"), (0, f"id.{trace.position}", None),
-        ):  # fmt: skip
-            app.program.do(ShowLesson(True))
-            app.program.do(GoToStep(step))
-            app.driver.leave()
-            app.driver.frames(3)
-            app.driver.click(f"lesson.number.{number}")
-            app.driver.frames(4)
-            assert not app.state.lesson.shown
-            assert app.state.attention.row == trace.position
-            app.driver.click("status.lesson")
-            assert app.state.lesson.shown and app.state.lesson.step == step
-            app.program.do(ShowLesson(False, away=True))
-            app.driver.frames(3)
-            if view is None:
-                assert app.state.xray.shown and app.state.xray.at in (trace.position, None)
-            else:
-                assert app.driver.shows(f"view.{view}")
-        assert (trace.layer, trace.head) in app.state.attention.locked
-
-
-def test_every_number_has_a_view(tiny):
-    with lesson(tiny, "abc def") as app:
-        for step in range(len(STEPS)):
-            app.program.do(GoToStep(step))
-            app.driver.frames(2)
-            assert {str(name[0]) for name in shown(app)} <= set(OF_NUMBERS)

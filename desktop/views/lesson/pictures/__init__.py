@@ -20,6 +20,7 @@ from llm_lite.desktop.views.lesson.pictures.pooling import draw_pooling
 from llm_lite.desktop.views.lesson.pictures.river import draw_residual
 from llm_lite.desktop.views.lesson.pictures.source import draw_source
 from llm_lite.desktop.views.lesson.pictures.tokens import draw_tokens
+from llm_lite.desktop.views.lesson.pictures.whole import draw_whole
 from llm_lite.desktop.views.lesson.scene import Scene
 
 PICTURES: dict[StepName, Callable[[Scene], None]] = {
@@ -40,4 +41,5 @@ PICTURES: dict[StepName, Callable[[Scene], None]] = {
     "choosing": draw_choosing,
     "filling": draw_filling,
     "pooling": draw_pooling,
+    "summary": draw_whole,
 }

@@ -14,7 +14,7 @@ from llm_lite.desktop.views.lesson.scene import Scene
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.widgets import fit
 
-KEY_CELLS = 32  # of each row
+KEY_CELLS = 64  # of each row
 HIDDEN = 2  # rows of tokens that come later
 LABEL = 24.0  # spacing units
 DETAIL = 36.0  # spacing units, of one sum opened below the others
@@ -57,24 +57,27 @@ def draw_scores(scene: Scene) -> None:
     turned = trace.shape.positions == "rotary"
     words = tr("query of “{token}”, turned") if turned else tr("query of “{token}”")
     words = words.format(token=scene.token(trace.position))
-    cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.5
+    cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.58
     scene.say(words, x0 + ui.u(LABEL), y0, "link")
     scene.legend(x1, y0)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
-    scene.strip(head.query, strip, cells=KEY_CELLS)
+    scene.strip(head.query, strip, cells=KEY_CELLS, name=("query",))
     top = strip[3] + small + ui.u(4)
     words = tr("keys, from the KV cache") if trace.shape.causal else tr("keys of all tokens")
-    note = tr("first {n} of {size:,} values")
+    whole = head.query.size <= KEY_CELLS
+    note = tr("all {n} values") if whole else tr("first {n} of {size:,} values")
     note = note.format(n=min(KEY_CELLS, head.query.size), size=head.query.size)
     if head.others:
         note = tr("{n:,} more tokens are not drawn").format(n=head.others)
-    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right")
-    scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    taken = scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    room = cells_right - x0 - ui.u(LABEL + 3) - taken
+    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
     scene.say(tr("query · key"), x1, top - small - ui.u(1), align="right")
     detail = scene.u(DETAIL) if y1 - top - scene.u(DETAIL) > len(head.scores) * scene.u(5) else 0.0
     rows = _rows(scene, top, y1 - detail, 0, 8.0)
     most = max((abs(score.dot) for score in head.scores), default=1.0) or 1.0
     run = scene.t * (len(head.scores) + 1)
+    size = _common_size([score.key for score in head.scores])
     for index, score in enumerate(head.scores):
         y = rows.top + index * rows.each
         done = part(run, index, index + 1)
@@ -82,7 +85,9 @@ def draw_scores(scene: Scene) -> None:
         _label(scene, name, y, rows.each, color)
         high = max(rows.each - ui.u(1.5), ui.u(1.5))
         place = (rows.left, y + (rows.each - high) / 2, cells_right, y + (rows.each + high) / 2)
-        scene.strip(score.key, place, cells=KEY_CELLS, alpha=0.45 + 0.55 * done)
+        name_of = ("key_of", score.position)
+        alpha = 0.45 + 0.55 * done
+        scene.strip(score.key, place, cells=KEY_CELLS, alpha=alpha, name=name_of, rms=size)
         if scene.pressed(f"key.{score.position}", (x0, y, cells_right, y + rows.each)):
             scene.ui.memory[OPENED] = score.position
         _draw_dot(scene, score, (cells_right + ui.u(4), y, x1, y + rows.each), most, done)
@@ -93,6 +98,12 @@ def draw_scores(scene: Scene) -> None:
         scene.draw.add_rect(low, high_, ui.color("accent"), ui.u(0.5), ui.u(0.5))
     if detail:
         _draw_detail(scene, y1 - detail + scene.u(4), part(scene.t, 0.6, 1.0))
+
+
+def _common_size(vectors: list[tuple[float, ...]]) -> float:
+    """The root mean square of all together: one scale of colours for all of them."""
+    values = [value * value for vector in vectors for value in vector]
+    return float((sum(values) / len(values)) ** 0.5) if values else 0.0
 
 
 def _opened(scene: Scene) -> TokenScore:
@@ -119,7 +130,9 @@ def _draw_detail(scene: Scene, y: float, shown: float) -> None:
         scene.say(sign, x0, line + (ui.u(5) - small) / 2 - 1, "link", "body")
         _label(scene, label, line, ui.u(5))
         place = (x0 + ui.u(LABEL), line, x1 - ui.u(20), line + ui.u(5))
-        scene.strip(values, place, alpha=alpha, cells=128)
+        name = {"": ("query",), "×": ("key_of", score.position)}.get(sign)
+        scene.strip(values, place, alpha=alpha, cells=128,
+                    name=name or ("products", score.position))  # fmt: skip
     line = y + 2 * ui.u(6) + (ui.u(5) - small) / 2 - 1
     wide = scene.number(("sum", score.position), x1, line, "link", alpha=shown)
     scene.say("Σ", x1 - wide - ui.u(1.5), line, "muted", align="right", alpha=shown)
@@ -153,7 +166,7 @@ def draw_softmax(scene: Scene) -> None:
     places, heads = _columns(scene)
     for x, words in zip(places, heads, strict=True):
         scene.say(words, x, top - small - ui.u(1), align="right")
-    scene.say(tr("share"), x1, top - small - ui.u(1), align="right")
+    scene.say(tr("share = attention"), x1, top - small - ui.u(1), align="right")
     later, right = _later(scene), places[-1]
     extra = (head.others > 0) + (head.sink > 0) + len(later)
     rows = _rows(scene, top, y1, extra)
@@ -303,7 +316,8 @@ def draw_values(scene: Scene) -> None:
         shown = part(scene.t, 0.02 * index, 0.3 + 0.02 * index)
         strong = min(1.0, 0.06 + score.probability**0.6)
         top = y + (rows.each - high) / 2
-        scene.strip(score.value, (left, top, x1, top + high), shown, alpha=strong)
+        name_of = ("value_of", score.position)
+        scene.strip(score.value, (left, top, x1, top + high), shown, alpha=strong, name=name_of)
         y += rows.each
     for share in (0.2, 0.4, 0.6, 0.8):
         x = left + (x1 - left) * share

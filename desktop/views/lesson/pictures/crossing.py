@@ -25,7 +25,9 @@ def draw_cross(scene: Scene) -> None:
     words = tr("query of “{token}”, from the target").format(token=scene.token(trace.position))
     scene.say(words, left, y0, "link")
     top = y0 + small + ui.u(1)
-    scene.strip(head.query, (left, top, keys, top + ui.u(4)), cells=KEY_CELLS, name="cross_query")
+    scene.strip(
+        head.query, (left, top, keys, top + ui.u(4)), cells=KEY_CELLS, name=("cross_query",)
+    )
     top += ui.u(6)
     scene.say(tr("keys, from the source"), left, top)
     scene.say(tr("score"), scores, top, align="right")

@@ -1,4 +1,4 @@
-"""Steps 8 and 9: out of a layer. All heads are mixed and added; then neurons answer."""
+"""Out of a layer. All heads are mixed and added; then neurons answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.curves import NAMES as CURVES
 from llm_lite.desktop.state.lesson.curves import activation
 from llm_lite.desktop.state.lesson.numbers import added_up
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import COLD, LEFT, MIDDLE, RIGHT, WARM, Scene
 
@@ -23,7 +24,7 @@ def draw_output(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     small, opened = ui.theme.size("small"), trace.opened
-    scene.say(tr("How much each head gives (RMS of its output)"), x0, y0)
+    scene.say(tr("How much each head gives (RMS of its output): press one to open it"), x0, y0)
     bottom = _draw_tiles(scene, y0 + small + ui.u(1.5))
     x = (x0 + x1) / 2
     joined = part(scene.t, 0.2, 0.4)
@@ -84,9 +85,13 @@ def draw_neurons(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     found, small = trace.opened.feed_forward, ui.theme.size("small")
-    scene.say(tr("What the network reads"), x0, y0, "text")
+    words = tr("What the network reads: the residual, brought to a common size")
+    if trace.shape.norm_behind or trace.shape.norm == "none":
+        words = tr("What the network reads")
+    taken = scene.say(words, x0, y0, "text")
+    scene.note(found.normed, 64, x1, y0, room=x1 - x0 - taken - ui.u(3))
     top = y0 + small + ui.u(1)
-    scene.strip(found.normed, (x0, top, x1, top + ui.u(3.5)))
+    scene.strip(found.normed, (x0, top, x1, top + ui.u(3.5)), name=("ff_normed",))
     out = y1 - small - ui.u(6)
     middle = x0 + (x1 - x0) * 0.66
     list_top = top + ui.u(3.5) + ui.u(3)
@@ -198,6 +203,10 @@ def _draw_curve(
     for neuron in trace.opened.feed_forward.neurons:
         x = neuron.up if math.isnan(neuron.gate) else neuron.gate
         spot = at(-REACH + (x + REACH) * grown)
+        near = (spot.x - ui.u(2), spot.y - ui.u(2), spot.x + ui.u(2), spot.y + ui.u(2))
+        if scene.hovered and ui.at_pointer(near):
+            say_tip(ui, tr("Neuron {n:,}").format(n=neuron.index))
+            pointed = neuron
         own = neuron is pointed
         color = ui.color("text") if own else ui.color_of_series(WARM)
         scene.draw.add_circle_filled(spot, ui.u(1.75 if own else 1), color)

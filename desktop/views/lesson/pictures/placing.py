@@ -1,14 +1,16 @@
-"""Step 2: positions turn pairs of numbers like hands of clocks, or are a row that is added."""
+"""Positions turn pairs of numbers like hands of clocks, or are a row that is added."""
 
 from __future__ import annotations
 
 import math
 
-from imgui_bundle import ImVec2
+from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace
+from llm_lite.desktop.actions.lesson.following import FollowPosition
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.lesson.numbers import angle, embedding_rows, pair_of, pairs_of
+from llm_lite.desktop.state.lesson.numbers import angle, embedding_rows, halves, pair_of, pairs_of
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import COLD, WARM, Scene
 
@@ -30,6 +32,9 @@ def _draw_ruler(scene: Scene) -> float:
     x0, y0, x1, _ = scene.rect
     small = ui.theme.size("small")
     places = [place for place, _ in trace.tokens]
+    if scene.missing > 0:
+        words = tr("… {n:,} before").format(n=scene.missing)
+        x0 += scene.say(words, x0, y0, "faint") + ui.u(3)
     each = (x1 - x0) / len(places)
     y = y0 + small + ui.u(2)
     scene.draw.add_line(ImVec2(x0, y), ImVec2(x1, y), ui.color("border"), max(1.0, ui.u(0.375)))
@@ -38,6 +43,8 @@ def _draw_ruler(scene: Scene) -> float:
         scene.draw.add_circle_filled(ImVec2(x, y), ui.u(0.75), ui.color("faint"))
         color = "link" if own else "muted"
         scene.say(scene.token(place), x, y0, color, align="middle", room=each - ui.u(1))
+        if scene.pressed(f"follow.{place}", (x - each / 2, y0, x + each / 2, y + ui.u(2))):
+            scene.actions.append(FollowPosition(place))
     run = part(scene.t, 0.0, 0.25)
     last = places.index(trace.position)
     x = x0 + (last * run + 0.5) * each
@@ -54,7 +61,9 @@ def _draw_clocks(scene: Scene, top: float) -> None:
     small, head, shape = ui.theme.size("small"), trace.opened.head, trace.shape
     words = tr("The query of head {head} in layer {layer}: some of its {n} pairs of numbers")
     words = words.format(head=trace.head, layer=trace.layer, n=shape.rotary_dim // 2)
-    scene.say(words, x0, top)
+    taken = scene.say(words, x0, top)
+    if x1 - x0 - taken > ui.u(50):
+        _draw_key(scene, x1, top)
     pairs = pairs_of(trace)
     strips, moved = y1 - small - ui.u(7), part(scene.t, 0.25, 0.85)
     a_row = math.ceil(len(pairs) / 2)
@@ -65,12 +74,13 @@ def _draw_clocks(scene: Scene, top: float) -> None:
         x = x0 + (index % a_row + 0.5) * each
         _draw_clock(scene, pair, x, first + (index // a_row + 0.5) * tall, radius, moved)
     half = (x1 - x0) / 2 - ui.u(2)
-    for left, label, vector, alpha in (
-        (x0, tr("query before"), head.query_raw, 1.0),
-        (x0 + half + ui.u(4), tr("query, turned"), head.query, part(scene.t, 0.7, 1.0)),
+    for left, label, vector, alpha, name in (
+        (x0, tr("query before"), head.query_raw, 1.0, "query_raw"),
+        (x0 + half + ui.u(4), tr("query, turned"), head.query, part(scene.t, 0.7, 1.0), "query"),
     ):
         scene.say(label, left, strips - small - ui.u(1), "text", alpha=alpha)
-        scene.strip(vector, (left, strips, left + half, strips + ui.u(5)), alpha=alpha)
+        rect = (left, strips, left + half, strips + ui.u(5))
+        scene.strip(vector, rect, alpha=alpha, name=(name,))
 
 
 def _draw_clock(scene: Scene, pair: int, x: float, y: float, radius: float, moved: float) -> None:
@@ -93,7 +103,41 @@ def _draw_clock(scene: Scene, pair: int, x: float, y: float, radius: float, move
     small = ui.theme.size("small")
     words = tr("pair {n}").format(n=pair)
     scene.say(words, x, y - radius - small - ui.u(1), "muted", align="middle")
-    scene.number(("angle", pair), x, y + radius + ui.u(1), "text", "middle", alpha=moved)
+    _draw_angle(scene, pair, x, y + radius + ui.u(1), moved)
+    if scene.hovered and ui.at_pointer((x - radius, y - radius, x + radius, y + radius)):
+        first, second = halves(trace)
+        numbers = first[0] + pair * first[1] + 1, second[0] + pair * second[1] + 1
+        words = tr(
+            "Pair {n}: the numbers {a} and {b} of the query say how far right and how far up the "
+            "hand points. All hands are drawn equally long."
+        )
+        say_tip(ui, words.format(n=pair, a=numbers[0], b=numbers[1]))
+
+
+def _draw_angle(scene: Scene, pair: int, x: float, y: float, alpha: float) -> None:
+    """Whole turns, where there are any, and the angle besides."""
+    ui = scene.ui
+    if ("turns", pair) not in scene.numbers:
+        scene.number(("angle", pair), x, y, "text", "middle", alpha=alpha)
+        return
+    one = scene.numbers["turns", pair].value == 1
+    words = tr("turn +") if one else tr("turns +")
+    with ui.font(style="small"):
+        wide = imgui.calc_text_size(words).x
+    scene.say(words, x, y, "muted", align="middle", alpha=alpha)
+    scene.number(("turns", pair), x - wide / 2 - ui.u(0.75), y, "muted", alpha=alpha)
+    scene.number(("angle", pair), x + wide / 2 + ui.u(0.75), y, "text", "left", alpha=alpha)
+
+
+def _draw_key(scene: Scene, x: float, y: float) -> None:
+    """Which hand is which, from the right edge at x."""
+    ui, small = scene.ui, scene.ui.theme.size("small")
+    for color, words in (("accent", tr("turned")), ("faint", tr("before"))):
+        x -= scene.say(words, x, y, align="right") + ui.u(1.5)
+        middle = y + small / 2 + 1
+        begin, end = ImVec2(x - ui.u(4), middle), ImVec2(x, middle)
+        scene.draw.add_line(begin, end, ui.color(color), ui.u(0.75))
+        x -= ui.u(7)
 
 
 def _draw_sum(scene: Scene, top: float) -> None:

@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2
 from llm_lite.core.messages.inspecting.lesson import LayerGrowth
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import LEFT, RIGHT, Scene
 
@@ -77,6 +78,8 @@ def _draw_river(scene: Scene, rect: tuple[float, float, float, float], pointed: 
             draw.add_polyline(bank, ui.color("accent"), ui.u(0.5), 0)
     x = x0 + (pointed + 1) * each
     draw.add_line(ImVec2(x, y0), ImVec2(x, y1), ui.color("text", 0.5), 1.0)
+    for value in _ticks(most):
+        _draw_tick(scene, value, middle - _height(value, most) * (y1 - y0) / 2)
 
 
 def _kinds(scene: Scene) -> tuple[tuple[int, str], ...]:
@@ -92,6 +95,19 @@ def _sizes(scene: Scene, growth: LayerGrowth) -> tuple[float, ...]:
     if scene.trace.shape.path != "encoder_decoder":
         return growth.attention, growth.feed_forward
     return growth.attention, growth.cross, growth.feed_forward
+
+
+def _ticks(most: float) -> list[float]:
+    """Powers of ten that an axis up to `most` names, two at most."""
+    top = math.floor(math.log10(most)) if most > 0 else 0
+    return [value for value in (10.0 ** (top - 1), 10.0**top) if _height(value, most) > 0.15]
+
+
+def _draw_tick(scene: Scene, value: float, y: float) -> None:
+    """A faint line, and its value at the left edge."""
+    x0, _, x1, _ = scene.rect
+    scene.draw.add_line(ImVec2(x0, y), ImVec2(x1, y), scene.ui.color("faint", 0.35), 1.0)
+    scene.say(f"{value:g}", x0, y + 1, "faint")
 
 
 def _draw_key(scene: Scene, y: float) -> None:
@@ -111,6 +127,8 @@ def _draw_added(scene: Scene, rect: tuple[float, float, float, float], pointed: 
     each = _column(scene)
     most = max((max(_sizes(scene, g)) for g in trace.growth), default=1.0) or 1.0
     kinds = _kinds(scene)
+    for value in _ticks(most):
+        _draw_tick(scene, value, y1 - _height(value, most) * (y1 - y0))
     wide = 0.74 / len(kinds)
     flowed = part(scene.t, 0.05, 0.95) * len(trace.growth)
     for layer, growth in enumerate(trace.growth):
@@ -157,5 +175,7 @@ def _draw_press(scene: Scene, pointed: int) -> None:
     x0, y0, _, y1 = scene.rect
     each = _column(scene)
     rect = (x0 + pointed * each, y0 + scene.u(8), x0 + (pointed + 1) * each, y1 - scene.u(9))
+    if scene.hovered and scene.ui.at_pointer(rect):
+        say_tip(scene.ui, tr("Click: open layer {n} in the other steps").format(n=pointed))
     if scene.pressed(f"layer.{pointed}", rect):
         scene.actions.append(OpenLayer(pointed, scene.lesson.head))
