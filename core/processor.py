@@ -34,6 +34,12 @@ def available_isas() -> list[str]:
     return names[: names.index(limit) + 1]
 
 
+def emulated_isas() -> list[str]:
+    """Builds for tests, none of `available_isas`: instructions in C++ that this processor lacks."""
+    names: list[str] = _cpp.emulated_isas()
+    return names
+
+
 def has_integer_dot() -> bool:
     """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
     return isa_name() not in ("scalar", "neon")
