@@ -2,14 +2,15 @@
 // them: each has up to 16 rows of up to 64 bytes. Intel 64 and IA-32 Architectures Software
 // Developer's Manual, volume 1, chapter 18, and LDTILECFG, TILELOADD, TDPBSSD in volume 2.
 //
-//   TileConfig                     rows and bytes a row of each register
-//   configure_tiles(config), release()   per thread; configuring sets all registers to 0
-//   zero<t>()                      register t = 0
-//   load<t>(from, stride)          rows of memory, `stride` bytes apart
-//   store<t>(to, stride)
-//   dot_signed<c, a, b>()          int32 c[m][n] += sum over k and i of a[m][4k + i] * b[k][4n + i],
-//                                  all bytes signed
-//   dot_unsigned<c, a, b>()        the same with unsigned bytes in b
+//   TileConfig                   rows and bytes a row of each register
+//   configure_tiles(config)      per thread; sets all registers to 0
+//   release_tiles()
+//   zero_tile<t>()
+//   load_tile<t>(from, stride)   rows of memory, `stride` bytes apart
+//   store_tile<t>(to, stride)
+//   dot_signed<c, a, b>()        int32 c[m][n] += a[m][4k + i] * b[k][4n + i], summed over all k
+//                                and i = 0..3; bytes are signed
+//   dot_unsigned<c, a, b>()      the same with unsigned bytes in b
 //
 // LLM_AMX_EMULATED: what these instructions are documented to do, in plain C++, so that kernels can
 // be tested on processors without them.

@@ -1,8 +1,9 @@
 // The ops of avx512vnni, but products of many tokens in int8 by tile registers.
+#include "ops/table.h"
+
 #include <algorithm>
 
 #include "amx/panel.h"
-#include "ops/table.h"
 
 namespace llm {
 namespace LLM_ISA {

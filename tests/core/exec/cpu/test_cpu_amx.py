@@ -1,7 +1,7 @@
-"""Products by AMX's tile registers, emulated or real: the bits of AVX-512-VNNI, whatever the format.
+"""Products by AMX's tile registers, emulated or real: the bits of AVX-512-VNNI in every format.
 
-What is emulated is what the instructions are documented to do; all else of the kernel is compiled as
-for a processor that has them.
+What is emulated is what the instructions are documented to do; all else of the kernel is compiled
+as for a processor that has them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def test_products_have_the_bits_of_the_panels(isa: str, dtype: str, blocks: int,
     case.inputs(width(dtype, blocks), "x")
     case.weights["x"] = weight("x", "f32", case.weights["x"].dequantize() + 0.7)  # zero points
     case.random("w", rows, width(dtype, blocks), dtype=dtype)
-    for found, expected in zip(rows_of_product(case, isa), rows_of_product(case, BASE), strict=True):
+    for found, expected in zip(
+        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+    ):
         assert np.isfinite(expected).all()
         np.testing.assert_array_equal(found, expected)
 
@@ -66,7 +68,9 @@ def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -
     columns = width(dtype, 2)
     case.weights["x"] = extreme_inputs(columns)
     case.random("w", 47, columns, dtype=dtype, scale=100.0)
-    for found, expected in zip(rows_of_product(case, isa), rows_of_product(case, BASE), strict=True):
+    for found, expected in zip(
+        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
