@@ -1,7 +1,9 @@
 """What many tests share: a validated device, a tiny random llama, the real default model."""
 
+import tests.process  # noqa: F401
+
+# isort: split
 import gc
-import signal
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,6 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
-
-# A shell's background jobs ignore Ctrl-C, and those of nohup the end of the terminal; so would we
-# and our children: tests send both.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
 
 # Files of ten seconds and more, longest first: a worker that began one last would work alone.
 LONG = (

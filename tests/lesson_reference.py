@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from llm_lite.core.messages.lesson import TokenTrace
+from llm_lite.core.messages.inspecting.lesson import TokenTrace
 from tests.runners import exact, running
 
 

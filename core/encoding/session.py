@@ -69,6 +69,10 @@ class EncoderSession:
     def gains(self) -> Gains:
         return self._gains.current
 
+    def check_gains(self, gains: Gains) -> None:
+        """RequestError where these are not the model's."""
+        self._gains.check(gains)
+
     def set_gains(self, gains: Gains) -> None:
         """Weigh the heads from the next text on; RequestError where these are not the model's."""
         self._gains.check(gains)

@@ -59,11 +59,11 @@ class Clients:
 
     def start(self, options: StartServing, host: ModelHost) -> None:
         """Serve the model in use, or say why not."""
-        from llm_lite.core.serving.serving import NO_MODEL, Serving
+        from llm_lite.core.serving.serving import Serving
 
         self.stop()
         if host.runner is None:
-            self._emit(ServingChanged(False, problem=NO_MODEL))
+            self._emit(ServingChanged(False, problem=host.no_runner))
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before anybody hears of it

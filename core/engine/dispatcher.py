@@ -11,7 +11,7 @@ from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import CLIENTS_SECONDS, Switching
 from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
 from llm_lite.core.engine.loop import run_steps
-from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
+from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
@@ -19,7 +19,7 @@ from llm_lite.core.engine.translating import Translation
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Answer, Emit
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
-from llm_lite.core.generation.prompt import spelled
+from llm_lite.core.generation.prompts.prompt import spelled
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     Command,
@@ -99,9 +99,10 @@ class Dispatcher:
         host = self.host()
         try:
             try:
-                self.step_requests.serve(host.runner, self.waiting)
+                self.step_requests.serve(host.loaded, self.waiting)
             except DeviceError as error:
                 host.fall_back(error)
+                self.step_requests.serve(host.loaded, self.waiting)
         except LlmLiteError as error:
             self.log("error", str(error))
 
@@ -141,7 +142,7 @@ class Dispatcher:
     def _steps(self, number: int, work: Answer | ConversationPrefill | Translation) -> None:
         host = self.host()
         if host.runner is None:
-            work.fail(NO_MODEL)
+            work.fail(host.no_runner)
             return
         is_stopped, serve = self._is_stopped(number), partial(self.clients.step, host)
         try:
@@ -152,11 +153,12 @@ class Dispatcher:
 
     def _task(self, number: int, command: Task) -> None:
         """Long work that is no answer; how it ended is said in any case."""
-        message, host = NO_MODEL, self.host()
-        if host.file is not None and host.runner is not None:
+        host = self.host()
+        message = host.no_runner
+        if host.file is not None and host.loaded is not None:
             bench = TaskContext(
                 host.file,
-                host.runner,
+                host.loaded,
                 host.options,
                 host.device,
                 self.emit,

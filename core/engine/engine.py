@@ -147,10 +147,9 @@ class Engine:
 
     def frame(self, drawing: bool) -> None:
         """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
-        runner = self._host.runner
-        if runner is not None:
-            for executor in (runner.executor, *runner.beside):
-                executor.leave_a_core(drawing)
+        runner = self._host.loaded
+        for executor in runner.executors if runner is not None else ():
+            executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
@@ -169,7 +168,7 @@ class Engine:
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
         """What attention maps are made of, of an encoder-decoder those of a part; another object
         once the model or executor changes."""
-        runner = self._host.runner
+        runner = self._host.loaded
         if runner is None:
             return None
         return runner.attention if part is None else runner.attention_of(part)

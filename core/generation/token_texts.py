@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from llm_lite.core.generation import prompt
+from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
@@ -19,7 +19,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     TokenTrace,
 )
-from llm_lite.core.messages.lesson import TokenLogit
+from llm_lite.core.messages.inspecting.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from llm_lite.core.errors import DeviceError, UnsupportedError
+from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, ModelShape
@@ -70,6 +70,12 @@ def choose(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
     if options.backend == "vulkan":
         return _open(options.device, shared)
     return _automatic(options, shared)
+
+
+def fallback(error: DeviceError) -> ExecutorChoice:
+    """The C++ executor, in the place of a device that failed."""
+    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
+    return ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")
 
 
 def _automatic(options: EngineOptions, shared: Device | None) -> ExecutorChoice:

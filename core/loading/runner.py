@@ -49,6 +49,11 @@ class Runner:
         return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
 
     @property
+    def executors(self) -> tuple[Executor, ...]:
+        """All that compute for it."""
+        return (self.executor, *self.beside)
+
+    @property
     def model(self) -> Model:
         """The model over the weights as this executor has them."""
         return read_model(self.model_file.file.metadata, self.weights, self.model_file.path)

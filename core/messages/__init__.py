@@ -34,16 +34,6 @@ from llm_lite.core.messages.answers import (
     TokenDecoded,
     TokensSpelled,
 )
-from llm_lite.core.messages.cache import (
-    CacheMeasured,
-    CacheRewritten,
-    CacheStatus,
-    Measure,
-    MeasureCache,
-    OpenCache,
-    PooledPrefix,
-    SaveCache,
-)
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
     CompareElsewhere,
@@ -68,7 +58,23 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
-from llm_lite.core.messages.inside import (
+from llm_lite.core.messages.encoding import (
+    CompareTexts,
+    EncodeText,
+    TextEncoded,
+    TextsCompared,
+)
+from llm_lite.core.messages.inspecting.cache import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    Measure,
+    MeasureCache,
+    OpenCache,
+    PooledPrefix,
+    SaveCache,
+)
+from llm_lite.core.messages.inspecting.inside import (
     AttentionPart,
     AttentionRows,
     AttentionRowsMode,
@@ -83,6 +89,24 @@ from llm_lite.core.messages.inside import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.messages.inspecting.lesson import FollowToken, TokenFollowed, TokenTrace
+from llm_lite.core.messages.inspecting.profiling import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    OpTime,
+    ProfileStep,
+    StepProfile,
+    StepProfiled,
+    StudyBackend,
+    StudyKernels,
+)
+from llm_lite.core.messages.inspecting.tokenizing import (
+    CountTokens,
+    TextTokenized,
+    TokenizeText,
+    TokensCounted,
+)
 from llm_lite.core.messages.keeping import (
     CacheKept,
     CheckKept,
@@ -94,7 +118,6 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
-from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -126,17 +149,6 @@ from llm_lite.core.messages.options import (
     Mode,
     SamplingOptions,
 )
-from llm_lite.core.messages.profiling import (
-    KernelForm,
-    KernelsStudied,
-    KernelStudy,
-    OpTime,
-    ProfileStep,
-    StepProfile,
-    StepProfiled,
-    StudyBackend,
-    StudyKernels,
-)
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -146,12 +158,6 @@ from llm_lite.core.messages.serving import (
     ServingStatus,
     StartServing,
     StopServing,
-)
-from llm_lite.core.messages.tokenizing import (
-    CountTokens,
-    TextTokenized,
-    TokenizeText,
-    TokensCounted,
 )
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 from llm_lite.core.messages.translating import (
@@ -184,6 +190,8 @@ StepRequest = (  # between steps
     | MeasureCache
     | CountTokens
     | FollowToken
+    | EncodeText
+    | CompareTexts
 )
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -260,6 +268,8 @@ Event = (
     | TokensCounted
     | TextTokenized
     | TokenFollowed
+    | TextEncoded
+    | TextsCompared
     | RunReady
     | RunToken
     | RunFinished
@@ -279,12 +289,12 @@ Event = (
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS",
-    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors", "AnswerRequest",
-    "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode", "Backend", "CacheKept",
-    "CacheLayerInfo",
-    "CacheLayout", "CacheMeasured", "CacheRewritten", "CacheStatus", "CancelLoad", "ChatMessage",
-    "CheckKept", "Command", "CompareElsewhere", "CompareGains", "CompareRuns", "ConversationRead",
-    "CountTokens", "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant",
+    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
+    "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode",
+    "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten",
+    "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command", "CompareElsewhere",
+    "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead", "CountTokens",
+    "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant", "EncodeText",
     "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged",
     "FollowToken", "Forced", "Gains", "GainsEffect", "Generate", "GenerationFinished",
     "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation", "KeepVariant",
@@ -300,8 +310,9 @@ __all__ = [
     "SourceRead", "SourceToken", "SpellTokens", "StartServing", "StepProfile", "StepProfiled",
     "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend", "StudyKernels",
     "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task", "TaskFinished",
-    "TaskProgress", "TensorReport", "TensorRow", "TextTokenized", "Thinking", "ThinkingStyle",
-    "TitleMade", "TokenDecoded", "TokenFollowed", "TokenTrace", "TokenizeText", "TokensCounted",
-    "TokensSpelled", "ToolCall", "ToolSpec", "ToolStyle", "Translate", "TranslationStats",
-    "TranslatorInfo", "Unfit", "VariantDropped", "VariantKept",
+    "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
+    "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed",
+    "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec",
+    "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit", "VariantDropped",
+    "VariantKept",
 ]  # fmt: skip

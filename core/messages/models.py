@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
@@ -117,6 +118,7 @@ class ModelInfo:
     feed_forward: int
     has_chat_template: bool
     kind: ModelKind = "decoder"
+    encoder: EncoderInfo | None = None  # of an encoder
     translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none

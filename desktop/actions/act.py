@@ -27,6 +27,8 @@ from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
 from llm_lite.desktop.actions.connecting import ConnectAction
+from llm_lite.desktop.actions.encoding import choosing
+from llm_lite.desktop.actions.encoding.choosing import EncodingAction
 from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
@@ -61,6 +63,7 @@ Action = (
     | ProgramAction
     | InsideAction
     | LessonAction
+    | EncodingAction
     | ForkAction
     | FitAction
     | ConnectAction
@@ -100,7 +103,8 @@ def due(state: AppState) -> Result:
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
     state, served = switching.due(state)
-    commands = (*commands, *counts, *served)
+    state, texts = choosing.encode_due(state)
+    commands = (*commands, *counts, *served, *texts)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -111,6 +115,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **program.HANDLERS,
     **inspecting.HANDLERS,
     **following.HANDLERS,
+    **choosing.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
     **connecting.HANDLERS,

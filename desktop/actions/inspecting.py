@@ -105,7 +105,8 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
     before, state = state.xray, replace(state, xray=action.xray)
     if action.xray == before:
         return state, ()
-    if action.xray.at is None or not action.xray.shown:
+    shown = action.xray.shown or state.encodes
+    if action.xray.at is None or not shown:
         xray = replace(action.xray, at=None)
         return replace(state, xray=xray, rows_request=0, attention_rows=None), ()
     return ask_rows(state)

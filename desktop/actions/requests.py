@@ -34,6 +34,8 @@ def obstacle(state: AppState) -> str:
         return tr("The model is still loading. The message stays in the input.")
     if state.model is None:
         return tr("No model is loaded. Choose one first; the message stays in the input.")
+    if state.encodes:
+        return tr("{name} is an encoder: it writes no text.").format(name=state.model.name)
     return ""
 
 

@@ -31,7 +31,14 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.folding import looking, quantizing, resuming, serving, tokenizing
+from llm_lite.desktop.state.folding import (
+    encoding,
+    looking,
+    quantizing,
+    resuming,
+    serving,
+    tokenizing,
+)
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
@@ -103,11 +110,13 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         reading=None,
         attention=state.attention.fit(event.model.layers, event.model.heads),
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
+        positions=(),
         owners=(),
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
         lesson=state.lesson.forgotten(),
+        encoding=state.encoding.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
@@ -136,6 +145,7 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
         mode, activations = event.options.mode, event.options.activations
         options = replace(state.options, mode=mode, activations=activations)
         state = replace(state, options=options)
+    state = replace(state, encoding=state.encoding.outdated())
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
@@ -330,6 +340,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
+    **encoding.EVENTS,
     **looking.EVENTS,
     **resuming.EVENTS,
     **serving.EVENTS,

@@ -40,6 +40,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
+from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
@@ -334,6 +335,7 @@ class AppState:
     lens: Lens = field(default_factory=Lens)
     lesson: LessonState = field(default_factory=LessonState)
     steering: Steering = field(default_factory=Steering)
+    encoding: EncodingState = field(default_factory=EncodingState)
     tokenizer: TokenizerState = field(default_factory=TokenizerState)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
@@ -360,6 +362,11 @@ class AppState:
     def elsewhere(self) -> bool:
         """Whether the model computes on another machine, behind a server's protocol."""
         return self.remote.connection is not None
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model in use is an encoder, which writes no text."""
+        return self.model is not None and self.model.kind == "encoder"
 
     @property
     def answering(self) -> Message | None:

@@ -21,8 +21,10 @@ from llm_lite.core.messages import (
     CheckKept,
     Command,
     CompareGains,
+    CompareTexts,
     ConversationRead,
     CountTokens,
+    EncodeText,
     Event,
     ExecutorChanged,
     FollowToken,
@@ -65,6 +67,7 @@ from llm_lite.core.messages import (
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
+from tests.desktop.encoding_fake import compared, encoded
 from tests.desktop.fake_answers import (
     ANSWER,
     KOREAN,
@@ -178,6 +181,10 @@ class FakeEngine:
                 self._say(followed(command))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
+            elif isinstance(command, EncodeText):
+                self._say(encoded(command))
+            elif isinstance(command, CompareTexts):
+                self._say(compared(command))
             elif isinstance(command, CountTokens):
                 self._say(count(command))
             elif isinstance(command, TokenizeText):
@@ -356,10 +363,12 @@ class FakeEngine:
 
 
 class FramedEngine(FakeEngine):
-    """A step for each frame, however long frames take: what happens between two steps is seen."""
+    """So many steps for each frame, however long frames take: what happens between two steps is
+    seen."""
 
-    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+    def __init__(self, wake: Callable[[], None] | None = None, steps: int = 1) -> None:
         self._polled = threading.Event()
+        self._steps, self._taken = steps, 0
         super().__init__(0.0, wake)
 
     def poll(self) -> list[Event]:
@@ -368,6 +377,9 @@ class FramedEngine(FakeEngine):
         return events
 
     def _rest(self, until: threading.Event) -> bool:
+        self._taken += 1
+        if self._taken % self._steps:
+            return until.is_set()
         self._polled.clear()
         while not self._polled.wait(0.01) and not until.is_set():
             pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from llm_lite.core.messages import FollowToken, TokenFollowed, TokenTrace
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     TEMPERATURES,
     Distribution,

@@ -17,6 +17,7 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level
@@ -25,9 +26,11 @@ Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 
-def take_out(runner: Runner, log: Log) -> Prefix | None:
+def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
     """What the cache holds; None where that is nothing, or the device gives it no more."""
-    if not runner.session.context_used or runner.translator is not None:
+    if not isinstance(runner, Runner) or runner.translator is not None:
+        return None
+    if not runner.session.context_used:
         return None
     try:
         return runner.session.take_out()
@@ -36,9 +39,13 @@ def take_out(runner: Runner, log: Log) -> Prefix | None:
         return None
 
 
-def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
+def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
     """The conversation, and the prefixes of others, to a new executor of the same model. Of an
-    encoder-decoder the source and its target, which are read again."""
+    encoder-decoder the source and its target, which are read again; of an encoder, which keeps no
+    conversation, the gains of its heads."""
+    if not isinstance(old, Runner) or not isinstance(new, Runner):
+        new.session.set_gains(old.session.gains)
+        return
     budget = new.session.pool.budget
     new.session.pool = old.session.pool
     new.session.pool.budget = budget

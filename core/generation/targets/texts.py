@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llm_lite.core.errors import TooLongError
-from llm_lite.core.generation.prompt import utf8_bytes
+from llm_lite.core.generation.prompts.prompt import utf8_bytes
 from llm_lite.core.generation.targets.beam_search import Hypothesis
 from llm_lite.core.generation.token_texts import alternatives, completed_texts, text_of
 from llm_lite.core.messages import SourceToken, TargetToken

@@ -17,7 +17,7 @@ from llm_lite.core.inspect.lesson.recording import record, step_of
 from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import LayerOps, Wiring, layer_ops
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_NEURONS,
     MOST_TOKENS,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.inspect.attention import cap
 from llm_lite.core.inspect.inspected import InspectedSession
-from llm_lite.core.messages.lesson import MOST_VALUES, TokenScore
+from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Tensor

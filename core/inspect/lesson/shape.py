@@ -7,7 +7,7 @@ from typing import TypedDict
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
 from llm_lite.core.inspect.lesson.wiring import LayerOps, Wiring
-from llm_lite.core.messages.lesson import Gate, Norm, Positions, TracedShape
+from llm_lite.core.messages.inspecting.lesson import Gate, Norm, Positions, TracedShape
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import tensor_row_bytes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_lite.core.messages.lesson import ANY_HEAD
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.desktop.state.lesson.lesson_state import TraceKey, sentence_of
 from llm_lite.desktop.state.state import AppState
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.messages.lesson import MOST_TOKENS, TEMPERATURES, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import MOST_TOKENS, TEMPERATURES, TokenTrace
 
 StepName = Literal[
     "tokens",

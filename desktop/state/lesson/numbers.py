@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from llm_lite.core.messages.lesson import HeadTrace, TokenTrace, VectorPart
+from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace, VectorPart
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.state.lesson.sampled import Sampled, sampled
 from llm_lite.desktop.state.units import size

@@ -15,7 +15,13 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
 from llm_lite.desktop.views.attention.heads import arrange, labels_of
-from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row, texture_of
+from llm_lite.desktop.views.attention.map import (
+    draw_axes,
+    gutter,
+    is_written,
+    mark_row,
+    texture_of,
+)
 from llm_lite.desktop.views.attention.zoom import zoom_of
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
 from llm_lite.desktop.widgets.ui import Ui
@@ -179,7 +185,8 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
         draw_image(figure, picture, (x, y), side)
         if choice.row is not None and choice.row < window.rows.stop:
             row = max(choice.row, window.rows.start - 1)
-            mark_row(figure.ui, corner, side, window.rows, row, figure.list)
+            dims = is_written(maps, head)
+            mark_row(figure.ui, corner, side, window.rows, row, figure.list, dims=dims)
     bar = ImVec2(u(8) + columns * (edge + side + u(8)), top + head_room + edge)
     draw_upright_bar(choice, figure.ui, bar, side, figure.list)
     width = bar.x + u(3) + figure.width(WIDEST, "small") + u(8)

@@ -75,7 +75,8 @@ def draw_map(
     texture = texture_of(picture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
     if marked is not None and marked < window.rows.stop:
-        mark_row(ui, at, side, window.rows, max(marked, window.rows.start - 1), draw)
+        row = max(marked, window.rows.start - 1)
+        mark_row(ui, at, side, window.rows, row, draw, dims=is_written(maps, head))
     imgui.dummy(ImVec2(side, side))
     return picture
 
@@ -113,15 +114,23 @@ def draw_missing(
         line((x + left, y + low), (x + right, y + high), color, thick)
 
 
+def is_written(maps: HeadMaps, head: Head) -> bool:
+    """Whether the tokens of a map's rows are written one after the other; an encoder reads all of
+    them at once."""
+    layer = maps.layers[head[0]]
+    return layer.is_causal or layer.cross
+
+
 def mark_row(
-    ui: Ui, at: ImVec2, side: float, rows: range, row: int, draw: imgui.ImDrawList
+    ui: Ui, at: ImVec2, side: float, rows: range, row: int, draw: imgui.ImDrawList, *, dims: bool
 ) -> None:
-    """What comes after the row had not been written yet: it is dimmed."""
+    """Where it `dims`, what comes after the row had not been written yet."""
     each = side / len(rows)
     top = at.y + (row - rows.start) * each
     bottom = top + max(each, 1.0)
     rest = ImVec2(at.x + side, at.y + side)
-    draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
+    if dims:
+        draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
     if row < rows.start:
         return
     thick = max(1.0, ui.u(0.375))

@@ -58,8 +58,9 @@ def draw_row_details(
 
 
 def details_key(state: AppState, row: int) -> tuple[object, ...]:
-    """What the numbers of a row depend on: the text up to it and what reads it."""
-    return state.positions[: row + 1], state.executor, state.steering.gains
+    """What the numbers of a row depend on: the text that it sees and what reads it."""
+    seen = state.positions if state.encodes else state.positions[: row + 1]
+    return seen, state.executor, state.steering.gains
 
 
 def _ask(

@@ -17,12 +17,11 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
-from llm_lite.desktop.views.chat.conversation import column
 from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, text, tip
+from llm_lite.desktop.widgets.widgets import column, icon_button, text, tip
 
 MAX_LINES = 6
 

@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, primary_button, wrapped
 
@@ -42,6 +43,8 @@ def draw_begin(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_fields(state: AppState, ui: Ui) -> list[Action]:
+    if draw_reason(state, ui, "lesson"):
+        return []
     problem = tr(ELSEWHERE) if state.elsewhere else "" if state.model else tr(NO_MODEL)
     wrapped(ui, problem or tr(ABOUT), "text", "body")
     if problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.core.messages.lesson import TokenTrace, TracedShape
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.lesson import TokenTrace, VectorPart
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_lite.core.messages.lesson import TokenTrace, TracedShape
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 

@@ -18,6 +18,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
+from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.views.program import models, preferences
 from llm_lite.desktop.views.sampling import sampler
 from llm_lite.desktop.views.serving import panel as serving_panel
@@ -142,7 +143,7 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Actio
     ) as shown:
         if shown:
             ui.memory["popover"] = panel.name
-            return panel.draw(state, ui)
+            return [] if draw_reason(state, ui, panel.name) else panel.draw(state, ui)
     if ui.memory.get("popover") == panel.name:
         ui.memory["popover"] = ""
     return []

@@ -54,7 +54,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     if slot == OTHER:
         return (*key, choice.other)
     model = state.model.path if state.model else ""
-    if choice.form == "plain" or compares:
+    if choice.form == "plain" or compares or state.encodes:
         return (*key, model)
     said = state.messages[-1].key if state.messages else 0
     ended = state.busy, len(state.messages), said

@@ -13,7 +13,7 @@ from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.inspect.attention_rows import mean_map
 from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.messages.lesson import FollowToken
+from llm_lite.core.messages.inspecting.lesson import FollowToken
 from llm_lite.core.models.blocks import attention_block, decoder_plan, gated_block
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import architecture_of

@@ -14,8 +14,10 @@ from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
     CompareRuns,
+    CompareTexts,
     CountTokens,
     DropVariant,
+    EncodeText,
     EngineOptions,
     Event,
     ExecutorChanged,
@@ -50,6 +52,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.encoding.encoding_state import AskedText, AskedTexts
 from llm_lite.desktop.state.quant_state import RunComparison, Work
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.state import Reading as ReadingBack
@@ -73,6 +76,8 @@ COMMANDS = (
     CompareGains(1),
     CountTokens(1, ("a text", "another")),
     TokenizeText(1, "an unbelievable text"),
+    EncodeText(1, "the [MASK] sat", fills=True),
+    CompareTexts(1, ("a text", "another")),
     CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
@@ -83,6 +88,7 @@ COMMANDS = (
     DropVariant(1, "int4"),
     Reconfigure(OPTIONS),
 )
+ASKED, TEXTS = AskedText("fill", EncodeText(0, "a", fills=True)), AskedTexts(("a", "b"))
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
@@ -151,6 +157,9 @@ def expecting(state: AppState) -> AppState:
         lens=replace(state.lens, request=1),
         lesson=replace(state.lesson, request=1),
         steering=replace(state.steering, request=1),
+        encoding=replace(
+            state.encoding, request=1, texts_request=1, asked=ASKED, asked_texts=TEXTS
+        ),
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())
         ),

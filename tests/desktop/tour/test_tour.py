@@ -42,7 +42,7 @@ def tour(tmp_path_factory):
             None,
             time.monotonic() - 0.1,
             SamplingOptions(max_new_tokens=1000),
-            lambda device, wake: FramedEngine(wake),
+            lambda device, wake: FramedEngine(wake, steps=8),
         )
     return directory, report
 

@@ -9,7 +9,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     StudyKernels,
 )
-from llm_lite.core.messages.profiling import SOFTWARE_DRIVER
+from llm_lite.core.messages.inspecting.profiling import SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.state.apply import apply

@@ -11,7 +11,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import Generate, ModelLoaded
-from llm_lite.core.messages.lesson import TEMPERATURES
+from llm_lite.core.messages.inspecting.lesson import TEMPERATURES
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import (
     DrawAgain,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2
 
-from llm_lite.core.messages.lesson import VectorPart
+from llm_lite.core.messages.inspecting.lesson import VectorPart
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part

@@ -6,7 +6,7 @@ import math
 
 from imgui_bundle import ImVec2
 
-from llm_lite.core.messages.lesson import Neuron
+from llm_lite.core.messages.inspecting.lesson import Neuron
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part

@@ -10,7 +10,7 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
     MOST_TOKENS,
