@@ -140,7 +140,9 @@ def show_row(action: ShowRow, state: AppState, now: float) -> Result:
     request, details = state.next_step_request, state.row_details
     rows = details.rows if details.key == action.key else ()
     details = RowDetails(action.key, action.head, request, rows)
-    asked = ReadAttentionRows(request, action.position, "from", "heads", (action.head,))
+    asked = ReadAttentionRows(
+        request, action.position, "from", "heads", (action.head,), part=state.attention.part
+    )
     return replace(state, row_details=details, next_step_request=request + 1), (asked,)
 
 

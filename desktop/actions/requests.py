@@ -26,7 +26,7 @@ Result = tuple[AppState, tuple[Command, ...]]
 
 def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
-    if state.running:
+    if state.busy:
         return tr("An answer is being written. Stop it first, or wait until it ends.")
     if state.quantization.work:
         return tr("Something is being measured. Stop it first, or wait until it ends.")

@@ -38,6 +38,7 @@ from llm_lite.desktop.state.folding import (
     resuming,
     serving,
     tokenizing,
+    translating,
 )
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
@@ -108,7 +109,11 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         load_seconds=event.seconds,
         context_used=0,
         reading=None,
-        attention=state.attention.fit(event.model.layers, event.model.heads),
+        attention=state.attention.fit(
+            event.model.layers,
+            event.model.heads,
+            parts=event.model.kind == "encoder-decoder",
+        ),
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
         positions=(),
         owners=(),
@@ -117,6 +122,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         lens=Lens(),
         lesson=state.lesson.forgotten(),
         encoding=state.encoding.forgotten(),
+        translating=state.translating.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
@@ -300,12 +306,12 @@ def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppS
 
 def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
-    if state.running or state.draining:
+    if state.busy or state.draining:
         return state
     return replace(
         state,
         owners=state.owners[: event.length],
-        context_used=event.length if state.messages else 0,
+        context_used=event.length if state.messages or state.writes_targets else 0,
     )
 
 
@@ -345,6 +351,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     **resuming.EVENTS,
     **serving.EVENTS,
     **tokenizing.EVENTS,
+    **translating.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 

@@ -52,6 +52,7 @@ from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
+from llm_lite.desktop.state.translating.translating_state import TranslatingState
 from llm_lite.desktop.state.undo.steps import Undoing
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
@@ -337,6 +338,7 @@ class AppState:
     steering: Steering = field(default_factory=Steering)
     encoding: EncodingState = field(default_factory=EncodingState)
     tokenizer: TokenizerState = field(default_factory=TokenizerState)
+    translating: TranslatingState = field(default_factory=TranslatingState)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
@@ -356,7 +358,12 @@ class AppState:
 
     @property
     def busy(self) -> bool:
-        return self.running is not None
+        return self.running is not None or self.translating.running
+
+    @property
+    def writes_targets(self) -> bool:
+        """Whether the model in use is an encoder-decoder, which holds no conversation."""
+        return self.model is not None and self.model.kind == "encoder-decoder"
 
     @property
     def elsewhere(self) -> bool:

@@ -134,7 +134,7 @@ class FakeEngine:
             events.append(self._events.get())
         return events
 
-    def attention(self) -> FakeSource | None:
+    def attention(self, part=None) -> FakeSource | None:
         return self.source
 
     def service(self) -> None:

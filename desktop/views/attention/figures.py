@@ -14,7 +14,7 @@ from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
-from llm_lite.desktop.views.attention.heads import arrange, labels_of
+from llm_lite.desktop.views.attention.heads import arrange
 from llm_lite.desktop.views.attention.map import (
     draw_axes,
     gutter,
@@ -22,6 +22,7 @@ from llm_lite.desktop.views.attention.map import (
     mark_row,
     texture_of,
 )
+from llm_lite.desktop.views.attention.parts import labels_of
 from llm_lite.desktop.views.attention.zoom import zoom_of
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
 from llm_lite.desktop.widgets.ui import Ui

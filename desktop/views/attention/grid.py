@@ -19,6 +19,7 @@ from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
 from llm_lite.desktop.views.attention.map import draw_map, draw_missing, texture_of
+from llm_lite.desktop.views.attention.parts import draw_parts, problem_of
 from llm_lite.desktop.views.attention.unkept import draw_unkept
 from llm_lite.desktop.views.attention.zoom import whole
 from llm_lite.desktop.views.save import draw_save
@@ -43,12 +44,14 @@ EMPTY = mark(
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     maps = ui.maps
-    if maps is None or maps.problem:
+    problem = problem_of(state, maps) if maps else tr("There is no device to draw maps with.")
+    if maps is None or problem:
         text(ui, tr("Attention"), bold=True)
-        wrapped(ui, maps.problem if maps else tr("There is no device to draw maps with."))
+        choice = draw_parts(state.attention, state, ui)
+        wrapped(ui, problem)
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, tr(EMPTY), color="faint")
-        return []
+        return [SetAttention(choice)] if choice != state.attention else []
     actions: list[Action] = []
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
@@ -60,7 +63,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
     maps.use(color_scale_of(state.attention, ui))
-    choice = _draw_bar(state.attention, ui, maps)
+    choice = draw_parts(state.attention, state, ui)
+    if choice.part != state.attention.part:
+        return choice, []  # its maps come with the next frame
+    choice = _draw_bar(choice, ui, maps)
     if maps.rows:
         actions = _draw_kept(state, ui, maps)
         choice = _draw_grid(choice, ui, maps)

@@ -27,6 +27,7 @@ from llm_lite.desktop.views.attention.map import (
     draw_pointer,
     gutter,
 )
+from llm_lite.desktop.views.attention.parts import labels_of, problem_of
 from llm_lite.desktop.views.attention.row_details import draw_row_details
 from llm_lite.desktop.views.attention.unkept import draw_unkept
 from llm_lite.desktop.views.attention.zoom import MapZoom, use_pointer, whole, zoom_of
@@ -71,12 +72,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     maps, choice = ui.maps, state.attention
-    if maps is None or maps.problem or not choice.locked:
+    problem = problem_of(state, maps) if maps else tr(EMPTY)
+    if maps is None or problem or not choice.locked:
         text(ui, tr("Heads"), bold=True)
-        wrapped(ui, tr(EMPTY) if maps is None or not maps.problem else maps.problem)
+        wrapped(ui, problem or tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(0.5)))
         wrapped(ui, tr(TEACHES), "faint")
-        if maps is not None and not maps.problem and maps.rows:
+        if maps is not None and not problem and maps.rows:
             imgui.dummy(ImVec2(0, ui.u(1)))
             example = (len(maps.layers) // 2, 0)
             label = tr("Show layer {layer}, head {head}")
@@ -97,11 +99,6 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         actions = actions + asked
     redraw(state, ui, maps)
     return choice, actions
-
-
-def labels_of(state: AppState) -> AxisLabels:
-    """Texts of the tokens that maps have rows and columns of."""
-    return AxisLabels(state.positions, state.positions)
 
 
 def _fit(choice: AttentionChoice, ui: Ui, labels: AxisLabels, window: MapWindow) -> _Shown:

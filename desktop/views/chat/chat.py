@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -20,6 +22,7 @@ from llm_lite.desktop.views.chat.conversation import draw_conversation
 from llm_lite.desktop.views.encoding.page import draw as draw_encoding
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.views.translating.page import draw_page
 from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_LINK, ICON_SPARKLES
@@ -46,6 +49,9 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    if state.writes_targets and not state.elsewhere:
+        header = _draw_header(replace(state, messages=()), ui)
+        return header + draw_page(state, ui)
     actions = _draw_header(state, ui)
     if state.encodes:
         return actions + draw_encoding(state, ui)

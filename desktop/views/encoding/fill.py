@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.encoding import Candidate, EncoderInfo, Mask
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.encoding.choosing import ChooseEncoding, PutWord, TakeWordBack
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, PutWord, TakeWordBack
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.encoding.field import TextField, draw_field, field_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_lite.desktop.actions.encoding.choosing import encoder_of
+from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 

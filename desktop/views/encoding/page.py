@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.encoding.choosing import ChooseEncoding, encoder_of
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, encoder_of
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.encoding.encoding_state import EncodingMode
 from llm_lite.desktop.state.state import AppState

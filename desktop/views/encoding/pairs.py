@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.encoding.choosing import ChooseEncoding
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.encoding.encoding_state import (
     LONGEST_SENTENCE,

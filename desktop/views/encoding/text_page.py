@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import TextEncoded
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.encoding.choosing import ChooseEncoding
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import sentence
@@ -20,7 +20,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped
 
 HINT = mark("Write a text")
-KEYS = mark("Enter encodes  ·  Ctrl+Enter breaks the line")
+KEYS = mark("Enter, or a pause, has it encoded")
 EDGE = 0.9  # of what the model reads, from which the count is a warning
 
 

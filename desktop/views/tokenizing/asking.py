@@ -6,7 +6,7 @@ import math
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ListModels
-from llm_lite.desktop.actions.tokenizing import AskTokenizer
+from llm_lite.desktop.actions.texts.tokenizing import AskTokenizer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER
 from llm_lite.desktop.widgets.ui import Ui

@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
+from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.incoming import NAME, fit_line, typed
 from llm_lite.desktop.state.state import AppState

@@ -16,7 +16,7 @@ from llm_lite.desktop.state.attention_state import SINK
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy, XRay, unread
 from llm_lite.desktop.views.save import draw_save
-from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
+from llm_lite.desktop.views.tokens.colors import RAREST, Shades, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
@@ -181,14 +181,19 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     """None where the tokens have no colours."""
     found = shades(state, ui)
     if found is not None:
-        high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
-        back = state.xray.looks_back
-        note = (
-            tr("of each token's attention goes here") if back else tr("of this token's attention")
-        )
-        return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
-    if not state.xray.probabilities:
-        return None
+        return weights_legend(state, found, back=state.xray.looks_back)
+    return likelihood_legend(ui) if state.xray.probabilities else None
+
+
+def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
+    """Of what a token looks at, or `back` of what looks at it."""
+    high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
+    note = tr("of each token's attention goes here") if back else tr("of this token's attention")
+    return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
+
+
+def likelihood_legend(ui: Ui) -> Legend:
+    """Of tints by how likely tokens were."""
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
     return Legend(
         tr("certain"), colors, f"≤ {RAREST:.1%}", tr("how likely the model found each token")

@@ -36,6 +36,7 @@ from llm_lite.core.messages import (
     MeasureCache,
     MeasureDivergence,
     MeasureModes,
+    OtherTarget,
     ProfileStep,
     PromptToken,
     Read,
@@ -44,8 +45,13 @@ from llm_lite.core.messages import (
     ServedRequest,
     ServingChanged,
     ServingStatus,
+    SourceRead,
+    SourceToken,
     SpellTokens,
     StudyKernels,
+    TargetFinished,
+    TargetGrown,
+    TargetToken,
     TextTokenized,
     TitleMade,
     TokenizeText,
@@ -101,6 +107,10 @@ NEVER_SAID = (  # by the fake engine on its own
     KeptChecked(7, "/tmp/7.kv", 40, 50, 4096, "damaged", "is truncated"),
     KeptResumed(1, 7, "/tmp/7.kv", (PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"),
     TitleMade(7, "The sky"),
+    SourceRead(1, (SourceToken(5, "why"), SourceToken(1, "</s>", True)), "<pad>"),
+    TargetGrown(1, (5, 6), ("pour", "quoi")),
+    TargetFinished(1, (TargetToken(5, "pour", 0.5),), "pour", -1.0, (OtherTarget("par", -2.0),)),
+    TargetFinished(1, problem="the source is too long"),
     ServingChanged(True, ServingStatus("a model", requests=(SERVED,))),
     ServingChanged(False, problem="there is too little memory"),
 )
@@ -163,6 +173,7 @@ def expecting(state: AppState) -> AppState:
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())
         ),
+        translating=replace(state.translating, request=1),
         cache=replace(state.cache, request=1),
         quantization=replace(
             state.quantization,

@@ -9,8 +9,8 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, SetGains, TextEncoded
 from llm_lite.desktop.actions.act import act, due
 from llm_lite.desktop.actions.chatting import Send
-from llm_lite.desktop.actions.encoding.choosing import ChooseEncoding, PutWord, TakeWordBack
 from llm_lite.desktop.actions.inspecting import Steer
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, PutWord, TakeWordBack
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded

@@ -1,1 +1,0 @@
-"""What a person does on the page of an encoder."""
