@@ -270,8 +270,10 @@ def activations(
         return asked
     fast = False
     if choice.backend == "cpu":
+        from llm_lite.core.exec.cpu.self_test import validated_isa
         from llm_lite.core.processor import has_integer_dot
 
+        validated_isa()
         fast = has_integer_dot()
     elif choice.device is not None and _is_large(shape):
         from llm_lite.core.exec.vulkan.self_test import validated
@@ -315,8 +317,9 @@ def make_executor(
         return executor
     if choice.backend == "cpu":
         from llm_lite.core.exec.cpu.executor import CpuExecutor
+        from llm_lite.core.exec.cpu.self_test import validated_isa
 
-        return CpuExecutor(program, weights, threads=threads)
+        return CpuExecutor(program, weights, threads=threads, isa=validated_isa())
     from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)
