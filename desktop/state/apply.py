@@ -152,6 +152,7 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
         options = replace(state.options, mode=mode, activations=activations)
         state = replace(state, options=options)
     state = replace(state, encoding=state.encoding.outdated())
+    state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
