@@ -92,10 +92,11 @@ class _Report:
 
 
 def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
-    if context.runner.model_info.kind == "encoder-decoder":
+    if context.file.model.encoder is not None:
         raise RequestError(
-            f"{context.runner.model_info.name} is an encoder-decoder: perplexity is measured on running "
-            "text, which it does not continue; write the same target in both modes and compare scores"
+            f"{context.runner.model_info.name} is an encoder-decoder: perplexity is measured on "
+            "running text, which it does not continue; write the same target in both modes and "
+            "compare the scores"
         )
     path = Path(task.path) if task.path else SAMPLE
     chunks = read_chunks(path, context.file.tokenizer, task.chunk, task.most_chunks)

@@ -91,8 +91,9 @@ def bench(
 def run_once(
     runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int
 ) -> tuple[float, float]:
-    """Tokens per second of random tokens: prefill from an empty cache, decode from `depth` on. Of an
-    encoder-decoder the prefill is that of its encoder, and the decoder writes about that source."""
+    """Tokens per second of random tokens: prefill from an empty cache, decode from `depth` on. Of
+    an encoder-decoder the prefill is that of its encoder, and its decoder writes about that source.
+    """
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     random = np.random.default_rng(1)

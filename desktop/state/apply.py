@@ -312,8 +312,13 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     return replace(
         state,
         owners=state.owners[: event.length],
-        context_used=event.length if state.messages or state.writes_targets else 0,
+        context_used=event.length if _is_told(state) else 0,
     )
+
+
+def _is_told(state: AppState) -> bool:
+    """Whether what the cache holds is shown: a conversation, or a target."""
+    return bool(state.translating.asked if state.writes_targets else state.messages)
 
 
 def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:

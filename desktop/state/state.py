@@ -366,6 +366,11 @@ class AppState:
         return self.model is not None and self.model.kind == "encoder-decoder"
 
     @property
+    def holds_conversations(self) -> bool:
+        """Whether the model in use answers messages; while there is none, as if it did."""
+        return not (self.encodes or self.writes_targets)
+
+    @property
     def elsewhere(self) -> bool:
         """Whether the model computes on another machine, behind a server's protocol."""
         return self.remote.connection is not None

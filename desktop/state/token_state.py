@@ -12,6 +12,7 @@ from typing import Literal
 
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
+TARGET = -3  # owner of those of an encoder-decoder's target
 PART = "\ufffd"  # what a token that is a part of a character stands for
 
 

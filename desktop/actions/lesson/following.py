@@ -12,7 +12,7 @@ from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
-from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.requests import Result, ask, hindrance, obstacle
 from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.actions.texts.translating import WriteTarget, write_target
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
@@ -187,7 +187,7 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
         return state, ()
     if state.encodes and not state.elsewhere:
         return _encode_sentence(state, text), ()
-    problem = obstacle(state)
+    problem = hindrance(state) if state.writes_targets else obstacle(state)
     if state.elsewhere:
         problem = tr("The lesson follows tokens through a model on this machine.")
     if problem:

@@ -32,8 +32,8 @@ def length_of(state: AppState) -> int:
 
 def _default(state: AppState, length: int) -> int:
     """The last word that a person said, or the last token where there is none. A question mark or
-    a mark of the template says little. Of an encoder's text the masked token, where there is one; of
-    a target its last word.
+    a mark of the template says little. Of an encoder's text the masked token, where there is one,
+    and of a target its last word.
     """
     if state.encodes:
         return _of_text(state, length)

@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_lite.core.messages import ReadAttentionRows, Stop, Translate
-from llm_lite.desktop.actions.requests import Result, obstacle
+from llm_lite.desktop.actions.requests import Result, hindrance
+from llm_lite.desktop.state.folding.translating import emptied, shown
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.translating.translating_state import LONGEST, CrossLook, TokenAt
+from llm_lite.desktop.state.translating.translating_state import (
+    LONGEST,
+    CrossLook,
+    TokenAt,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,16 @@ class PointAtToken:
     token: TokenAt | None
 
 
+@dataclass(frozen=True, slots=True)
+class ClearTarget:
+    """An empty page; what was there can be brought back until another target is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTarget:
+    """The source and target that were cleared."""
+
+
 TranslatingAction = (
     SetSource
     | ChooseTask
@@ -77,6 +92,8 @@ TranslatingAction = (
     | TintTarget
     | LookAcross
     | PointAtToken
+    | ClearTarget
+    | RestoreTarget
 )
 
 
@@ -98,7 +115,7 @@ def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     translating, request = state.translating, state.next_request
     if not translating.draft.strip():
         return state, ()
-    if problem := obstacle(state):
+    if problem := hindrance(state):
         return notify(state, "warning", problem, now), ()
     source = translating.prefix + translating.draft.strip()
     translating = translating.begun(request, source, now)
@@ -126,6 +143,25 @@ def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
         return state, ()
     state = replace(state, translating=replace(state.translating, pointed=action.token))
     return _ask_rows(state)
+
+
+def clear(action: ClearTarget, state: AppState, now: float) -> Result:
+    """A target that is being written is stopped first: the page is empty when it has ended."""
+    if state.translating.running:
+        state, stop = stop_target(StopTarget(), state, now)
+        return replace(state, translating=replace(state.translating, clearing=True)), stop
+    return emptied(state), ()
+
+
+def restore(action: RestoreTarget, state: AppState, now: float) -> Result:
+    cleared = state.translating.cleared
+    if cleared is None or state.translating.running:
+        return state, ()
+    if cleared.result is None:
+        return replace(state, translating=cleared), ()
+    state = shown(state, cleared)
+    length = state.cache.status.length if state.cache.status is not None else 0
+    return replace(state, context_used=length, owners=state.owners[:length]), ()
 
 
 def _ask_rows(state: AppState) -> Result:
@@ -157,4 +193,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     TintTarget: tint_target,
     LookAcross: look_across,
     PointAtToken: point_at,
+    ClearTarget: clear,
+    RestoreTarget: restore,
 }

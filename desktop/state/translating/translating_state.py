@@ -58,6 +58,7 @@ class TranslatingState:
     request: int = 0
     began: float = 0.0  # when it was asked for
     stopping: bool = False
+    clearing: bool = False  # the page is to be empty when it has stopped
     asked: str = ""  # the source of what is shown, its prefix included
     source: tuple[SourceToken, ...] = ()
     start: str = ""  # text of the token that the decoder begins with
@@ -66,6 +67,7 @@ class TranslatingState:
     tinted: bool = True  # targets by how likely each token was
     look: CrossLook = CrossLook()
     pointed: TokenAt | None = None
+    cleared: TranslatingState | None = None  # what was here before it was cleared
 
     @property
     def running(self) -> bool:
@@ -82,6 +84,11 @@ class TranslatingState:
         """A target about a source was asked for: what was shown of another goes."""
         kept = TranslatingState(self.draft, self.prefix, self.beams, tinted=self.tinted)
         return replace(kept, request=request, began=now, asked=source, look=self.look)
+
+    def emptied(self) -> TranslatingState:
+        """Without a source and its target, which can be brought back."""
+        chosen = TranslatingState("", self.prefix, self.beams, tinted=self.tinted, look=self.look)
+        return replace(chosen, cleared=replace(self, clearing=False, pointed=None, cleared=None))
 
     def forgotten(self) -> TranslatingState:
         """For another model: what was typed stays."""

@@ -38,7 +38,8 @@ def draw_parts(choice: AttentionChoice, state: AppState, ui: Ui) -> AttentionCho
 
 def problem_of(state: AppState, maps: HeadMaps) -> str:
     """Why there are no maps, as a sentence; "" where there are."""
-    waits = state.writes_targets and maps.layers and maps.length < 2
+    written = maps.length >= 2 and bool(state.translating.asked)
+    waits = state.writes_targets and maps.layers and not written
     return tr(NO_TARGET) if waits else maps.problem
 
 

@@ -18,6 +18,7 @@ from llm_lite.desktop.views.encoding.measures import encoder_measures, read_shar
 from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
+from llm_lite.desktop.views.translating.measures import target_measures
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_UP,
@@ -109,6 +110,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     """Name, shown text and what it means, from left to right."""
     if state.encodes:
         return encoder_measures(state)
+    if state.writes_targets:
+        return target_measures(state)
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
