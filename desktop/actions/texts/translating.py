@@ -41,6 +41,13 @@ class ChooseBeams:
 
 
 @dataclass(frozen=True, slots=True)
+class ChooseLongest:
+    """Tokens that a target may have; 0: as many as its source asks for."""
+
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
 class WriteTarget:
     """Write a target about this text."""
 
@@ -87,6 +94,7 @@ TranslatingAction = (
     SetSource
     | ChooseTask
     | ChooseBeams
+    | ChooseLongest
     | WriteTarget
     | StopTarget
     | TintTarget
@@ -110,6 +118,11 @@ def choose_beams(action: ChooseBeams, state: AppState, now: float) -> Result:
     return replace(state, translating=replace(state.translating, beams=action.beams)), ()
 
 
+def choose_longest(action: ChooseLongest, state: AppState, now: float) -> Result:
+    longest = max(0, action.longest)
+    return replace(state, translating=replace(state.translating, longest=longest)), ()
+
+
 def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     state, _ = set_source(SetSource(action.text), state, now)
     translating, request = state.translating, state.next_request
@@ -120,7 +133,7 @@ def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     source = translating.prefix + translating.draft.strip()
     translating = translating.begun(request, source, now)
     state = replace(state, translating=translating, next_request=request + 1)
-    return state, (Translate(request, source, translating.beams),)
+    return state, (Translate(request, source, translating.beams, translating.longest),)
 
 
 def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
@@ -188,6 +201,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetSource: set_source,
     ChooseTask: choose_task,
     ChooseBeams: choose_beams,
+    ChooseLongest: choose_longest,
     WriteTarget: write_target,
     StopTarget: stop_target,
     TintTarget: tint_target,

@@ -55,6 +55,7 @@ class TranslatingState:
     draft: str = ""
     prefix: str = ""  # of a task; goes before the draft
     beams: int = 0  # hypotheses at a time; 0: as many as the model's file says
+    longest: int = 0  # tokens of a target; 0: as many as its source asks for
     request: int = 0
     began: float = 0.0  # when it was asked for
     stopping: bool = False
@@ -82,13 +83,18 @@ class TranslatingState:
 
     def begun(self, request: int, source: str, now: float) -> TranslatingState:
         """A target about a source was asked for: what was shown of another goes."""
-        kept = TranslatingState(self.draft, self.prefix, self.beams, tinted=self.tinted)
-        return replace(kept, request=request, began=now, asked=source, look=self.look)
+        return replace(self._chosen(self.draft), request=request, began=now, asked=source)
 
     def emptied(self) -> TranslatingState:
         """Without a source and its target, which can be brought back."""
-        chosen = TranslatingState("", self.prefix, self.beams, tinted=self.tinted, look=self.look)
-        return replace(chosen, cleared=replace(self, clearing=False, pointed=None, cleared=None))
+        return replace(
+            self._chosen(""), cleared=replace(self, clearing=False, pointed=None, cleared=None)
+        )
+
+    def _chosen(self, draft: str) -> TranslatingState:
+        """What a person has chosen, with a draft."""
+        chosen = TranslatingState(draft, self.prefix, self.beams, self.longest)
+        return replace(chosen, tinted=self.tinted, look=self.look)
 
     def forgotten(self) -> TranslatingState:
         """For another model: what was typed stays."""

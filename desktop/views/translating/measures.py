@@ -6,10 +6,12 @@ from __future__ import annotations
 from llm_lite.core.messages import TranslationStats
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import duration, rate, tokens
+from llm_lite.desktop.state.units import rate, tokens
+from llm_lite.desktop.views.encoding.measures import milliseconds
 
 SOURCE_HINT = mark("How fast the encoder read the source.")
 TARGET_HINT = mark("How fast the decoder wrote the target: tokens of its best hypothesis.")
+STEP_HINT = mark("Of the decoder, for one token of each hypothesis.")
 FULL_HINT = mark("Tokens of the target in the decoder's cache, of those that fit.")
 
 
@@ -40,7 +42,7 @@ def target_facts(stats: TranslationStats) -> list[tuple[str, str, str]]:
         (tr("Source"), read, tr(SOURCE_HINT)),
         (tr("Target"), wrote, tr(TARGET_HINT)),
         (tr("Hypotheses"), f"{stats.beams:,}", tr("They share each step of the decoder.")),
-        (tr("A step"), duration(each), tr("Of the decoder, for one token of each hypothesis.")),
+        (tr("A step"), milliseconds(each / 1e3), tr(STEP_HINT)),
     ]
 
 
