@@ -36,7 +36,7 @@ GAP = 5.0  # spacing units between two stations, for an arrow
 FOOT = 10.0  # spacing units below them, for the way back
 EXAMPLE = mark("The cat sat on the")  # before there is a sentence of a person's own
 GUESSES = mark("mat floor bed roof")  # words that could follow
-EXAMPLE_SOURCE = mark("Where is the station?")
+EXAMPLE_SOURCE = "Where is the station?"  # in every language, as those of `begin`
 TARGET_GUESSES = mark("Wo Was Der Wie")  # words that a translation of it could begin with
 SHARES = (0.5, 0.22, 0.13, 0.06)  # of these
 MOST = 5  # tokens that are drawn
@@ -66,7 +66,7 @@ def example_way(layers: int, path: ModelKind) -> Way:
     """Before there is a sentence: one of ours, without numbers."""
     words, guesses = tr(EXAMPLE), tr(GUESSES).split()
     if path == "encoder-decoder":
-        words, guesses = tr(EXAMPLE_SOURCE), tr(TARGET_GUESSES).split()
+        words, guesses = EXAMPLE_SOURCE, tr(TARGET_GUESSES).split()
     shares = tuple(zip(guesses, SHARES, strict=False))
     return Way(words, tuple(words.split()), shares, guesses[0], layers=layers, path=path)
 
