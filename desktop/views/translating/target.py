@@ -71,15 +71,19 @@ def _hold(state: AppState, token: TokenAt) -> list[Action]:
 
 
 def _draw_title(state: AppState, ui: Ui) -> list[Action]:
+    """With what tints tokens; likelihood and copy go below where there is no room beside it."""
     translating, actions = state.translating, list[Action]()
+    edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     imgui.align_text_to_frame_padding()
     text(ui, tr("Target"), bold=True)
     if not translating.tokens:
         return actions
     imgui.same_line(0, ui.u(4))
     look = _draw_look(state, ui)
-    imgui.same_line(0, ui.u(4))
     with ui.font(style="small"):
+        room = imgui.calc_text_size(f"{tr('Likelihood')}{ICON_COPY}{tr('Copy')}").x + ui.u(28)
+        if imgui.get_item_rect_max().x + room < edge:
+            imgui.same_line(0, ui.u(4))
         tinted = toggle(ui, "translating.likely", tr("Likelihood"), translating.tinted, tr(LIKELY))
         label = tr("Copy")
         width = imgui.calc_text_size(f"{ICON_COPY}  {label}").x + ui.u(5)
