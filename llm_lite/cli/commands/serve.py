@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model

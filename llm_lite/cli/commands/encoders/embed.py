@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from llm_lite.api.loading import opened
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
 from llm_lite.core.errors import RequestError
