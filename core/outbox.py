@@ -17,8 +17,10 @@ from llm_lite.core.messages import (
     Read,
     ServingChanged,
     StartServing,
+    TargetFinished,
     Task,
     TaskFinished,
+    Translate,
 )
 
 
@@ -58,6 +60,8 @@ def failure_of(command: Command, message: str) -> Event | None:
         return GenerationFinished(command.request, "error", GenerationStats(), message)
     if isinstance(command, Read):
         return ConversationRead(command.request, (), message)
+    if isinstance(command, Translate):
+        return TargetFinished(command.request, stop_reason="error", problem=message)
     if isinstance(command, LoadModel):
         return LoadFailed(command.source or "", message)
     if isinstance(command, StartServing):

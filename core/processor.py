@@ -12,6 +12,7 @@ from llm_lite_kernels import _cpp
 from llm_lite.core.errors import RequestError
 
 _BANDWIDTH_BYTES = 256 * 10**6
+_left_out: set[str] = set()  # builds
 _ROUNDS = 1 << 15  # of multiply-adds, about a millisecond
 
 
@@ -25,13 +26,31 @@ def available_isas() -> list[str]:
 
     Raises RequestError if LLM_LITE_ISA names none of them.
     """
-    names: list[str] = _cpp.available_isas()
+    names = [name for name in _cpp.available_isas() if name not in _left_out]
     limit = os.environ.get("LLM_LITE_ISA")
     if not limit:
         return names
+    if limit in _left_out:
+        return names  # it was the highest
     if limit not in names:
         raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
     return names[: names.index(limit) + 1]
+
+
+def emulated_isas() -> list[str]:
+    """Builds for tests, none of `available_isas`: instructions in C++ that this processor lacks."""
+    names: list[str] = _cpp.emulated_isas()
+    return names
+
+
+def leave_out(isa: str) -> None:
+    """A build that failed its self-test is no more among `available_isas` of this process."""
+    _left_out.add(isa)
+
+
+def left_out_isas() -> list[str]:
+    """Builds that failed their self-test, slowest first."""
+    return [name for name in _cpp.available_isas() if name in _left_out]
 
 
 def has_integer_dot() -> bool:

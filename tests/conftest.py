@@ -1,7 +1,9 @@
 """What many tests share: a validated device, a tiny random llama, the real default model."""
 
+import tests.process  # noqa: F401
+
+# isort: split
 import gc
-import signal
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,6 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# A shell's background jobs ignore Ctrl-C, and those of nohup the end of the terminal; so would we
-# and our children: tests send both.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 # Files of ten seconds and more, longest first: a worker that began one last would work alone.
 LONG = (
     "sanitize/test_kernels.py",
@@ -33,7 +29,7 @@ LONG = (
     "core/models/test_smollm2.py",
     "core/inspect/test_smollm2_attention.py",
     "core/models/test_huggingface_logits.py",
-    "core/engine/test_switching.py",
+    "core/engine/hosting/test_switching.py",
     "fuzz/test_runner.py",
     "cli/test_streams.py",
     "bench/test_instructions.py",

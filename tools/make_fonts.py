@@ -124,6 +124,7 @@ ICONS = {
     "CHOICES": "list-tree",
     "MAP": "network",
     "SERVE": "radio-tower",
+    "LESSON": "graduation-cap",
 }
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from llm_lite.core.convert import calibration, own_text
 from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import unwritable
@@ -109,7 +110,7 @@ def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
         buckets=(Bucket(context, context),),
     )
     program = read_model(model.file.metadata, weights, model.path).build(options)
-    return CpuExecutor(program, weights, threads=threads)
+    return CpuExecutor(program, weights, threads=threads, isa=validated_isa())
 
 
 def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:

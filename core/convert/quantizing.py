@@ -32,8 +32,7 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
-from llm_lite.core.text.sentencepiece.marian import FILES as MARIAN_FILES
-from llm_lite.core.text.wordpiece.special_tokens import WORDS
+from llm_lite.core.text import tokenizer_files
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel
@@ -42,11 +41,7 @@ Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise t
 _COMPANIONS = (
     "config.json",
     "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    WORDS,
-    *MARIAN_FILES,
+    *tokenizer_files.ALL,
     "chat_template.json",
     "chat_template.jinja",
 )

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import softmax
+from llm_lite.core.messages.encoding import Candidate, Mask
 from llm_lite.core.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A token that could stand there: its text without spaces around it, and how likely it is."""
-
-    token: int
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """position: of the masked token among the text's; candidates: the likeliest first."""
-
-    position: int
-    candidates: tuple[Candidate, ...]
 
 
 def mask_token(tokenizer: Tokenizer) -> str:
@@ -45,16 +29,32 @@ def fill(
     RequestError where the text has no mask, or is longer than the model can take.
     """
     name = mask_token(tokenizer)
-    pieces = text.split(name)
-    if len(pieces) == 1:
+    if name not in text:
         raise RequestError(f"the text has no {name}: expected one where a token is to be filled in")
+    tokens = encode_masked(tokenizer, text)
+    return tuple(tokens), fill_tokens(session, tokenizer, tokens, count)
+
+
+def encode_masked(tokenizer: Tokenizer, text: str) -> list[int]:
+    """[CLS] text [SEP], in which the names of mask tokens count as these. RequestError where the
+    model has none."""
+    name = mask_token(tokenizer)
+    pieces = text.split(name)
     segments: list[tuple[str, bool]] = [(pieces[0], False)]
     for piece in pieces[1:]:
         segments += [(name, True), (piece, False)]
-    tokens = tokenizer.encode_segments(segments, add_special=True)
+    return tokenizer.encode_segments(segments, add_special=True)
+
+
+def fill_tokens(
+    session: EncoderSession, tokenizer: Tokenizer, tokens: Sequence[int], count: int
+) -> tuple[Mask, ...]:
+    """As `fill`, of ids; () where none is a mask."""
     places = [i for i, token in enumerate(tokens) if token == tokenizer.mask_id]
+    if not places:
+        return ()
     logits = session.logits(tokens, places[0], places[-1] - places[0] + 1)
-    return tuple(tokens), tuple(
+    return tuple(
         Mask(place, candidates(logits[place - places[0]], tokenizer, count)) for place in places
     )
 
@@ -78,9 +78,7 @@ def text_of(tokenizer: Tokenizer, token: int) -> str:
 
 def filled(tokenizer: Tokenizer, text: str, chosen: Sequence[str]) -> str:
     """The text with a word in the place of each mask; a later piece joins the word before it."""
-    pieces = text.split(mask_token(tokenizer))
-    whole = pieces[0]
-    for word, piece in zip(chosen, pieces[1:], strict=True):
-        whole = whole.rstrip() + word[2:] if word.startswith("##") else whole + word
-        whole += piece
-    return whole
+    mask = mask_token(tokenizer)
+    for number, word in reversed([*enumerate(chosen)]):
+        text = with_word(text, mask, number, word)
+    return text

@@ -69,6 +69,10 @@ class EncoderSession:
     def gains(self) -> Gains:
         return self._gains.current
 
+    def check_gains(self, gains: Gains) -> None:
+        """RequestError where these are not the model's."""
+        self._gains.check(gains)
+
     def set_gains(self, gains: Gains) -> None:
         """Weigh the heads from the next text on; RequestError where these are not the model's."""
         self._gains.check(gains)
@@ -115,6 +119,11 @@ class EncoderSession:
             self._head(tokens, states, at, min(most, end - at)) for at in range(first, end, most)
         ]
         return self.checked(np.concatenate(parts), "the logits of the text")
+
+    def head_logits(self, states: F32, position: int) -> F32:
+        """Logits [vocabulary] of the masked-token head for one token of the last text, of the
+        hidden states [tokens, width] of all."""
+        return self._head(self._tokens, states, position, 1)[0]
 
     def _head(self, tokens: Sequence[int], states: F32, first: int, count: int) -> F32:
         """What stands behind the layers, for some tokens."""

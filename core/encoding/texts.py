@@ -4,6 +4,7 @@ they are too long."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -31,14 +32,29 @@ def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[in
 def encode_pair(tokenizer: Tokenizer, first: str, second: str, most: int) -> list[int]:
     """[CLS] first [SEP] second [SEP], as the file has it; of the longer text the end is not read
     where both have more than `most` tokens. RequestError where the model has no pairs."""
+    parts = pair_parts(tokenizer, first, second, most)
+    return [*parts.first, *parts.second]
+
+
+class PairParts(NamedTuple):
+    """Ids of a pair: up to the separator between its texts, and from the second text on."""
+
+    first: list[int]
+    second: list[int]
+    left_out: int  # tokens that are not read
+
+
+def pair_parts(tokenizer: Tokenizer, first: str, second: str, most: int) -> PairParts:
+    """As `encode_pair`, in two parts."""
     if not tokenizer.around_pair:
         raise RequestError("the model's tokenizer has no pairs of texts: expected one text")
     before, between, behind = tokenizer.around_pair
     texts = [tokenizer.encode(text, parse_special=False) for text in (first, second)]
-    over = sum(map(len, (before, between, behind, *texts))) - most
+    over = left_out = max(0, sum(map(len, (before, between, behind, *texts))) - most)
     while over > 0 and any(texts):
         longer = max(texts, key=len)
         cut = min(over, max(1, abs(len(texts[0]) - len(texts[1]))))
         del longer[len(longer) - cut :]
         over -= cut
-    return [*before, *texts[0], *between, *texts[1], *behind]
+    one, other = texts
+    return PairParts([*before, *one, *between], [*other, *behind], left_out - max(0, over))

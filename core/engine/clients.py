@@ -6,8 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from llm_lite.core.engine.mode_switches import ModeSwitches
-from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
+from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
@@ -59,11 +59,11 @@ class Clients:
 
     def start(self, options: StartServing, host: ModelHost) -> None:
         """Serve the model in use, or say why not."""
-        from llm_lite.core.serving.serving import NO_MODEL, Serving
+        from llm_lite.core.serving.serving import Serving
 
         self.stop()
         if host.runner is None:
-            self._emit(ServingChanged(False, problem=NO_MODEL))
+            self._emit(ServingChanged(False, problem=host.no_runner))
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
         self._serving = serving  # before anybody hears of it

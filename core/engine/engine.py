@@ -19,50 +19,33 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
 from llm_lite.core.engine.clients import Clients
-from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
-from llm_lite.core.engine.loop import run_steps
-from llm_lite.core.engine.mode_switches import ModeSwitches
-from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.dispatcher import Dispatcher
+from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
+from llm_lite.core.engine.hosting.model_host import ModelHost
+from llm_lite.core.engine.hosting.switching import Switching
+from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import let_the_window_go_first
-from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
-from llm_lite.core.engine.switching import CLIENTS_SECONDS, Switching
-from llm_lite.core.engine.task_context import TaskContext
-from llm_lite.core.engine.tasks import run_task
-from llm_lite.core.engine.titling import entitle
+from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
-from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
-from llm_lite.core.generation.answer import Answer
-from llm_lite.core.generation.conversation_prefill import ConversationPrefill
-from llm_lite.core.generation.prompt import spelled
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
+    AttentionPart,
     CancelLoad,
     Command,
     Event,
     Generate,
-    GenerationFinished,
-    GenerationStats,
     KeepConversation,
     Level,
     LoadFailed,
     LoadModel,
     Logged,
-    MakeTitle,
-    OpenCache,
-    Read,
     Reconfigure,
-    SaveCache,
     Shutdown,
-    SpellTokens,
-    StartServing,
     StepRequest,
     Stop,
-    StopServing,
     SwitchMode,
-    Task,
-    TaskFinished,
     TokenizeText,
+    Translate,
 )
 from llm_lite.core.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
@@ -111,6 +94,19 @@ class Engine:
         self._tokenizing = Tokenizing(self._emit)
         rouse = partial(self._commands.put, None)
         self._clients = Clients(self._emit, self._log, rouse, lambda: self._closing, self._modes)
+        self._dispatcher = Dispatcher(
+            lambda: self._host,
+            lambda: self._switching,
+            self._step_requests,
+            self._kept,
+            self._clients,
+            self._emit,
+            self._log,
+            self._stopped,
+            self._answered,
+            lambda: self._closing,
+            lambda: not self._commands.empty(),
+        )
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -137,23 +133,23 @@ class Engine:
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
                 return
-            refused = isinstance(command, Generate) and bool(self._answering)
-            if isinstance(command, Generate) and not refused:
+            refused = isinstance(command, Generate | Translate) and bool(self._answering)
+            if isinstance(command, Generate | Translate) and not refused:
                 self._answering.add(number)
         if isinstance(command, StepRequest):
             self._step_requests.ask(command)
-        if refused and isinstance(command, Generate):
+        if refused:
             problem = "an answer is still being written: stop it first, or wait for its end"
-            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+            if (event := failure_of(command, problem)) is not None:
+                self._emit(event)
         else:  # a StepRequest too: it wakes a worker that waits
             self._commands.put((number, command))
 
     def frame(self, drawing: bool) -> None:
         """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
-        runner = self._host.runner
-        if runner is not None:
-            for executor in (runner.executor, *runner.beside):
-                executor.leave_a_core(drawing)
+        runner = self._host.loaded
+        for executor in runner.executors if runner is not None else ():
+            executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
@@ -169,10 +165,13 @@ class Engine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def attention(self) -> AttentionSource | None:
-        """What attention maps are made of; another object once the model or executor changes."""
-        runner = self._host.runner
-        return None if runner is None else runner.attention
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
+        """What attention maps are made of, of an encoder-decoder those of a part; another object
+        once the model or executor changes."""
+        runner = self._host.loaded
+        if runner is None:
+            return None
+        return runner.attention if part is None else runner.attention_of(part)
 
     def service(self) -> Service | None:
         """What clients of a server ask; None while none are served."""
@@ -260,7 +259,7 @@ class Engine:
         if worker != self._worker:
             return
         if problem is None:
-            self._attempt(self._serve)
+            self._attempt(self._dispatcher.serve)
         else:
             self._attempt(self._host.start_over)
             if (event := failure_of(command, problem)) is not None:
@@ -268,7 +267,7 @@ class Engine:
         with self._lock:
             self._answering.discard(number)
             self._loads -= isinstance(command, LoadModel)
-        self._attempt(self._finish_switching)
+        self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
         """None, or what is to be said of an exception that nobody expected, of whatever kind: those
@@ -290,28 +289,8 @@ class Engine:
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
             self._load(number, command)
-        elif isinstance(command, Reconfigure | SwitchMode):
-            self._switching.ask(number, command)  # taken up at once: no answer is running
-        elif isinstance(command, Generate):
-            self._generate(number, command)
-        elif isinstance(command, Read):
-            self._read(number, command)
-        elif isinstance(command, SpellTokens):
-            if self._host.file is not None:
-                self._emit(spelled(self._host.file.tokenizer, command))
-        elif isinstance(command, SaveCache | OpenCache):
-            self._host.file_away(command)
-        elif isinstance(command, KeptCommand):
-            self._kept.do(self._host.runner, command)
-        elif isinstance(command, MakeTitle):
-            is_over = lambda: self._stopped(number) or not self._commands.empty()  # noqa: E731
-            entitle(self._host, command, self._emit, is_over)
-        elif isinstance(command, StartServing):
-            self._clients.start(command, self._host)
-        elif isinstance(command, StopServing):
-            self._clients.stop()
-        elif isinstance(command, Task):
-            self._task(number, command)
+        else:
+            self._dispatcher.run(number, command)
 
     def _load(self, number: int, command: LoadModel) -> None:
         host = self._host
@@ -327,68 +306,6 @@ class Engine:
                         self._late.cancel()
         if is_loaded:
             self._step_requests.reset()
-
-    def _serve(self) -> None:
-        """Serve what waits although no answer runs."""
-        try:
-            try:
-                self._step_requests.serve(self._host.runner, lambda: not self._commands.empty())
-            except DeviceError as error:
-                self._host.fall_back(error)
-        except LlmLiteError as error:
-            self._log("error", str(error))
-
-    def _finish_switching(self) -> None:
-        """What was asked for during an answer that has ended."""
-        while (preparation := self._switching.left()) is not None:
-            while not preparation.ended:  # clients are answered meanwhile
-                preparation.wait(0.0 if self._clients.step(self._host) else CLIENTS_SECONDS)
-            self._host.switch(preparation)
-
-    def _generate(self, number: int, command: Generate) -> None:
-        def emit(event: Event) -> None:
-            if isinstance(event, GenerationFinished):  # the window may ask again now
-                self._answered(number)
-            self._emit(event)
-
-        self._run(number, Answer(command, emit, partial(self._stopped, number)))
-
-    def _read(self, number: int, command: Read) -> None:
-        self._run(number, ConversationPrefill(command, self._emit, partial(self._stopped, number)))
-
-    def _run(self, number: int, work: Answer | ConversationPrefill) -> None:
-        if self._host.runner is None:
-            work.fail(NO_MODEL)
-            return
-        is_stopped = partial(self._stopped, number)
-        try:
-            serve = partial(self._clients.step, self._host)
-            run_steps(work, self._host, self._step_requests, self._switching, is_stopped, serve)
-        except (LlmLiteError, CancelledError) as error:
-            self._log("error", str(error))
-            work.fail(str(error))
-
-    def _task(self, number: int, command: Task) -> None:
-        """Long work that is no answer; how it ended is said in any case."""
-        message = NO_MODEL
-        if self._host.file is not None and self._host.runner is not None:
-            bench = TaskContext(
-                self._host.file,
-                self._host.runner,
-                self._host.options,
-                self._host.device,
-                self._emit,
-                should_stop=lambda: self._stopped(number),
-                closing=lambda: self._closing,
-                waiting=lambda: not self._commands.empty(),
-                variants=self._host.variants,
-                between=partial(self._clients.step_beside, self._host),
-            )
-            message = run_task(command, bench)
-            give_back()
-        if message:
-            self._log("warning", message)
-        self._emit(TaskFinished(command.request, message))
 
     def _cancelled(self, number: int) -> bool:
         return self._closing or self._cancel_through >= number

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from llm_lite.core.engine.model_host import ModelHost
-from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
-from llm_lite.core.engine.switching import Switching
+from llm_lite.core.engine.hosting.model_host import NO_MODEL, ModelHost
+from llm_lite.core.engine.hosting.switching import Switching
+from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Gains

@@ -9,22 +9,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from llm_lite.core.engine.encoding_requests import EncodingRequests
+from llm_lite.core.engine.hosting.model_host import NO_MODEL
+from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.engine.token_counts import TokenCounter
-from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import alternatives, with_texts
+from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     CompareGains,
+    CompareTexts,
     CountTokens,
+    EncodeText,
     ExportMaps,
     FollowToken,
     Gains,
@@ -43,7 +49,6 @@ from llm_lite.core.messages import (
 )
 
 T = TypeVar("T", bound=StepRequest)
-NO_MODEL = "no model is loaded: open one first"
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
 
 
@@ -64,6 +69,7 @@ class StepRequestServer:
         self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
         self._rows_wanted: ReadAttentionRows | None = None  # wanted, or begun
         self._measures: deque[MeasureCache] = deque()
+        self._encoding = EncodingRequests(emit)
         self._counter = TokenCounter(emit)
         self._measuring: Measuring | None = None  # at the first of these
 
@@ -87,7 +93,7 @@ class StepRequestServer:
         """Gains that are set from now on are in force at once."""
         self._answering_with_own = False
 
-    def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
+    def serve(self, runner: AnyRunner | None, hurry: Callable[[], bool]) -> None:
         """Serve what waits. DeviceError passes through, after the request was answered.
 
         Long requests are cut into slices; once there is `hurry`, the rest waits for the next call.
@@ -97,8 +103,11 @@ class StepRequestServer:
                 self._rows_wanted = request
             elif isinstance(request, MeasureCache):
                 self._measures.append(request)
+            elif isinstance(request, EncodeText | CompareTexts):
+                self._encoding.ask(request)
             else:
                 self._guard(request, self._serve, runner)
+        self._encoding.serve(runner)
         while self._rows_wanted is not None:
             self._guard(self._rows_wanted, self._serve_rows, runner)
             if hurry():
@@ -115,7 +124,7 @@ class StepRequestServer:
             return None
 
     def _guard(
-        self, request: T, serve: Callable[[T, Runner | None], None], runner: Runner | None
+        self, request: T, serve: Callable[[T, AnyRunner | None], None], runner: AnyRunner | None
     ) -> None:
         try:
             serve(request, runner)
@@ -124,12 +133,13 @@ class StepRequestServer:
             if isinstance(error, DeviceError):
                 raise
 
-    def _serve_rows(self, request: ReadAttentionRows, runner: Runner | None) -> None:
+    def _serve_rows(self, request: ReadAttentionRows, runner: AnyRunner | None) -> None:
         if runner is None:
             self._refuse(request, NO_MODEL)
             return
-        if self._rows_reader is None or self._rows_reader.source is not runner.attention:
-            self._rows_reader = AttentionRowsReader(runner.attention)
+        source = runner.attention_of(request.part)
+        if self._rows_reader is None or self._rows_reader.source is not source:
+            self._rows_reader = AttentionRowsReader(source)
         self._rows_wanted = None  # a defect ends the request, not every step from here on
         rows = self._rows_reader.read(request, SERVE_SECONDS)
         if rows is None:
@@ -137,10 +147,8 @@ class StepRequestServer:
         else:
             self._emit(rows)
 
-    def _serve_measure(self, request: MeasureCache, runner: Runner | None) -> None:
-        if runner is None:
-            self._refuse(request, NO_MODEL)
-            return
+    def _serve_measure(self, request: MeasureCache, loaded: AnyRunner | None) -> None:
+        runner = _writing(loaded)
         work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
         if work is None or work.request is not request or work.source is not runner.attention:
             work = Measuring(request, runner.session, runner.attention)
@@ -151,26 +159,30 @@ class StepRequestServer:
         else:
             self._emit(measured)
 
-    def _serve(self, request: StepRequest, runner: Runner | None) -> None:
+    def _serve(self, request: StepRequest, runner: AnyRunner | None) -> None:
         if runner is None:
             self._refuse(request, NO_MODEL)
         elif isinstance(request, SetGains):
             self._set(request.gains, runner)
-        elif isinstance(request, Inspect):
-            self._emit(self._lens(request, runner))
         elif isinstance(request, ExportMaps):
             self._export(request, runner)
         elif isinstance(request, CountTokens):
             self._counter.ask(request, runner.model_file.tokenizer)
         elif isinstance(request, FollowToken):
-            self._follow(request, runner)
-        elif not runner.session.context_used:
-            self._refuse(request, "there is nothing to compare: the cache is empty")
+            self._emit(TokenFollowed(request.request, followed(runner, request)))
         else:
-            kl = lens.divergence(runner.session)
-            self._emit(GainsEffect(request.request, kl))
+            self._serve_writing(request, _writing(runner))
 
-    def _set(self, gains: Gains, runner: Runner) -> None:
+    def _serve_writing(self, request: StepRequest, runner: Runner) -> None:
+        """What looks at a text that is being written."""
+        if isinstance(request, Inspect):
+            self._emit(self._lens(request, runner))
+        elif isinstance(request, CompareGains) and not runner.session.context_used:
+            self._refuse(request, "there is nothing to compare: the cache is empty")
+        elif isinstance(request, CompareGains):
+            self._emit(GainsEffect(request.request, lens.divergence(runner.session)))
+
+    def _set(self, gains: Gains, runner: AnyRunner) -> None:
         runner.session.check_gains(gains)
         self._gains = gains
         if not self._answering_with_own:
@@ -184,15 +196,12 @@ class StepRequestServer:
         )
         return LensResult(request.request, request.position, rows)
 
-    def _follow(self, request: FollowToken, runner: Runner) -> None:
-        trace = follow(runner.session, runner.attention.layers, request)
-        self._emit(TokenFollowed(request.request, with_texts(runner.model_file.tokenizer, trace)))
-
-    def _export(self, request: ExportMaps, runner: Runner) -> None:
+    def _export(self, request: ExportMaps, runner: AnyRunner) -> None:
         def done(message: str) -> None:
             self._emit(MapsExported(request.request, request.path, message))
 
-        write_later(snapshot(runner.attention, request.heads), Path(request.path), done)
+        source = runner.attention_of(request.part)
+        write_later(snapshot(source, request.heads), Path(request.path), done)
 
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
@@ -218,3 +227,12 @@ class StepRequestServer:
             self._emit(TokenFollowed(request.request, None, message))
         else:
             self._log("error", message)
+
+
+def _writing(runner: AnyRunner | None) -> Runner:
+    """What writes text; RequestError where there is no model, or where it is an encoder."""
+    if runner is None:
+        raise RequestError(NO_MODEL)
+    if not isinstance(runner, Runner):
+        raise RequestError(loader.what_it_is_for(runner.model_file))
+    return runner

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import Emit
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
@@ -21,7 +24,7 @@ class TaskContext:
     """The model, the runner of the chat, and callbacks to emit and to stop."""
 
     file: ModelFile
-    runner: Runner  # the chat's
+    loaded: AnyRunner  # the chat's
     options: EngineOptions  # the chat's
     device: Device | None  # that also draws
     emit: Emit
@@ -30,3 +33,10 @@ class TaskContext:
     waiting: Callable[[], bool]  # another command is
     variants: Path | None = None  # where they are kept
     between: Callable[[], object] = lambda: None  # to be called between two steps: others have one
+
+    @property
+    def runner(self) -> Runner:
+        """The chat's, which writes text. RequestError for an encoder."""
+        if not isinstance(self.loaded, Runner):
+            raise RequestError(loader.what_it_is_for(self.file))
+        return self.loaded

@@ -63,9 +63,9 @@ def run_task(task: Task, context: TaskContext) -> str:
         elif isinstance(task, StudyKernels):
             _study_kernels(task, context)
         else:
+            device = context.runner.executor_info.device
             report = _Report(task.request, context)
             rows = measure_modes(context.file, task.options, context.device, report)
-            device = context.runner.executor_info.device
             context.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
     except CancelledError:
         return STOPPED

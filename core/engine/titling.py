@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.titles import make_title
@@ -18,7 +18,7 @@ def entitle(
     the conversation again."""
     text: str | None = None
     runner = host.runner
-    if runner is not None and not should_stop():
+    if runner is not None and runner.translator is None and not should_stop():
         try:
             text = make_title(runner, command.messages, should_stop)
         except DeviceError as error:

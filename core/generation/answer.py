@@ -11,7 +11,6 @@ from typing import Protocol, assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation import prompt
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import (
     PLAIN,
@@ -20,6 +19,7 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
+from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts

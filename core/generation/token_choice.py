@@ -100,6 +100,6 @@ def draw(logits: F32, options: Any, state: DrawState) -> tuple[int, float]:
 def _kernels() -> Any:
     from llm_lite_kernels import _cpp
 
-    from llm_lite.core.processor import isa_name
+    from llm_lite.core.exec.cpu.self_test import validated_isa
 
-    return _cpp.Logits(isa_name())
+    return _cpp.Logits(validated_isa())

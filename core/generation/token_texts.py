@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from llm_lite.core.generation import prompt
+from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
@@ -20,7 +20,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     TokenTrace,
 )
-from llm_lite.core.messages.lesson import TokenLogit
+from llm_lite.core.messages.inspecting.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
@@ -154,7 +154,7 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
 
 
 def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
-    """With the texts of the tokens that may follow."""
+    """With the texts of its tokens, and of those that may follow."""
 
     def named(token: TokenLogit) -> TokenLogit:
         return replace(token, text=text_of(tokenizer, token.id))
@@ -162,7 +162,17 @@ def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
     known = trace.distribution
     went_on = known.went_on and named(known.went_on)
     top = tuple(map(named, known.top))
-    return replace(trace, distribution=replace(known, top=top, went_on=went_on))
+    return replace(
+        trace,
+        distribution=replace(known, top=top, went_on=went_on),
+        texts=tuple(token_label(tokenizer, token) for _, token in trace.tokens),
+        source=tuple(replace(one, text=token_label(tokenizer, one.id)) for one in trace.source),
+    )
+
+
+def token_label(tokenizer: Tokenizer, token: int) -> str:
+    """As `text_of`, and of a special token what the file calls it."""
+    return text_of(tokenizer, token) or tokenizer.token_text(token)
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:

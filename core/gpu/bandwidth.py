@@ -45,7 +45,7 @@ def read_gb_s(device: Device, repeat: int = 5) -> float:
 
 def _median_seconds(device: Device, source: Buffer, target: Buffer, repeat: int) -> float:
     constants = {"LOCAL_SIZE": _LOCAL_SIZE, "COUNT": source.size // _VECTOR_BYTES}
-    variant = "read.texels" if device.info.kind == "software" else "read"
+    variant = "read.texels" if device.info.reads_texels else "read"
     pipeline = ComputePipeline(device, variant, constants)
     sets, pool = DescriptorSets(device), CommandPool(device, device.compute)
     try:

@@ -40,6 +40,7 @@ class DeviceInfo:
     queue_families: tuple[QueueFamily, ...]
     subgroup_size: int
     max_storage_buffer_range: int
+    max_texel_elements: int  # of a texel buffer's view
     max_workgroup_invocations: int
     max_shared_memory: int
     max_groups_x: int
@@ -50,6 +51,14 @@ class DeviceInfo:
     features: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
     usable: bool = True
     why_not: str = ""
+
+    @property
+    def reads_texels(self) -> bool:
+        """Whether all that can be bound can be read as texels of 16 bytes, and worth it: software
+        drivers read these with one load."""
+        return self.kind == "software" and self.max_texel_elements * 16 >= (
+            self.max_storage_buffer_range
+        )
 
     @property
     def family(self) -> int | None:
@@ -88,6 +97,7 @@ def describe(instance: Any, physical: Any, index: int) -> DeviceInfo:
         queue_families=families,
         subgroup_size=subgroup[0],
         max_storage_buffer_range=int(limits.maxStorageBufferRange),
+        max_texel_elements=int(limits.maxTexelBufferElements),
         max_workgroup_invocations=int(limits.maxComputeWorkGroupInvocations),
         max_shared_memory=int(limits.maxComputeSharedMemorySize),
         max_groups_x=int(limits.maxComputeWorkGroupCount[0]),

@@ -108,17 +108,21 @@ class AttentionSource:
         session: CommittedSession,
         note: str = "",
         weights: Mapping[str, TensorData] = MappingProxyType({}),
+        *,
+        cross: bool | None = None,
     ) -> None:
-        """`weights`: those of sinks and biases, if there are any."""
+        """`weights`: those of sinks and biases, if there are any. `cross`: layers of
+        cross-attention only, or of self-attention only; None: all."""
         self._executor = executor
         self._session = session
         self._weights = weights
         self._state = threading.Condition()
         self._holders = 0
         self._alive = True
-        self.layers: tuple[AttentionLayer, ...] = attention_layers(
+        layers = attention_layers(
             executor.program.plans[0], lambda name: weights[name].dequantize().tolist()
         )
+        self.layers = tuple(layer for layer in layers if cross in (None, layer.cross))
         self.note = note  # a sentence on why no queries are kept; "" where they are
         self.context: int = executor.program.context
         owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]

@@ -118,6 +118,11 @@ class AttentionRowsReader:
                 raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
         if request.mode == "heads" and not request.heads:
             raise RequestError("no head is chosen")
+        if request.mode == "rollout" and all(layer.cross for layer in source.layers):
+            raise RequestError(
+                "rollout multiplies maps of self-attention, and these are of cross-attention: "
+                "choose heads, or a layer"
+            )
         wanted = _wanted(request, source.layers)
         if len({source.layers[layer].cross for layer, _ in wanted}) > 1:
             raise RequestError(

@@ -180,12 +180,7 @@ class KvCache:
     def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
         """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that
         a ring has lost."""
-        parts = [
-            self._executor.read_state(tensor.name, row, count)
-            for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
-        ]
-        data = np.concatenate(parts) if parts else _nothing(tensor)
-        return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+        return values_of(self._executor, tensor, positions)
 
     def same_as(self, prefix: Prefix) -> int:
         """How many first positions hold just what the prefix holds."""
@@ -280,6 +275,17 @@ def _runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
         count = min(last - first, rows - row)
         yield row, count
         first += count
+
+
+def values_of(executor: Executor, tensor: Tensor, positions: range) -> NDArray[np.float32]:
+    """What the rows of a state tensor of these positions stand for, float32 [positions, columns];
+    position p lies in row p mod the tensor's rows."""
+    parts = [
+        executor.read_state(tensor.name, row, count)
+        for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
+    ]
+    data = np.concatenate(parts) if parts else _nothing(tensor)
+    return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
 def _nothing(tensor: Tensor) -> Bytes:

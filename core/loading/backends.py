@@ -1,4 +1,5 @@
-"""Which executor runs a model, and why. `core/engine/model_host.py` falls back where one fails."""
+"""Which executor runs a model, and why. Where one fails, `core/engine/hosting/model_host.py` falls
+back to another."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from llm_lite.core.errors import DeviceError, UnsupportedError
+from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, ModelShape
@@ -75,6 +76,12 @@ def choose(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
     if options.backend == "vulkan":
         return _open(options.device, shared)
     return _automatic(options, shared)
+
+
+def fallback(error: DeviceError) -> ExecutorChoice:
+    """The C++ executor, in the place of a device that failed."""
+    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
+    return ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")
 
 
 def _automatic(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
@@ -283,8 +290,10 @@ def activations(
         return asked
     fast = False
     if choice.backend == "cpu":
+        from llm_lite.core.exec.cpu.self_test import validated_isa
         from llm_lite.core.processor import has_integer_dot
 
+        validated_isa()
         fast = has_integer_dot()
     elif choice.device is not None and _is_large(shape):
         from llm_lite.core.exec.vulkan.self_test import validated
@@ -328,8 +337,9 @@ def make_executor(
         return executor
     if choice.backend == "cpu":
         from llm_lite.core.exec.cpu.executor import CpuExecutor
+        from llm_lite.core.exec.cpu.self_test import validated_isa
 
-        return CpuExecutor(program, weights, threads=threads)
+        return CpuExecutor(program, weights, threads=threads, isa=validated_isa())
     from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)

@@ -10,9 +10,22 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.plan.plan import Program
+
+
+def programs_beside(model: Model, build: BuildOptions) -> tuple[Program, ...]:
+    """What an encoder-decoder takes memory for beside its decoder's program: the encoder's, and
+    that of the beam which its file asks for."""
+    if model.encoder is None or model.decoding is None:
+        return ()
+    encoder = model.encoder.build(backends.encoder_build_options(build))
+    width = model.decoding.beams
+    beam = [model.build(backends.beam_build_options(build, width))] if width > 1 else []
+    return (encoder, *beam)
 
 
 def executor_beside(runner: Runner, model: Model, build: BuildOptions) -> Executor:
@@ -33,15 +46,29 @@ def add_encoder(runner: Runner) -> None:
     if model.encoder is not None:
         build = backends.encoder_build_options(runner.build)
         executor = executor_beside(runner, model.encoder, build)
-        runner.source_encoder = SourceEncoder(executor, model.shape.layers)
+        session, layers = runner.session, model.shape.layers
+        encoder = SourceEncoder(
+            executor, layers, made_by=session.made_by, model=str(runner.model_file.path)
+        )
+        runner.source_encoder, runner.translator = encoder, _translator(runner, encoder)
+        note, weights = runner.attention.note, runner.weights
+        runner.parts = {
+            "encoder": AttentionSource(executor, encoder, note, weights),
+            "decoder": AttentionSource(runner.executor, session, note, weights, cross=False),
+            "cross": AttentionSource(runner.executor, session, note, weights, cross=True),
+        }
 
 
 def translator_of(runner: Runner) -> Translator:
     """RequestError for a model that is no encoder-decoder."""
-    decoding, encoder = runner.model_file.model.decoding, runner.source_encoder
-    if decoding is None or encoder is None:
+    if runner.translator is None:
         raise RequestError(f"{runner.model_info.name} is no encoder-decoder: it continues texts")
-    ends = runner.model_file.tokenizer.end_ids
+    return runner.translator
+
+
+def _translator(runner: Runner, encoder: SourceEncoder) -> Translator:
+    decoding, ends = runner.model_file.model.decoding, runner.model_file.tokenizer.end_ids
+    assert decoding is not None
     return Translator(runner.session, encoder, decoding, ends, partial(beam_executor, runner))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
 from llm_lite.core.hub.fit.bandwidth import known_gb_s
@@ -19,6 +20,7 @@ from llm_lite.core.hub.fit.instead import (
 )
 from llm_lite.core.hub.fit.machine import Machine, this_machine
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.beside import programs_beside
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.memory import largest_context
@@ -48,7 +50,7 @@ class Fitting:
             build = backends.build_options(
                 self.choice, options, shape, context=context, every_output=every_output
             )
-        return planned(self.description, options, build)
+        return planned(self.description, options, build, partial(programs_beside, build=build))
 
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
         """With what would fit where this does not."""

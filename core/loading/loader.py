@@ -37,11 +37,7 @@ from llm_lite.core.loading.weights import (
     of_blocks,
 )
 from llm_lite.core.memory import give_back
-from llm_lite.core.messages import (
-    EngineOptions,
-    ExecutorInfo,
-    ModelInfo,
-)
+from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo, TranslatorInfo
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plain_text import one_line
@@ -282,10 +278,8 @@ def model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, cache = (
-        model_file.file.metadata,
-        cache_layout(executor.program.plans[0], options.keys, options.values),
-    )
+    metadata, decoding = model_file.file.metadata, model_file.model.decoding
+    cache = cache_layout(executor.program.plans[0], options.keys, options.values)
     return ModelInfo(
         name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
         path=str(model_file.path),
@@ -305,6 +299,8 @@ def model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        kind=model_file.model.kind,
+        translator=TranslatorInfo(decoding.beams, decoding.prefixes) if decoding else None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),

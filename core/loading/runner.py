@@ -10,11 +10,12 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.source import SourceEncoder
+from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.verification import Part
-from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.modes import AS_STORED
@@ -38,6 +39,8 @@ class Runner:
     unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
     beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
     source_encoder: SourceEncoder | None = None  # of an encoder-decoder
+    translator: Translator | None = None  # of an encoder-decoder
+    parts: dict[AttentionPart, AttentionSource] = field(default_factory=dict)  # of one, its maps
 
     @property
     def note(self) -> str:
@@ -46,18 +49,25 @@ class Runner:
         return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
 
     @property
+    def executors(self) -> tuple[Executor, ...]:
+        """All that compute for it."""
+        return (self.executor, *self.beside)
+
+    @property
     def model(self) -> Model:
         """The model over the weights as this executor has them."""
         return read_model(self.model_file.file.metadata, self.weights, self.model_file.path)
 
+    def attention_of(self, part: AttentionPart) -> AttentionSource:
+        """What maps of a part of an encoder-decoder are made of; of other models all maps."""
+        return self.parts.get(part, self.attention)
+
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
         """What an encoder-decoder's target is about; the target then begins. RequestError for a
         model without an encoder, and for a source that is too long."""
-        if self.source_encoder is None:
+        if self.translator is None:
             raise RequestError(f"{self.model_info.name} has no encoder: it continues texts")
-        self.source_encoder.encode(tokens, should_stop)
-        self.source_encoder.hand_to(self.executor)
-        self.session.see_source(tokens)
+        self.translator.read_source(tokens, should_stop)
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""
@@ -68,4 +78,5 @@ class Runner:
             for executor in self.beside:
                 stack.callback(executor.close)
             self.beside = []
-            self.attention.close()
+            for source in (self.attention, *self.parts.values()):
+                source.close()

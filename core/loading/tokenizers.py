@@ -11,12 +11,12 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.gguf.reader import read_metadata
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.sources import folder_of, open_source
-from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.stages import TokenizerFile, tokenized
 from llm_lite.core.text.tokenizer import Tokenizer
-from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE
+from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE
 
 
 @dataclass(frozen=True, slots=True)

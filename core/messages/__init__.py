@@ -35,16 +35,6 @@ from llm_lite.core.messages.answers import (
     TokenDecoded,
     TokensSpelled,
 )
-from llm_lite.core.messages.cache import (
-    CacheMeasured,
-    CacheRewritten,
-    CacheStatus,
-    Measure,
-    MeasureCache,
-    OpenCache,
-    PooledPrefix,
-    SaveCache,
-)
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
     CompareElsewhere,
@@ -69,7 +59,24 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
-from llm_lite.core.messages.inside import (
+from llm_lite.core.messages.encoding import (
+    CompareTexts,
+    EncodeText,
+    TextEncoded,
+    TextsCompared,
+)
+from llm_lite.core.messages.inspecting.cache import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    Measure,
+    MeasureCache,
+    OpenCache,
+    PooledPrefix,
+    SaveCache,
+)
+from llm_lite.core.messages.inspecting.inside import (
+    AttentionPart,
     AttentionRows,
     AttentionRowsMode,
     CompareGains,
@@ -83,6 +90,24 @@ from llm_lite.core.messages.inside import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.messages.inspecting.lesson import FollowToken, TokenFollowed, TokenTrace
+from llm_lite.core.messages.inspecting.profiling import (
+    KernelForm,
+    KernelsStudied,
+    KernelStudy,
+    OpTime,
+    ProfileStep,
+    StepProfile,
+    StepProfiled,
+    StudyBackend,
+    StudyKernels,
+)
+from llm_lite.core.messages.inspecting.tokenizing import (
+    CountTokens,
+    TextTokenized,
+    TokenizeText,
+    TokensCounted,
+)
 from llm_lite.core.messages.keeping import (
     CacheKept,
     CheckKept,
@@ -94,7 +119,6 @@ from llm_lite.core.messages.keeping import (
     TitleMade,
     Unfit,
 )
-from llm_lite.core.messages.lesson import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -108,6 +132,7 @@ from llm_lite.core.messages.models import (
     LoadProgress,
     LoadStarted,
     ModelInfo,
+    ModelKind,
     ModelLoaded,
     ModeSwitch,
     Reconfigure,
@@ -127,17 +152,6 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
     Speculate,
 )
-from llm_lite.core.messages.profiling import (
-    KernelForm,
-    KernelsStudied,
-    KernelStudy,
-    OpTime,
-    ProfileStep,
-    StepProfile,
-    StepProfiled,
-    StudyBackend,
-    StudyKernels,
-)
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -148,13 +162,19 @@ from llm_lite.core.messages.serving import (
     StartServing,
     StopServing,
 )
-from llm_lite.core.messages.tokenizing import (
-    CountTokens,
-    TextTokenized,
-    TokenizeText,
-    TokensCounted,
-)
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
+from llm_lite.core.messages.translating import (
+    MOST_BEAMS,
+    OtherTarget,
+    SourceRead,
+    SourceToken,
+    TargetFinished,
+    TargetGrown,
+    TargetToken,
+    Translate,
+    TranslationStats,
+    TranslatorInfo,
+)
 
 Level = Literal["info", "warning", "error"]
 
@@ -173,6 +193,8 @@ StepRequest = (  # between steps
     | MeasureCache
     | CountTokens
     | FollowToken
+    | EncodeText
+    | CompareTexts
 )
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -192,6 +214,7 @@ Command = (
     | SwitchMode
     | Generate
     | Read
+    | Translate
     | SpellTokens
     | StepRequest
     | TokenizeText
@@ -231,6 +254,9 @@ Event = (
     | TokenDecoded
     | TokensSpelled
     | GenerationFinished
+    | SourceRead
+    | TargetGrown
+    | TargetFinished
     | LensResult
     | GainsEffect
     | AttentionRows
@@ -245,6 +271,8 @@ Event = (
     | TokensCounted
     | TextTokenized
     | TokenFollowed
+    | TextEncoded
+    | TextsCompared
     | RunReady
     | RunToken
     | RunFinished
@@ -263,142 +291,31 @@ Event = (
 )
 
 __all__ = [
-    "ACTIVATIONS",
-    "BACKENDS",
-    "KV_TYPES",
-    "MODES",
-    "MOST_ALTERNATIVES",
-    "OVERFLOWS",
-    "SPECULATES",
-    "Activations",
-    "AllowedTokens",
-    "Alternative",
-    "AnalyzeTensors",
-    "AnswerRequest",
-    "AnswerRun",
-    "AttentionRows",
-    "AttentionRowsMode",
-    "Backend",
-    "CacheKept",
-    "CacheLayerInfo",
-    "CacheLayout",
-    "CacheMeasured",
-    "CacheRewritten",
-    "CacheStatus",
-    "CancelLoad",
-    "ChatMessage",
-    "CheckKept",
-    "Command",
-    "CompareElsewhere",
-    "CompareGains",
-    "CompareRuns",
-    "ConversationRead",
-    "CountTokens",
-    "Direction",
-    "DivergenceMeasured",
-    "DivergenceReport",
-    "DraftedToken",
-    "DropVariant",
-    "EngineOptions",
-    "Event",
-    "ExecutorChanged",
-    "ExecutorInfo",
-    "ExportMaps",
-    "FileDamaged",
-    "FollowToken",
-    "Forced",
-    "Gains",
-    "GainsEffect",
-    "Generate",
-    "GenerationFinished",
-    "GenerationStarted",
-    "GenerationStats",
-    "Inspect",
-    "KeepConversation",
-    "KeepVariant",
-    "KeptChecked",
-    "KeptResumed",
-    "KernelForm",
-    "KernelStudy",
-    "KernelsStudied",
-    "KvType",
-    "LensResult",
-    "LensRow",
-    "Level",
-    "LoadFailed",
-    "LoadModel",
-    "LoadNeedsMemory",
-    "LoadProgress",
-    "LoadStarted",
-    "Logged",
-    "MakeTitle",
-    "MapsExported",
-    "Measure",
-    "MeasureCache",
-    "MeasureDivergence",
-    "MeasureModes",
-    "Mode",
-    "ModeSpeed",
-    "ModeSwitch",
-    "ModelIdentity",
-    "ModelInfo",
-    "ModelLoaded",
-    "ModesMeasured",
-    "OpTime",
-    "OpenCache",
-    "Overflow",
-    "PooledPrefix",
-    "PrefillProgress",
-    "ProfileStep",
-    "PromptToken",
-    "Read",
-    "ReadAttentionRows",
-    "Reconfigure",
-    "ResumeKept",
-    "Role",
-    "RunFinished",
-    "RunReady",
-    "RunToken",
-    "RunsForced",
-    "SamplingOptions",
-    "SaveCache",
-    "ServedRequest",
-    "ServerSpec",
-    "ServingChanged",
-    "ServingStatus",
-    "SetGains",
-    "Shutdown",
-    "Speculate",
-    "SpellTokens",
-    "StartServing",
-    "StepProfile",
-    "StepProfiled",
-    "StepRequest",
-    "Stop",
-    "StopReason",
-    "StopServing",
-    "StudyBackend",
-    "StudyKernels",
-    "SwitchMode",
-    "Task",
-    "TaskFinished",
-    "TaskProgress",
-    "TensorReport",
-    "TensorRow",
-    "TextTokenized",
-    "Thinking",
-    "ThinkingStyle",
-    "TitleMade",
-    "TokenDecoded",
-    "TokenFollowed",
-    "TokenTrace",
-    "TokenizeText",
-    "TokensCounted",
-    "TokensSpelled",
-    "ToolCall",
-    "ToolSpec",
-    "ToolStyle",
-    "Unfit",
-    "VariantDropped",
+    "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS",
+    "OVERFLOWS", "SPECULATES", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
+    "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode",
+    "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten",
+    "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command", "CompareElsewhere",
+    "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead", "CountTokens",
+    "Direction", "DivergenceMeasured", "DivergenceReport", "DraftedToken", "DropVariant",
+    "EncodeText", "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps",
+    "FileDamaged", "FollowToken", "Forced", "Gains", "GainsEffect", "Generate",
+    "GenerationFinished", "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation",
+    "KeepVariant", "KeptChecked", "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied",
+    "KvType", "LensResult", "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory",
+    "LoadProgress", "LoadStarted", "Logged", "MakeTitle", "MapsExported", "Measure",
+    "MeasureCache", "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch",
+    "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime",
+    "OpenCache", "OtherTarget", "Overflow", "PooledPrefix", "PrefillProgress", "ProfileStep",
+    "PromptToken", "Read", "ReadAttentionRows", "Reconfigure", "ResumeKept", "Role",
+    "RunFinished", "RunReady", "RunToken", "RunsForced", "SamplingOptions", "SaveCache",
+    "ServedRequest", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
+    "SourceRead", "SourceToken", "Speculate", "SpellTokens", "StartServing", "StepProfile",
+    "StepProfiled", "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend",
+    "StudyKernels", "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task",
+    "TaskFinished", "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
+    "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed",
+    "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec",
+    "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit", "VariantDropped",
     "VariantKept",
-]
+]  # fmt: skip

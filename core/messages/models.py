@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
+from llm_lite.core.messages.translating import TranslatorInfo
+
+# A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
+ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,9 @@ class ModelInfo:
     width: int
     feed_forward: int
     has_chat_template: bool
+    kind: ModelKind = "decoder"
+    encoder: EncoderInfo | None = None  # of an encoder
+    translator: TranslatorInfo | None = None  # of an encoder-decoder
     switches_thinking: bool = False  # the template has a switch for thoughts
     tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it

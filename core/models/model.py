@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llm_lite.core.messages import ModelKind
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
@@ -102,7 +103,8 @@ class DecodingDefaults:
     """How an encoder-decoder's target begins and is searched for, as its file says.
 
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
-    what ends a target that is as long as it may be; None: nothing."""
+    what ends a target that is as long as it may be; None: nothing. prefixes: of its tasks, which
+    stand before a source."""
 
     start: int
     banned: tuple[int, ...] = ()
@@ -110,6 +112,7 @@ class DecodingDefaults:
     beams: int = 1
     length_penalty: float = 1.0
     early_stopping: bool = False
+    prefixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,13 @@ class Model:
     decoding: DecodingDefaults | None = None
     embedding: TextEmbedding | None = None
     has_head: bool = True
+
+    @property
+    def kind(self) -> ModelKind:
+        """What it does with a text."""
+        if self.bidirectional:
+            return "encoder"
+        return "encoder-decoder" if self.encoder is not None else "decoder"
 
     def build(self, options: BuildOptions) -> Program:
         """An encoder's program reads no source, though it has as many positions."""

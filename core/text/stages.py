@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
-from llm_lite.core.messages.tokenizing import (
+from llm_lite.core.messages.inspecting.tokenizing import (
     MOST_CHARACTERS,
     MOST_STEPPED,
     Edge,

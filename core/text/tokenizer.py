@@ -15,6 +15,7 @@ from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
 from llm_lite.core.text.sentencepiece.pieces import SPACE, PieceEncoder
 from llm_lite.core.text.sentencepiece.unigram import UnigramEncoder, read_unigram
+from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE, WORDS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
     SENTENCE_PIECE,
@@ -24,7 +25,6 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     read_vocabulary,
 )
-from llm_lite.core.text.wordpiece.special_tokens import WORDS
 from llm_lite.core.text.wordpiece.word_pieces import (
     WordPieceEncoder,
     read_gguf,
@@ -97,19 +97,22 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, or else its vocab.txt or Marian's files, for an
-        embedding of `rows` rows.
+        """From a directory's tokenizer.json, or else its vocab.txt, Marian's files, or vocab.json
+        with merges.txt, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
+        from llm_lite.core.text.pair_files import has_pairs, read_pairs
         from llm_lite.core.text.sentencepiece.marian import is_marian, read_marian
-        from llm_lite.core.text.tokenizer_json import TOKENIZER_FILE, read_tokenizer
+        from llm_lite.core.text.tokenizer_json import read_tokenizer
 
         if not (folder / TOKENIZER_FILE).exists():
             if (folder / WORDS).is_file():
                 return cls(read_words(folder, rows))
             if is_marian(folder):
                 return cls(*read_marian(folder, rows))
+            if has_pairs(folder):
+                return cls(read_pairs(folder, rows))
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:

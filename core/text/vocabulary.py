@@ -90,6 +90,11 @@ class Vocabulary:
         return digest.hexdigest()[:32]
 
 
+def pair_of_roberta(bos: int | None, eos: int | None) -> tuple[tuple[int, ...], ...]:
+    """Ids around two texts: <s> A </s></s> B </s>; () where it lacks one of these."""
+    return () if bos is None or eos is None else ((bos,), (eos, eos), (eos,))
+
+
 def read_vocabulary(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     """Errors: UnsupportedError for another kind of tokenizer, FileError for a malformed one."""
     return VocabularyReader(metadata, path).vocabulary()
@@ -131,7 +136,7 @@ class VocabularyReader:
             stripping=self.stripping(model, tokens, types),
             stripping_before=frozenset(() if mask is None or not encodes else (mask,)),
             mask_id=mask,
-            around_pair=((bos,), (eos, eos), (eos,)) if encodes and bos and eos else (),
+            around_pair=pair_of_roberta(bos, eos) if encodes else (),
         )
 
     def fail(self, key: str, problem: str) -> FileError:

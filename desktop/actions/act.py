@@ -17,7 +17,6 @@ from llm_lite.desktop.actions import (
     program,
     quantizing,
     resuming,
-    tokenizing,
     undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
@@ -42,7 +41,10 @@ from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.actions.serving import switching
 from llm_lite.desktop.actions.serving.switching import ServingAction
-from llm_lite.desktop.actions.tokenizing import TokenizingAction
+from llm_lite.desktop.actions.texts import encoding, tokenizing, translating
+from llm_lite.desktop.actions.texts.encoding import EncodingAction
+from llm_lite.desktop.actions.texts.tokenizing import TokenizingAction
+from llm_lite.desktop.actions.texts.translating import TranslatingAction
 from llm_lite.desktop.actions.tools import calling
 from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
@@ -61,6 +63,7 @@ Action = (
     | ProgramAction
     | InsideAction
     | LessonAction
+    | EncodingAction
     | ForkAction
     | FitAction
     | ConnectAction
@@ -79,6 +82,7 @@ Action = (
     | ResumeAction
     | ServingAction
     | TokenizingAction
+    | TranslatingAction
     | ReportDefect
 )
 
@@ -100,7 +104,8 @@ def due(state: AppState) -> Result:
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
     state, served = switching.due(state)
-    commands = (*commands, *counts, *served)
+    state, texts = encoding.encode_due(state)
+    commands = (*commands, *counts, *served, *texts)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -111,6 +116,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **program.HANDLERS,
     **inspecting.HANDLERS,
     **following.HANDLERS,
+    **encoding.HANDLERS,
     **forking.HANDLERS,
     **fitting.HANDLERS,
     **connecting.HANDLERS,
@@ -130,5 +136,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **resuming.HANDLERS,
     **switching.HANDLERS,
     **tokenizing.HANDLERS,
+    **translating.HANDLERS,
     **defects.HANDLERS,
 }

@@ -230,6 +230,8 @@ def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
 
 
 def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
+    if state.encodes:
+        return notify(state, "info", obstacle(state), now), ()
     if not state.messages:
         return end_edit(state), ()
     return turn_to(state, ())

@@ -105,7 +105,8 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
     before, state = state.xray, replace(state, xray=action.xray)
     if action.xray == before:
         return state, ()
-    if action.xray.at is None or not action.xray.shown:
+    shown = action.xray.shown or state.encodes
+    if action.xray.at is None or not shown:
         xray = replace(action.xray, at=None)
         return replace(state, xray=xray, rows_request=0, attention_rows=None), ()
     return ask_rows(state)
@@ -139,7 +140,9 @@ def show_row(action: ShowRow, state: AppState, now: float) -> Result:
     request, details = state.next_step_request, state.row_details
     rows = details.rows if details.key == action.key else ()
     details = RowDetails(action.key, action.head, request, rows)
-    asked = ReadAttentionRows(request, action.position, "from", "heads", (action.head,))
+    asked = ReadAttentionRows(
+        request, action.position, "from", "heads", (action.head,), part=state.attention.part
+    )
     return replace(state, row_details=details, next_step_request=request + 1), (asked,)
 
 

@@ -214,7 +214,9 @@ def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
 def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
     if action.kind == "png":
         return state, ()
-    export = ExportMaps(state.next_step_request, action.path, state.attention.locked)
+    export = ExportMaps(
+        state.next_step_request, action.path, state.attention.locked, state.attention.part
+    )
     return replace(state, next_step_request=state.next_step_request + 1), (export,)
 
 

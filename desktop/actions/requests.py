@@ -26,7 +26,7 @@ Result = tuple[AppState, tuple[Command, ...]]
 
 def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
-    if state.running:
+    if state.busy:
         return tr("An answer is being written. Stop it first, or wait until it ends.")
     if state.quantization.work:
         return tr("Something is being measured. Stop it first, or wait until it ends.")
@@ -34,6 +34,8 @@ def obstacle(state: AppState) -> str:
         return tr("The model is still loading. The message stays in the input.")
     if state.model is None:
         return tr("No model is loaded. Choose one first; the message stays in the input.")
+    if state.encodes:
+        return tr("{name} is an encoder: it writes no text.").format(name=state.model.name)
     return ""
 
 

@@ -31,7 +31,8 @@ from llm_lite.desktop.commands.dispatch import answer_keys
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
-from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.views import VIEWS, View, draw_view
+from llm_lite.desktop.views.encoding.field import ENCODED_INPUT
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.lesson.page import draw as draw_lesson
 from llm_lite.desktop.views.library.page import draw as draw_library
@@ -180,8 +181,9 @@ class Interface:
         ui = self.ui
         match what.partition(":"):
             case ("input", _, _):
-                if "input" in ui.memory:
-                    ui.memory["input"].focus = True
+                name = ENCODED_INPUT if state.encodes else "input"
+                if name in ui.memory:
+                    ui.memory[name].focus = True
             case ("copy", _, _):
                 if not copy(state, ui, markdown=True):
                     _copy_last_answer(state)
@@ -285,7 +287,7 @@ class Interface:
         ui, still = self.ui, view.place in ("middle", "left", "beside")
         with self._ground(PADDING.get(view.place, (4, 4)), STILL if still else 0):
             focus.enter(ui, view.name)
-            return self._guard.draw(view.name, view.draw, state, ui, say_failed)
+            return self._guard.draw(view.name, partial(draw_view, view), state, ui, say_failed)
 
     @contextmanager
     def _ground(self, padding: tuple[float, float], flags: int) -> Iterator[None]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import Command, Event, Generate, Read
+from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
@@ -72,7 +72,7 @@ class EngineLike(Protocol):
 
     def poll(self) -> list[Event]: ...
 
-    def attention(self) -> AttentionSource | None: ...
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
 
     def service(self) -> Service | None: ...
 
@@ -153,7 +153,7 @@ class Program:
         not draw everything."""
         maps = self.interface.maps
         if maps is not None:
-            maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
+            maps.begin(self._attention(), self.state.busy)
         if self.remote is not None:  # a server's, where one answers the chat
             self.interface.ui.maps = self.remote.maps() or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
@@ -161,6 +161,13 @@ class Program:
             self.do(action)
         self._say(self.exporter.draw(self.state, self.interface.ui))
         return actions
+
+    def _attention(self) -> AttentionSource | None:
+        """Of an encoder-decoder what the part is made of that a person looks at."""
+        if self.engine is None:
+            return None
+        part = self.state.attention.part if self.state.writes_targets else None
+        return self.engine.attention(part) if part else self.engine.attention()
 
     def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
         """The frame that was painted has been submitted: pictures to be saved can be rendered."""

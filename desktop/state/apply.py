@@ -31,7 +31,15 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.folding import looking, quantizing, resuming, serving, tokenizing
+from llm_lite.desktop.state.folding import (
+    encoding,
+    looking,
+    quantizing,
+    resuming,
+    serving,
+    tokenizing,
+    translating,
+)
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
@@ -101,13 +109,20 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         load_seconds=event.seconds,
         context_used=0,
         reading=None,
-        attention=state.attention.fit(event.model.layers, event.model.heads),
+        attention=state.attention.fit(
+            event.model.layers,
+            event.model.heads,
+            parts=event.model.kind == "encoder-decoder",
+        ),
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
+        positions=(),
         owners=(),
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
         lesson=state.lesson.forgotten(),
+        encoding=state.encoding.forgotten(),
+        translating=state.translating.forgotten(),
         steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
@@ -136,6 +151,7 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
         mode, activations = event.options.mode, event.options.activations
         options = replace(state.options, mode=mode, activations=activations)
         state = replace(state, options=options)
+    state = replace(state, encoding=state.encoding.outdated())
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
@@ -290,12 +306,12 @@ def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppS
 
 def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
-    if state.running or state.draining:
+    if state.busy or state.draining:
         return state
     return replace(
         state,
         owners=state.owners[: event.length],
-        context_used=event.length if state.messages else 0,
+        context_used=event.length if state.messages or state.writes_targets else 0,
     )
 
 
@@ -330,10 +346,12 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
+    **encoding.EVENTS,
     **looking.EVENTS,
     **resuming.EVENTS,
     **serving.EVENTS,
     **tokenizing.EVENTS,
+    **translating.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm_lite.core.messages import AttentionPart
 from llm_lite.desktop.language.translate import mark
 
 Head = tuple[int, int]  # layer, head
@@ -19,7 +20,8 @@ SINK = mark(
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:
-    """`row` is the token whose row is marked, by position; None follows the newest."""
+    """`row` is the token whose row is marked, by position; None follows the newest. `part` is what
+    is shown of an encoder-decoder, and `aside` the heads that are locked in its other parts."""
 
     locked: tuple[Head, ...] = ()
     row: int | None = None
@@ -31,6 +33,8 @@ class AttentionChoice:
     high: float = 1.0  # value of the last colour
     exclude_first: bool = False
     large: bool = False  # over the whole window
+    part: AttentionPart = "decoder"
+    aside: tuple[tuple[AttentionPart, tuple[Head, ...]], ...] = ()
 
     def toggled(self, head: Head) -> AttentionChoice:
         """With `head` locked, or no longer; the one locked first gives way to a fifth."""
@@ -38,7 +42,21 @@ class AttentionChoice:
             return replace(self, locked=tuple(h for h in self.locked if h != head))
         return replace(self, locked=(*self.locked, head)[-MOST_LOCKED:])
 
-    def fit(self, layers: int, heads: int) -> AttentionChoice:
-        """For a model of so many layers and heads: what it lacks is not chosen."""
+    def showing(self, part: AttentionPart) -> AttentionChoice:
+        """Another part, with the heads that were locked there."""
+        if part == self.part:
+            return self
+        kept = {**dict(self.aside), self.part: self.locked}
+        locked = kept.pop(part, ())
+        aside = tuple(sorted(kept.items()))
+        return replace(
+            self, part=part, locked=locked, aside=aside, layer=None, group=None, row=None
+        )
+
+    def fit(self, layers: int, heads: int, *, parts: bool = False) -> AttentionChoice:
+        """For a model of so many layers and heads: what it lacks is not chosen. `parts`: it is an
+        encoder-decoder, which shows its cross-attention first."""
+        part: AttentionPart = "cross" if parts else "decoder"
         locked = tuple(h for h in self.locked if h[0] < layers and h[1] < heads)
-        return replace(self, locked=locked, layer=None, group=None, row=None)
+        locked = locked if part == self.part else ()
+        return replace(self, part=part, aside=(), locked=locked, layer=None, group=None, row=None)

@@ -38,6 +38,8 @@ _LINES = {  # text of several lines, and how much of it
     ("TokenDecoded", "text"): TOKEN,
     ("TokensSpelled", "texts"): TOKEN,
     ("RunToken", "text"): TOKEN,
+    ("EncodedToken", "text"): TOKEN,
+    ("Candidate", "text"): TOKEN,
     ("Logged", "text"): LOG_LINE,
     ("TitleMade", "text"): SENTENCE,
     ("KernelForm", "code"): SOURCE,

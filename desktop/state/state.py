@@ -40,6 +40,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
+from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
@@ -51,6 +52,7 @@ from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
+from llm_lite.desktop.state.translating.translating_state import TranslatingState
 from llm_lite.desktop.state.undo.steps import Undoing
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
@@ -334,7 +336,9 @@ class AppState:
     lens: Lens = field(default_factory=Lens)
     lesson: LessonState = field(default_factory=LessonState)
     steering: Steering = field(default_factory=Steering)
+    encoding: EncodingState = field(default_factory=EncodingState)
     tokenizer: TokenizerState = field(default_factory=TokenizerState)
+    translating: TranslatingState = field(default_factory=TranslatingState)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
@@ -354,12 +358,22 @@ class AppState:
 
     @property
     def busy(self) -> bool:
-        return self.running is not None
+        return self.running is not None or self.translating.running
+
+    @property
+    def writes_targets(self) -> bool:
+        """Whether the model in use is an encoder-decoder, which holds no conversation."""
+        return self.model is not None and self.model.kind == "encoder-decoder"
 
     @property
     def elsewhere(self) -> bool:
         """Whether the model computes on another machine, behind a server's protocol."""
         return self.remote.connection is not None
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model in use is an encoder, which writes no text."""
+        return self.model is not None and self.model.kind == "encoder"
 
     @property
     def answering(self) -> Message | None:

@@ -16,6 +16,7 @@ from llm_lite.desktop.views.attention.grid import draw as draw_attention
 from llm_lite.desktop.views.attention.heads import draw as draw_heads
 from llm_lite.desktop.views.cache.cache import draw as draw_cache
 from llm_lite.desktop.views.chat.chat import draw as draw_chat
+from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.views.history.conversations import draw as draw_conversations
 from llm_lite.desktop.views.program.log import draw as draw_log
 from llm_lite.desktop.views.program.performance import draw as draw_performance
@@ -73,3 +74,8 @@ VIEWS = (
     View("log", mark("Log"), ICON_LOG, "lower right", draw_log, 2),
     View("runs", mark("Two runs"), ICON_COMPARE, "beside", draw_runs, None),
 )
+
+
+def draw_view(view: View, state: AppState, ui: Ui) -> list[Action]:
+    """What the view shows; of an encoder, why there is none of what a model writes."""
+    return [] if draw_reason(state, ui, view.name) else view.draw(state, ui)

@@ -12,9 +12,17 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
+from llm_lite.desktop.widgets.theme import MEASURE
 from llm_lite.desktop.widgets.ui import Ui
 
 _RESTED_ON = int(imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_when_disabled)
+
+
+def column(ui: Ui) -> tuple[float, float]:
+    """Offset and width of the reading column in the current window."""
+    room = imgui.get_content_region_avail().x
+    width = min(room - ui.u(6), float(round(MEASURE * ui.theme.text)))
+    return float(round((room - width) / 2)), width
 
 
 def tip(ui: Ui, words: str) -> None:

@@ -7,6 +7,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -22,6 +26,7 @@ struct Build {
   std::vector<std::string> needs;
   KernelTable (*table)();
   StudyTable (*study)();
+  bool emulated = false;  // for tests only
 };
 
 #if defined(__x86_64__)
@@ -44,17 +49,30 @@ unsigned saved_registers() {
   return low;
 }
 
+// Linux gives a process the tile registers of AMX, 8 KiB a thread, only when it asks for them
+// (Documentation/arch/x86/xstate.rst); where it refuses, they are as if they were not there.
+bool may_use_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 Features detect() {
   const Registers one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
   const unsigned saved = saved_registers();
   const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
   const auto bit = [](unsigned value, int index) { return (value >> index & 1) != 0; };
+  const bool tiles = (saved & 0x60000) == 0x60000 && bit(seven.d, 24) && may_use_tiles();
   return {
       {"avx2", ymm && bit(seven.b, 5)},        {"fma", ymm && bit(one.c, 12)},
       {"f16c", ymm && bit(one.c, 29)},         {"avxvnni", ymm && bit(seven_one.a, 4)},
       {"avx512f", zmm && bit(seven.b, 16)},    {"avx512dq", zmm && bit(seven.b, 17)},
       {"avx512bw", zmm && bit(seven.b, 30)},   {"avx512vl", zmm && bit(seven.b, 31)},
-      {"avx512vnni", zmm && bit(seven.c, 11)},
+      {"avx512vnni", zmm && bit(seven.c, 11)}, {"amxtile", tiles},
+      {"amxint8", tiles && bit(seven.d, 25)},
   };
 }
 
@@ -65,12 +83,15 @@ const std::vector<Build>& builds() {
     return a;
   };
   static const auto v4 = with(v2, {"avx512f", "avx512dq", "avx512bw", "avx512vl"});
+  static const auto vnni = with(v4, {"avx512vnni"});
   static const std::vector<Build> all = {
       {"scalar", {}, scalar::table, scalar::study_table},
       {"avx2", v2, avx2::table, avx2::study_table},
       {"avxvnni", with(v2, {"avxvnni"}), avxvnni::table, avxvnni::study_table},
       {"avx512", v4, avx512::table, avx512::study_table},
-      {"avx512vnni", with(v4, {"avx512vnni"}), avx512vnni::table, avx512vnni::study_table},
+      {"avx512vnni", vnni, avx512vnni::table, avx512vnni::study_table},
+      {"amx", with(vnni, {"amxtile", "amxint8"}), amx::table, avx512vnni::study_table},
+      {"amxemulated", vnni, amxemulated::table, avx512vnni::study_table, true},
   };
   return all;
 }
@@ -121,15 +142,15 @@ const Features& cpu_features() {
   return found;
 }
 
-std::vector<std::string> available_isas() {
+namespace {
+
+std::vector<std::string> names_of(bool emulated) {
   std::vector<std::string> names;
   for (const Build& build : builds()) {
-    if (runs_here(build)) names.push_back(build.name);
+    if (runs_here(build) && build.emulated == emulated) names.push_back(build.name);
   }
   return names;
 }
-
-namespace {
 
 const Build& build_named(const std::string& isa) {
   for (const Build& build : builds()) {
@@ -139,6 +160,9 @@ const Build& build_named(const std::string& isa) {
 }
 
 }  // namespace
+
+std::vector<std::string> available_isas() { return names_of(false); }
+std::vector<std::string> emulated_isas() { return names_of(true); }
 
 KernelTable kernel_table(const std::string& isa) { return build_named(isa).table(); }
 StudyTable study_table(const std::string& isa) { return build_named(isa).study(); }

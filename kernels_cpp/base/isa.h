@@ -16,6 +16,8 @@ const std::vector<std::pair<std::string, bool>>& cpu_features();
 
 // The builds that can run here, slowest first.
 std::vector<std::string> available_isas();
+// Those that stand for instructions which this processor need not have: slow, for tests.
+std::vector<std::string> emulated_isas();
 
 // std::invalid_argument for a build that is unknown or cannot run here.
 KernelTable kernel_table(const std::string& isa);

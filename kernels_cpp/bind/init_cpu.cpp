@@ -13,6 +13,8 @@ void init_cpu(py::module_& module) {
              "Pairs (name, present) of the features that kernels make use of.");
   module.def("available_isas", &llm::available_isas,
              "Builds of the kernels that can run here, slowest first.");
+  module.def("emulated_isas", &llm::emulated_isas,
+             "Builds that emulate instructions, for tests; none of `available_isas`.");
   module.def(
       "read_bandwidth",
       [](size_t bytes, int threads) {

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from llm_lite.api.given import Message, Text, gains_of
 from llm_lite.api.model import Model
 from llm_lite.core.encoding import masked
-from llm_lite.core.encoding.masked import Mask
 from llm_lite.core.encoding.texts import encode_pair
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.starting import start_encoder
 from llm_lite.core.messages import ExecutorInfo, ModelInfo
+from llm_lite.core.messages.encoding import Mask
 
 _MOST_CANDIDATES = 1000
 

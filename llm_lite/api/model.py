@@ -26,12 +26,11 @@ from llm_lite.api.given import (
 from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
-from llm_lite.core.encoding.masked import Mask
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
-from llm_lite.core.generation.prompt import Encoded, check_size, encode_raw
+from llm_lite.core.generation.prompts.prompt import Encoded, check_size, encode_raw
 from llm_lite.core.generation.sampling import check, check_bias
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.stop_strings import StopStrings
@@ -48,6 +47,7 @@ from llm_lite.core.messages import (
     ModelInfo,
     SamplingOptions,
 )
+from llm_lite.core.messages.encoding import Mask
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.text.tokenizer import StreamDecoder

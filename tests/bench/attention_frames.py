@@ -20,7 +20,7 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.desktop.attention_fake import FakeSource
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 LENGTH, TOKENS = 4096, 150
 

@@ -112,15 +112,16 @@ def written(state: AppState) -> AppState:
 def _timed(program: Program) -> dict[str, list[float]]:
     """Milliseconds of the thread's time in the whole frame, in all views and in each."""
     times: dict[str, list[float]] = {"frame": [], "views": []}
-    _time(FrameLoop, "run", times["frame"])
-    _time(program, "paint", times["views"])
+    clock_calls(FrameLoop, "run", times["frame"])
+    clock_calls(program, "paint", times["views"])
     for view in VIEWS:
         times[view.name] = []
         object.__setattr__(view, "draw", _clocked(view.draw, times[view.name]))
     return times
 
 
-def _time(owner: Any, name: str, into: list[float]) -> None:
+def clock_calls(owner: Any, name: str, into: list[float]) -> None:
+    """Milliseconds of the thread's processor time of every call of a method."""
     setattr(owner, name, _clocked(getattr(owner, name), into))
 
 

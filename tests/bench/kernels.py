@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP
+from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP
 from tests.bench.table import insert
 from tests.paths import ROOT
 

@@ -60,6 +60,8 @@ def test_doctor(capsys):
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"processor", "devices", "auto", "models"}
     assert report["processor"]["threads"] >= 1
+    assert report["processor"]["kernels"] == report["processor"]["kernels_available"][-1]
+    assert not report["processor"]["kernels_left_out"] and report["processor"]["kernels_reason"]
     for device in report["devices"]:
         assert {"name", "kind", "queue_families", "features", "usable"} <= set(device)
     auto = report["auto"]

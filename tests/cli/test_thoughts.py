@@ -24,7 +24,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from tests.cli.terminal_runs import GREEDY, NUMPY
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.make_gguf import write_tiny_llama
 
 INSIDE = Thinking("think", inside=True)

@@ -26,7 +26,8 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.server.config import ServerConfig
 from tests.core.remote.servers import scripted
-from tests.desktop.fake_engine import ANSWER, FakeEngine, pieces_of
+from tests.desktop.fake_answers import ANSWER, pieces_of
+from tests.desktop.fake_engine import FakeEngine
 from tests.server.conftest import Served
 from tests.server.scripted_service import ScriptedService
 

@@ -5,7 +5,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.views.cache.window import window_of
-from tests.desktop.fake_engine import ROW
+from tests.desktop.fake_model import ROW
 
 QUESTION = "Why is the sky blue?"
 RINGS = CacheLayout(

@@ -16,7 +16,8 @@ from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.cache_view import QUESTION, RINGS, say
-from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import Headless
 
 

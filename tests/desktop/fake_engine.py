@@ -9,28 +9,24 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
     Alternative,
-    AttentionRows,
     CacheKept,
-    CacheLayerInfo,
-    CacheLayout,
-    CacheMeasured,
     CacheRewritten,
     CacheStatus,
     CancelLoad,
     CheckKept,
     Command,
     CompareGains,
+    CompareTexts,
     ConversationRead,
     CountTokens,
+    EncodeText,
     Event,
     ExecutorChanged,
-    ExecutorInfo,
     FollowToken,
     GainsEffect,
     Generate,
@@ -42,7 +38,6 @@ from llm_lite.core.messages import (
     KeptChecked,
     KeptResumed,
     LensResult,
-    LensRow,
     LoadFailed,
     LoadModel,
     LoadProgress,
@@ -50,9 +45,7 @@ from llm_lite.core.messages import (
     Logged,
     MakeTitle,
     MeasureCache,
-    ModelInfo,
     ModelLoaded,
-    PooledPrefix,
     PrefillProgress,
     PromptToken,
     Read,
@@ -69,100 +62,34 @@ from llm_lite.core.messages import (
     TitleMade,
     TokenDecoded,
     TokenizeText,
-    TokensCounted,
     TokensSpelled,
     Unfit,
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
+from tests.desktop.encoding_fake import compared, encoded
+from tests.desktop.fake_answers import (
+    ANSWER,
+    KOREAN,
+    MORE,
+    OTHER,
+    OTHER_ID,
+    PREFIXES,
+    THOUGHT,
+    begun,
+    count,
+    lens,
+    look,
+    measured,
+    pieces_of,
+    prompt_tokens,
+    spell,
+    thinks,
+)
+from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 from tests.desktop.lesson_fake import followed
 
-ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
-LAYOUT = CacheLayout(
-    tuple(CacheLayerInfo(i, (), 8192, 0, ROW, ROW) for i in range(30)),
-    "fp16",
-    "fp16",
-    30 * 2 * ROW * 8192,
-)
-MODEL = ModelInfo(
-    name="SmolLM2-135M-Instruct",
-    path="/models/smollm2-135m-instruct-q4_1.gguf",
-    architecture="llama",
-    parameters=134_515_008,
-    file_bytes=98_000_000,
-    weight_bytes=96_400_000,
-    kv_bytes=2 * 30 * 3 * 64 * 2 * 8192,
-    context=8192,
-    trained_context=8192,
-    vocabulary=49152,
-    layers=30,
-    heads=9,
-    kv_heads=3,
-    head_dim=64,
-    width=576,
-    feed_forward=1536,
-    has_chat_template=True,
-    switches_thinking=True,
-    stored_formats=MappingProxyType({"q4_1": 66_355_200, "q8_0": 30_081_024, "f32": 140_544}),
-    format_notes=MappingProxyType({"q4_1": "Blocks of 32 weights in 20 bytes: 5 bits a weight."}),
-    block_formats=("q4_1", "q8_0"),
-    cache=LAYOUT,
-    mode_bytes=MappingProxyType(
-        {
-            "as-stored": 96_400_000,
-            "fp32": 538_000_000,
-            "fp16": 269_000_000,
-            "int8": 143_000_000,
-            "int4": 76_000_000,
-        }
-    ),
-)
-EXECUTOR = ExecutorInfo(
-    backend="cpu",
-    device="AMD Ryzen 5 4500U, 6 threads, AVX2",
-    reason="The only Vulkan device is a software one: the C++ executor is faster.",
-    mode="as-stored",
-    activations="a8",
-    keys="fp16",
-    values="fp16",
-    threads=6,
-)
-ANSWER = (
-    "Sunlight looks white, but it is made of **all colours**. On its way through the air it meets "
-    "tiny molecules of nitrogen and oxygen, and these scatter *short* waves much more than long "
-    "ones.\n\nSo:\n\n- Blue light is scattered about `5.5` times as much as red light.\n- It "
-    "reaches your eyes from every part of the sky.\n- At sunset the path is longer, and the red "
-    "is what is left.\n\n### In numbers\n\nThe scattering grows with the fourth power of the "
-    'frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    """Relative '
-    'to 700 nm."""\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n'
-    "```\n\n1. Measure the wavelength.\n2. Divide, and take the fourth power."
-)
-KOREAN = (
-    "하늘이 파란 이유는 **레일리 산란** 때문입니다. 햇빛은 여러 색의 빛이 섞인 것인데, 공기 중의 "
-    "분자들이 파장이 짧은 파란빛을 훨씬 더 많이 흩뿌립니다. 그래서 하늘 어디를 보아도 파랗게 "
-    "보입니다. 😀"
-)
-
-
-THOUGHT = (
-    "The user asks for the colour of the sky. I should say why it is blue, and not only that it "
-    "is.\n\nShort waves are scattered more than long ones: Rayleigh. Violet more still, but the "
-    "eye sees less of it, and the sun sends less.\n\nI will give the reason, and then the numbers."
-)
-THINK = "Think hard: "  # a question that begins so is answered with thoughts
-
-
-MORE = " And so the answer goes on."  # behind a beginning that is told
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tokenizers"
-OTHER, OTHER_ID = " or", 777  # an alternative that every token has
-
-
-def count(command: CountTokens) -> TokensCounted:
-    """A token for each four characters."""
-    kept = [len(text) for text in command.texts]
-    for place, most in enumerate(command.most):
-        kept[place] = min(kept[place], 4 * most)
-    return TokensCounted(command.request, tuple(k // 4 + 1 for k in kept), tuple(kept))
 
 
 class FakeEngine:
@@ -207,7 +134,7 @@ class FakeEngine:
             events.append(self._events.get())
         return events
 
-    def attention(self) -> FakeSource | None:
+    def attention(self, part=None) -> FakeSource | None:
         return self.source
 
     def service(self) -> None:
@@ -254,6 +181,10 @@ class FakeEngine:
                 self._say(followed(command))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
+            elif isinstance(command, EncodeText):
+                self._say(encoded(command))
+            elif isinstance(command, CompareTexts):
+                self._say(compared(command))
             elif isinstance(command, CountTokens):
                 self._say(count(command))
             elif isinstance(command, TokenizeText):
@@ -327,7 +258,7 @@ class FakeEngine:
         request, started = command.request, time.monotonic()
         words = prompt_tokens(command)
         prompt, reused = len(words), self._reuse(words)
-        thinking = Thinking("think", inside=True) if _thinks(command) else None
+        thinking = Thinking("think", inside=True) if thinks(command) else None
         self._say(GenerationStarted(request, prompt, reused, words, thinking))
         self._tell_cache()
         if self.source:
@@ -384,10 +315,10 @@ class FakeEngine:
     def _decode(self, command: Generate, prompt: int) -> tuple[int, StopReason]:
         korean = any("\uac00" <= c <= "\ud7a3" for c in command.messages[-1].content)
         answer = KOREAN if korean else ANSWER
-        if _thinks(command):
+        if thinks(command):
             answer = f"{THOUGHT}\n</think>\n\n{answer}"
         if command.begin is not None:
-            answer = _begun(command) + MORE
+            answer = begun(command) + MORE
         pieces = pieces_of(answer)
         for number, piece in enumerate(pieces):
             if self._stop.is_set():
@@ -431,70 +362,13 @@ class FakeEngine:
         return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
 
 
-def _begun(command: Generate) -> str:
-    """All that a beginning spells."""
-    begin = command.begin
-    assert begin is not None
-    ended = f"\n</think>\n\n{begin.content}" if begin.content else ""
-    return begin.thought + ended if begin.thought else begin.content
-
-
-def spell(tokens: tuple[int, ...]) -> tuple[str, ...]:
-    """What tokens of ANSWER stand for, which are numbered."""
-    pieces = pieces_of(ANSWER)
-    return tuple(OTHER if token == OTHER_ID else pieces[token % 1000] for token in tokens)
-
-
-def _thinks(command: Generate) -> bool:
-    return command.messages[-1].content.startswith(THINK)
-
-
-PREFIXES = (
-    PooledPrefix("Why do we dream?", 1240, 1240 * ROW * 60),
-    PooledPrefix("Write a Python function that reverses a string", 311, 311 * ROW * 60),
-)
-
-
-def measured(command: MeasureCache, layers: int) -> CacheMeasured:
-    """Every value says where it stands: layer + position / 1000."""
-    places = range(command.first, command.last)
-    values = tuple(tuple(n + p / 1000 for p in places) for n in range(layers))
-    return CacheMeasured(command.request, command.what, command.first, 1, values)
-
-
-def pieces_of(text: str) -> list[str]:
-    return [text[i : i + 4] for i in range(0, len(text), 4)]
-
-
-def prompt_tokens(command: Generate | Read | CheckKept | ResumeKept) -> tuple[PromptToken, ...]:
-    """A template token and a line for each message, and a line before the answer."""
-    tokens = []
-    for index, message in enumerate(command.messages):
-        tokens += [PromptToken(1, "<start>", -1), PromptToken(2, "\n", -1)]
-        tokens += [PromptToken(3, piece, index) for piece in pieces_of(message.content)]
-    return (*tokens, PromptToken(1, "<start>", -1), PromptToken(2, "\n", -1))
-
-
-def look(command: ReadAttentionRows) -> AttentionRows:
-    """Half of the attention rests on the first token, half on the token itself."""
-    weights = [0.0] * (command.position + 1)
-    weights[0] += 0.5
-    weights[-1] += 0.5
-    return AttentionRows(command.request, command.position, command.direction, tuple(weights))
-
-
-def lens() -> tuple[LensRow, ...]:
-    """From layer 20 on the last layer's word leads."""
-    early = (Alternative(5, " the", 0.3), Alternative(6, " blue", 0.1))
-    late = (Alternative(6, " blue", 0.8), Alternative(5, " the", 0.1))
-    return tuple(LensRow(i, late if i >= 20 else early) for i in range(MODEL.layers))
-
-
 class FramedEngine(FakeEngine):
-    """A step for each frame, however long frames take: what happens between two steps is seen."""
+    """So many steps for each frame, however long frames take: what happens between two steps is
+    seen."""
 
-    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+    def __init__(self, wake: Callable[[], None] | None = None, steps: int = 1) -> None:
         self._polled = threading.Event()
+        self._steps, self._taken = steps, 0
         super().__init__(0.0, wake)
 
     def poll(self) -> list[Event]:
@@ -503,6 +377,9 @@ class FramedEngine(FakeEngine):
         return events
 
     def _rest(self, until: threading.Event) -> bool:
+        self._taken += 1
+        if self._taken % self._steps:
+            return until.is_set()
         self._polled.clear()
         while not self._polled.wait(0.01) and not until.is_set():
             pass

@@ -8,7 +8,7 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.widgets.fonts import load_fonts
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from llm_lite.core.messages import FollowToken, TokenFollowed, TokenTrace
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     TEMPERATURES,
     Distribution,
@@ -25,7 +25,7 @@ SHAPE = TracedShape(
     context=8192, norm="rms", post_norm=False, qk_norm=False, positions="rotary", rotary_dim=64,
     half_split=True, theta=100000.0, places=0, embedding_factor=1.0, residual_factor=1.0,
     cache_layers=30, cache_values=11520, scale=0.125, softcap=0.0, window=0, gate="silu",
-    logit_cap=0.0, cache_bytes=23040,
+    logit_cap=0.0, cache_bytes=23040, curve="silu",
 )  # fmt: skip
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.desktop.fake_engine import MODEL, FakeEngine, pieces_of
+from tests.desktop.fake_answers import pieces_of
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import MODEL
 
 WEATHER = """[{"name": "weather", "description": "The weather in a city.", "parameters":
 {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]"""

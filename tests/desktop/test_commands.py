@@ -14,7 +14,7 @@ from llm_lite.desktop.commands.dispatch import run
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.commands.keys import chord, parts
 from llm_lite.desktop.commands.table import BY_NAME, COMMANDS, GLOBAL
-from tests.desktop.app.test_interface import random_state
+from tests.desktop.app.test_any_state import random_state
 from tests.paths import program_files
 
 TYPED = re.compile(r"\b(?:Ctrl|Cmd|Shift|Alt)\s?\+|\((?:Esc|Enter|F\d{1,2})\)")

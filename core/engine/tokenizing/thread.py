@@ -11,7 +11,7 @@ from llm_lite.core.engine.tokenizing.prompt_stages import prompt_stages
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.tokenizers import NamedTokenizer, name_of, open_tokenizer
-from llm_lite.core.messages.tokenizing import TextTokenized, TokenizedText, TokenizeText
+from llm_lite.core.messages.inspecting.tokenizing import TextTokenized, TokenizedText, TokenizeText
 
 _KEPT = 2  # tokenizers of other models
 NO_TOKENIZER = "no model is loaded, and no tokenizer is chosen"

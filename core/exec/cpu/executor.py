@@ -22,7 +22,7 @@ from llm_lite.core.files.mapping import let_go
 from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
-from llm_lite.core.processor import available_isas, default_threads
+from llm_lite.core.processor import available_isas, default_threads, emulated_isas
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData
@@ -256,7 +256,7 @@ def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dic
 
 def _choose_isa(asked: str | None) -> str:
     names = available_isas()
-    if asked is not None and asked not in names:
+    if asked is not None and asked not in [*names, *emulated_isas()]:
         raise RequestError(f"instruction set {asked!r}: expected one of {', '.join(names)}")
     return asked or names[-1]
 

@@ -41,7 +41,8 @@ class Tuning:
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
         if info.kind == "software":  # bound by dispatches and loads: much work for each lane
-            vectors = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
+            shuffles = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
+            vectors = shuffles and info.reads_texels
             tuning = cls(
                 reduce_lanes=16,
                 vector_tokens=4 if vectors else 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.step import PAGE, Segment, Step
 
 F32 = NDArray[np.float32]
-Watch = Callable[[BeamSearch], None]  # after every token
 
 
 class BeamDecoder:
@@ -28,24 +27,26 @@ class BeamDecoder:
         caches = cache_layers(executor.program.plans[0])
         self._states = [tensor.name for layer in caches for tensor in layer.tensors]
         self._tables = np.arange(pages.pages, dtype=np.int32).reshape(pages.segments, pages.table)
+        self._start = 0
         self._slots: list[int] = [0]  # of the running hypotheses
 
-    def search(
-        self,
-        start: int,
-        options: BeamOptions,
-        watch: Watch = lambda search: None,
-        should_stop: StopCheck | None = None,
-    ) -> BeamSearch:
-        """From the token that decoding starts with; CancelledError once `should_stop` says so."""
-        search, length = BeamSearch(options), 0
-        self._slots = [0]
+    def begin(self, start: int, options: BeamOptions) -> BeamSearch:
+        """A search whose hypotheses begin behind this token; the one before ends."""
+        self._start, self._slots = start, [0]
+        return BeamSearch(options)
+
+    def step(self, search: BeamSearch, should_stop: StopCheck | None = None) -> None:
+        """One token more; CancelledError once `should_stop` says so."""
+        length = len(search.running[0].tokens)
+        tokens = [h.tokens[-1] if h.tokens else self._start for h in search.running]
+        search.advance(self._logits(tokens, length, should_stop))
+        self._follow(search.running, length + 1)
+
+    def search(self, start: int, options: BeamOptions) -> BeamSearch:
+        """From the token that decoding starts with to the end."""
+        search = self.begin(start, options)
         while not search.is_done:
-            tokens = [h.tokens[-1] if h.tokens else start for h in search.running]
-            search.advance(self._logits(tokens, length, should_stop))
-            length += 1
-            self._follow(search.running, length)
-            watch(search)
+            self.step(search)
         return search
 
     def _logits(self, tokens: Sequence[int], start: int, should_stop: StopCheck | None) -> F32:

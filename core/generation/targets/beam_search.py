@@ -6,11 +6,13 @@ search ends follows transformers' generation, so that both find the same sequenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llm_lite.core.generation.sampling import TokenChoice, score_token
 
 F32 = NDArray[np.float32]
 # True: with as many finished hypotheses as the beam is wide; False: when the best that goes on is,
@@ -22,7 +24,8 @@ EarlyStopping = bool | Literal["never"]
 class BeamOptions:
     """width: hypotheses at a time. ends: tokens that finish one. most_tokens: of a sequence, after
     its start. banned: tokens that are never chosen. forced_end: the last token of a sequence that
-    reaches `most_tokens`; None: any."""
+    reaches `most_tokens`; None: any. keeps_choices: the likeliest others in the place of a token.
+    """
 
     width: int
     ends: frozenset[int]
@@ -31,6 +34,7 @@ class BeamOptions:
     early_stopping: EarlyStopping = False
     banned: tuple[int, ...] = ()
     forced_end: int | None = None
+    keeps_choices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Hypothesis:
     tokens: tuple[int, ...]
     score: float
     parent: int = 0  # its place among the hypotheses of the step before
+    choices: tuple[TokenChoice, ...] = ()  # of each token, where they are kept
 
 
 class BeamSearch:
@@ -58,15 +63,27 @@ class BeamSearch:
         ended = [c.tokens[-1] in options.ends or length >= options.most_tokens for c in candidates]
         best = zip(candidates[: options.width], ended, strict=False)
         power = length**options.length_penalty
-        self._finish([Hypothesis(c.tokens, c.score / power) for c, ends in best if ends])
+        finished = [replace(c, score=c.score / power) for c, ends in best if ends]
         going_on = [c for c, ends in zip(candidates, ended, strict=True) if not ends]
-        self.running = tuple(going_on[: options.width])
+        kept = self._with_choices([*finished, *going_on[: options.width]], logits)
+        self._finish(kept[: len(finished)])
+        self.running = tuple(kept[len(finished) :])
         self.is_done = not self.running or not self._can_improve(length)
+
+    def ranking(self) -> tuple[Hypothesis, ...]:
+        """The best first, no more than the beam is wide: of those that ended, and until the search
+        is done of those that go on, their scores divided as those of others are."""
+        if self.is_done and self.finished:
+            return self.finished
+        power = max(1, len(self.running[0].tokens)) ** self.options.length_penalty
+        going_on = [replace(h, score=h.score / power) for h in self.running]
+        ranked = sorted((*self.finished, *going_on), key=lambda h: -h.score)
+        return tuple(ranked[: self.options.width])
 
     @property
     def best(self) -> Hypothesis:
-        """The likeliest; of those that go on where none has finished."""
-        return (self.finished or self.running)[0]
+        """The likeliest so far."""
+        return self.ranking()[0]
 
     def _log_probabilities(self, logits: F32, length: int) -> F32:
         """float32 [running, vocabulary]; forbidden tokens have none."""
@@ -90,6 +107,15 @@ class BeamSearch:
             tokens = (*self.running[parent].tokens, token)
             found.append(Hypothesis(tokens, float(scores[place]), parent))
         return found
+
+    def _with_choices(self, found: list[Hypothesis], logits: F32) -> list[Hypothesis]:
+        """With how likely the model found the last token of each, and the likeliest others."""
+        if not self.options.keeps_choices:
+            return found
+        return [
+            replace(h, choices=(*self.running[h.parent].choices, score_token(row, h.tokens[-1])))
+            for h, row in ((h, logits[h.parent]) for h in found)
+        ]
 
     def _finish(self, ended: list[Hypothesis]) -> None:
         merged = sorted((*self.finished, *ended), key=lambda h: -h.score)

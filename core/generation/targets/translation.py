@@ -15,22 +15,77 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.beam_decoder import BeamDecoder
 from llm_lite.core.generation.targets.beam_search import BeamOptions, BeamSearch, Hypothesis
 from llm_lite.core.generation.targets.source import SourceEncoder
+from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.messages.translating import MOST_BEAMS
 from llm_lite.core.models.model import DecodingDefaults
 
-MOST_BEAMS = 16
 Watch = Callable[[Sequence[int]], None]  # the best target so far, after every token
 BeamExecutor = Callable[[int], Executor]  # of a width
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """tokens: without the one that the decoder starts with, and with the one that ends it.
-    score: the mean of log probabilities, or as the length penalty has it. others: the next best
-    hypotheses of the beam."""
+    """The likeliest hypothesis and the next best of the beam. Its tokens are without the one that
+    the decoder starts with, and with the one that ends it. Its score is the mean of log
+    probabilities, or as the length penalty has it."""
 
-    tokens: tuple[int, ...]
-    score: float
+    best: Hypothesis
     others: tuple[Hypothesis, ...] = ()
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return self.best.tokens
+
+    @property
+    def score(self) -> float:
+        return self.best.score
+
+
+class GreedyDecoder:
+    """The likeliest token each time, in the session that a person looks into: the first of a beam
+    of one that ends."""
+
+    def __init__(self, session: Session, start: int) -> None:
+        self._session, self._start = session, start
+
+    def begin(self, options: BeamOptions) -> BeamSearch:
+        return BeamSearch(replace(options, early_stopping=True))
+
+    def step(self, search: BeamSearch, should_stop: StopCheck | None = None) -> None:
+        tokens = [self._start, *search.running[0].tokens]
+        search.advance(self._session.prefill(tokens, should_stop=should_stop)[None])
+
+
+class TargetWriter:
+    """A target on its way, a token a step."""
+
+    def __init__(
+        self, search: BeamSearch, step: Callable[[BeamSearch], None], read: Callable[[Target], None]
+    ) -> None:
+        """`read` brings a target that is not there yet into the cache."""
+        self._search, self._step, self._read = search, step, read
+
+    def step(self) -> bool:
+        """Write a token; False once the target is complete, and after it nothing is done."""
+        if not self._search.is_done:
+            self._step(self._search)
+        return not self._search.is_done
+
+    @property
+    def is_done(self) -> bool:
+        return self._search.is_done
+
+    @property
+    def best(self) -> Hypothesis:
+        """The likeliest so far."""
+        return self._search.best
+
+    def finish(self) -> Target:
+        """What was found until now; the session then holds it, but for its last token."""
+        best, *others = self._search.ranking()
+        target = Target(best, tuple(others))
+        self._read(target)
+        return target
 
 
 class Translator:
@@ -50,7 +105,14 @@ class Translator:
         self._beam_executor = beam_executor
         self._beams: dict[int, Executor] = {}
 
-    def options(self, beams: int = 0, most_tokens: int = 0) -> BeamOptions:
+    @property
+    def start(self) -> int:
+        """The token that the decoder begins with."""
+        return self._defaults.start
+
+    def options(
+        self, beams: int = 0, most_tokens: int = 0, *, keeps_choices: bool = False
+    ) -> BeamOptions:
         """What is left out (0) is the model's own. RequestError for a beam that is too wide."""
         width, context = beams or self._defaults.beams, self._session.context
         if not 1 <= width <= MOST_BEAMS:
@@ -63,6 +125,7 @@ class Translator:
             self._defaults.early_stopping,
             self._defaults.banned,
             self._defaults.forced_end,
+            keeps_choices,
         )
 
     def translate(
@@ -73,35 +136,50 @@ class Translator:
         should_stop: StopCheck | None = None,
     ) -> Target:
         """The target of a source. RequestError for a source that is too long, CancelledError."""
+        self.read_source(source, should_stop)
+        writer = self.write(options, should_stop)
+        going_on = True
+        while going_on:
+            going_on = writer.step()
+            watch(writer.best.tokens)
+        return writer.finish()
+
+    def read_source(self, source: Sequence[int], should_stop: StopCheck | None = None) -> None:
+        """What the next targets are about. RequestError where it is too long, CancelledError."""
         self._encoder.encode(source, should_stop)
         self._encoder.hand_to(self._session.executor)
         self._session.see_source(source)
+
+    def write(self, options: BeamOptions, should_stop: StopCheck | None = None) -> TargetWriter:
+        """A target of the source that was read, a token a step; CancelledError from its steps."""
         if options.width == 1:
-            return self._greedy(options, watch, should_stop)
-        target = self._search(len(source), options, watch, should_stop)
-        self._session.prefill([self._defaults.start, *target.tokens[:-1]])
-        return target
+            greedy = GreedyDecoder(self._session, self.start)
+            return TargetWriter(
+                greedy.begin(options),
+                lambda search: greedy.step(search, should_stop),
+                lambda target: None,
+            )
+        decoder = BeamDecoder(self._beam(options.width), self._session.source)
+        return TargetWriter(
+            decoder.begin(self.start, options),
+            lambda search: decoder.step(search, should_stop),
+            lambda target: self.read_target(target.tokens[:-1]),
+        )
 
-    def _greedy(self, options: BeamOptions, watch: Watch, should_stop: StopCheck | None) -> Target:
-        """The likeliest token each time: the first of a beam of one that ends."""
-        search = BeamSearch(replace(options, early_stopping=True))
-        while not search.is_done:
-            tokens = search.running[0].tokens
-            logits = self._session.prefill([self._defaults.start, *tokens], should_stop=should_stop)
-            search.advance(logits[None])
-            best = search.running[0] if search.running else search.best
-            watch(best.tokens)
-        return Target(search.best.tokens, search.best.score)
+    def read_target(self, tokens: Sequence[int]) -> None:
+        """Have the session hold a target, its tokens without the one that it starts with.
+        RequestError where it is too long."""
+        self._session.prefill([self.start, *tokens])
 
-    def _search(
-        self, source: int, options: BeamOptions, watch: Watch, should_stop: StopCheck | None
-    ) -> Target:
-        width = options.width
+    def forget(self) -> None:
+        """Hold no source and no target."""
+        self._session.see_source(())
+
+    def _beam(self, width: int) -> Executor:
+        """With the source and the gains that the session has."""
         if width not in self._beams:
             self._beams[width] = self._beam_executor(width)
         executor = self._beams[width]
         self._encoder.hand_to(executor)
-        search = BeamDecoder(executor, source).search(
-            self._defaults.start, options, lambda found: watch(found.best.tokens), should_stop
-        )
-        return Target(search.best.tokens, search.best.score, search.finished[1:])
+        HeadGains(executor).write(self._session.gains)
+        return executor

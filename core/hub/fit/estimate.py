@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llm_lite.core.hub.fit.description import LoadedTensor, ModelDescription
@@ -10,7 +11,7 @@ from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.hub.fit.program import program_bytes
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import Fit, MemoryPart
-from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.traffic import token_read_bytes
@@ -25,19 +26,27 @@ class Planned:
     build: BuildOptions
     loaded: dict[str, LoadedTensor]
     program: Program
+    beside: tuple[Program, ...] = ()  # of the same weights: an encoder-decoder's encoder, a beam
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All that run, the decoder's first."""
+        return (self.program, *self.beside)
 
 
 def planned(
     description: ModelDescription,
     options: EngineOptions,
     build: BuildOptions,
+    beside: Callable[[Model], tuple[Program, ...]] = lambda model: (),
 ) -> Planned:
-    """FileError, UnsupportedError where the model is none that this build runs."""
+    """`beside`: the programs that run beside a model's own. FileError, UnsupportedError where the
+    model is none that this build runs."""
     on_disk = description.model().on_disk
     loaded = description.loaded(options.mode, on_disk)
     specs = {name: one.spec for name, one in loaded.items()}
     model = read_model(description.metadata, specs, description.path)
-    return Planned(description, options, build, loaded, model.build(build))
+    return Planned(description, options, build, loaded, model.build(build), beside(model))
 
 
 def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
@@ -92,8 +101,8 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     if read and machine.host_free is not None and stored > machine.host_free // 2:
         read = False  # such a file is let go as it is read (verification.worth_releasing)
     if machine.device is None:
-        return cpu_memory(plan.program, plan.loaded, read)
-    return vulkan_memory(plan.program, plan.loaded, read, machine.device)
+        return cpu_memory(plan.programs, plan.loaded, read)
+    return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
 
 
 def _placed(size: int, on_device: bool) -> tuple[int, int]:

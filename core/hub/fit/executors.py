@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_lite.core.hub.fit.description import LoadedTensor
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
-from llm_lite.core.plan.cache_layers import cache_bytes
-from llm_lite.core.plan.plan import Kind, Program, tensor_row_bytes
+from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import aligned
 
@@ -36,9 +35,12 @@ class ExecutorMemory:
     loading: int  # of the host's, weights only
 
 
-def cpu_memory(program: Program, loaded: Mapping[str, LoadedTensor], read: bool) -> ExecutorMemory:
-    """`read`: whether opening brought the whole file into memory."""
-    used = _used(program)
+def cpu_memory(
+    programs: Sequence[Program], loaded: Mapping[str, LoadedTensor], read: bool
+) -> ExecutorMemory:
+    """Of programs that share their weights. `read`: whether opening brought the whole file into
+    memory."""
+    used = set(_in_order(programs))
     tables = {name for name, one in loaded.items() if one.table}
     made = _made_bytes(loaded)
     # Rows of blocks become tiles, and what they were made of is let go.
@@ -46,53 +48,52 @@ def cpu_memory(program: Program, loaded: Mapping[str, LoadedTensor], read: bool)
     held = 0
     for name, one in loaded.items():
         if one.table:
-            held += 0 if one.made else _rows_of_table(one, program)
+            held += 0 if one.made else _rows_of_table(one, programs)
         elif not one.made and not tiled.get(name) and (read or name in used):
             held += one.stored_bytes
     tiles = sum(aligned(size) for size in tiled.values())
+    maps = sum(map(_map_bytes, programs))
     return ExecutorMemory(
         weights=made + tiles + held,
         device_weights=0,
-        cache=cache_bytes(program.plans[0]),
-        maps=_map_bytes(program),
-        scratch=max(plan.scratch_bytes for plan in program.plans),
+        cache=sum(map(_state_bytes, programs)) - maps,
+        maps=maps,
+        scratch=sum(max(plan.scratch_bytes for plan in one.plans) for one in programs),
         host_scratch=0,
         loading=max(_most_while_made(loaded, read), _most_while_tiled(loaded, tiled, made, read)),
     )
 
 
 def vulkan_memory(
-    program: Program, loaded: Mapping[str, LoadedTensor], read: bool, info: DeviceInfo
+    programs: Sequence[Program], loaded: Mapping[str, LoadedTensor], read: bool, info: DeviceInfo
 ) -> ExecutorMemory:
-    """DeviceError for a matrix of which no row can be bound."""
+    """As `cpu_memory`. DeviceError for a matrix of which no row can be bound."""
     from llm_lite.core.exec.vulkan.allocations import device_allocations
+    from llm_lite.core.gpu.memory import STAGING_BYTES
 
-    used = [loaded[name].spec for name in _in_order(program) if not loaded[name].table]
-    found = device_allocations(program, used, info)
+    used = [loaded[name].spec for name in _in_order(programs) if not loaded[name].table]
+    each = [device_allocations(one, used, info) for one in programs]
+    host = sum(one.host for one in each) - (len(each) - 1) * STAGING_BYTES  # one for the device
     kept = [one for one in loaded.values() if one.table]
     tables = sum(
-        aligned(one.spec.nbytes) if one.made else _rows_of_table(one, program) for one in kept
+        aligned(one.spec.nbytes) if one.made else _rows_of_table(one, programs) for one in kept
     )
-    cache = cache_bytes(program.plans[0])
+    cache = sum(_state_bytes(one) - _map_bytes(one) for one in programs)
     shared = info.kind != "discrete"
     return ExecutorMemory(
         weights=tables,
-        device_weights=found.weights,
+        device_weights=each[0].weights,
         cache=cache,
-        maps=found.states - cache,
-        scratch=found.scratch,
-        host_scratch=found.host,
-        loading=tables + _most_while_uploaded(loaded, read, shared) + found.host,
+        maps=sum(one.states for one in each) - cache,
+        scratch=sum(one.scratch for one in each),
+        host_scratch=host,
+        loading=tables + _most_while_uploaded(loaded, read, shared) + host,
     )
 
 
-def _used(program: Program) -> set[str]:
-    return set(_in_order(program))
-
-
-def _in_order(program: Program) -> list[str]:
+def _in_order(programs: Sequence[Program]) -> list[str]:
     """Weights of the plans, as they are first met."""
-    tensors = [tensor for plan in program.plans for tensor in plan.tensors]
+    tensors = [tensor for one in programs for plan in one.plans for tensor in plan.tensors]
     return list(dict.fromkeys(t.name for t in tensors if t.kind in (Kind.WEIGHT, Kind.TABLE)))
 
 
@@ -105,12 +106,21 @@ def _tile_bytes(one: LoadedTensor) -> int:
     return FORMATS[form.tiles].nbytes(one.spec.shape) if form.layout == "rows" else 0
 
 
-def _rows_of_table(one: LoadedTensor, program: Program) -> int:
-    return min(one.stored_bytes, (_ROWS_HELD + program.max_tokens) * _AROUND)
+def _rows_of_table(one: LoadedTensor, programs: Sequence[Program]) -> int:
+    largest = max(program.max_tokens for program in programs)
+    return min(one.stored_bytes, (_ROWS_HELD + largest) * _AROUND)
+
+
+def _states(program: Program) -> dict[str, Tensor]:
+    return {t.name: t for plan in program.plans for t in plan.tensors if t.kind is Kind.STATE}
+
+
+def _state_bytes(program: Program) -> int:
+    return sum(t.shape[0] * tensor_row_bytes(t) for t in _states(program).values())
 
 
 def _map_bytes(program: Program) -> int:
-    states = {t.name: t for plan in program.plans for t in plan.tensors if t.kind is Kind.STATE}
+    states = _states(program)
     kept = [t for name, t in states.items() if name.startswith("q_ring.") or name == HEAD_GAINS]
     return sum(t.shape[0] * tensor_row_bytes(t) for t in kept)
 

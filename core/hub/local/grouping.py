@@ -11,6 +11,7 @@ from pathlib import Path
 from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
 from llm_lite.core.formats.safetensors.reader import INDEX_FILE, SINGLE_FILE
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE
+from llm_lite.core.hub.encoder_modules import is_module_folder, module_files
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.messages.library import Form, Origin
@@ -35,6 +36,8 @@ def models_below(origin: Origin, root: Path, *, deepest: int = 4) -> Iterator[Fo
     """Every model in a tree of folders, as LM Studio and we have them."""
     walk = Walk(root, deepest)
     for folder, files in walk.folders():
+        if is_module_folder(folder.name) and (folder.parent / CONFIG_FILE).is_file():
+            continue
         for group in groups(files):
             yield as_found(origin, root, folder, group)
     for path, problem in walk.problems:
@@ -46,6 +49,8 @@ def as_found(origin: Origin, root: Path, folder: Path, group: ModelFiles) -> Fou
     path = folder / group.files[0] if is_file else folder
     problem = f"{path}: {group.problem}" if group.problem else ""
     files = tuple(folder / name for name in group.files)
+    if group.form == "huggingface":
+        files += tuple(module_files(folder))
     label = group.name if is_file else folder.name
     return Found(label, path, origin, group.form, files, problem=problem, place=root)
 

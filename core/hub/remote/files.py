@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from llm_lite.core.hub.encoder_modules import is_module_file
 from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.registry import GGUF_FORMATS
+from llm_lite.core.text import tokenizer_files
 
 MOST_FILES = 20_000
 _LONGEST_PATH, _LONGEST_NAME = 1000, 200  # bytes
@@ -28,19 +30,14 @@ _MIXES = re.compile(r"_(?:XXL|XL|L|M|S|XS|XXS|P|NL)$")
 _BESIDE = (
     "config.json",
     "generation_config.json",
-    "tokenizer.json",
+    *tokenizer_files.ALL,
     "tokenizer.model",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
     "added_tokens.json",
     "chat_template.jinja",
     "chat_template.json",
-    "vocab.json",
-    "vocab.txt",
-    "source.spm",
-    "target.spm",
     "spiece.model",
-    "merges.txt",
+    "modules.json",
+    "sentence_bert_config.json",
     "preprocessor_config.json",
     "processor_config.json",
 )
@@ -118,9 +115,10 @@ def _checkpoint(files: Sequence[RemoteFile], dtype: str) -> list[HubFile]:
     problem = "" if weights == ["model.safetensors"] else _incomplete(weights)
     if not problem and len(weights) > 1 and _INDEX not in by_path:
         problem = f"its index {_INDEX} is missing"
-    if not problem and "tokenizer.json" not in by_path:
-        problem = "tokenizer.json is missing, the only tokenizer of checkpoints that is read here"
+    if not problem and not tokenizer_files.makes_tokenizer(by_path):
+        problem = "its tokenizer is missing: tokenizer.json, or another that is read here"
     names = weights + [name for name in (_INDEX, *_BESIDE) if name in by_path]
+    names += sorted(filter(is_module_file, by_path))
     if weights == ["model.safetensors"] and _INDEX in names:
         names.remove(_INDEX)
     size = sum(by_path[name].size for name in names)

@@ -3,168 +3,222 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
-from llm_lite.core.inspect.lesson import one_head, wiring
-from llm_lite.core.inspect.lesson.distribution import distribution
-from llm_lite.core.inspect.lesson.recording import record, step_of
+from llm_lite.core.inspect.lesson import wiring
+from llm_lite.core.inspect.lesson.distribution import NO_LOGITS, distribution
+from llm_lite.core.inspect.lesson.head_trace import HeadRows, trace_head
+from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest
+from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
-from llm_lite.core.inspect.lesson.wiring import LayerOps, Wiring, layer_ops
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_NEURONS,
     MOST_TOKENS,
+    CrossTrace,
     FeedForwardTrace,
     FollowToken,
-    HeadTrace,
     LayerGrowth,
     LayerTrace,
     Neuron,
     TokenTrace,
+    TracedShape,
+    TracedSource,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.plan.cache_layers import CacheLayer
-from llm_lite.core.plan.plan import Plan
 
 F32 = NDArray[np.float32]
 Rows = Mapping[int, F32]  # by index of the op that makes them
+HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a position: [V]
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """The layer and head that are opened, and what is known of the token there."""
+class _Wires:
+    """A model's ops, and what of them the opened layer is."""
 
-    session: InspectedSession
+    run: TracedRun
+    source: AttentionSource
     wiring: Wiring
+    embedding: EmbeddingOps
     ops: LayerOps
     layer: AttentionLayer
-    owner: CacheLayer
-    head: int
-    position: int
-    rows: Rows
+
+    @property
+    def every_layer(self) -> set[int]:
+        """Ops that are read of every layer."""
+        parts = [one for i in range(self.layers) for one in parts_of(self.wiring, i)]
+        return {index for one in parts for index in (one.added, one.after)}
+
+    @property
+    def layers(self) -> int:
+        return len(self.run.plan.layer_ends)
+
+    @property
+    def recorded(self) -> set[int]:
+        return {*self.embedding.read, *self.ops.read, *self.every_layer}
+
+    def shape(self) -> TracedShape:
+        program = self.run.session.executor.program
+        return traced_shape(program, self.wiring, self.ops, self.layer)
+
+    def held(self, number: int, heads: int, visible: range) -> HeldKeys:
+        """Of the attention `number` of the model, whose op is `heads`."""
+        keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
+        bias, layer = self.source.bias(number), self.source.layers[number]
+        executor = self.run.session.executor
+        return HeldKeys(executor, layer, keys, values, self.run.position, visible, bias)
 
 
 def follow(
-    session: InspectedSession, layers: tuple[AttentionLayer, ...], asked: FollowToken
+    session: InspectedSession,
+    source: AttentionSource,
+    asked: FollowToken,
+    hidden: F32 | None = None,
 ) -> TokenTrace:
-    """All numbers of the token. `layers`: those of the model, with their sinks.
+    """All numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's source.
 
     RequestError where position, layer or head are not there, or the model is built in a way that
     is not known; NotFiniteError where what it computes are no numbers.
     """
-    plan, step = step_of(session, asked.position)
-    _check(asked, layers)
-    wires = Wiring(plan)
-    ops = layer_ops(wires, asked.layer)
-    embedding = wiring.embedding_ops(wires)
-    final = wiring.final_op(wires)
-    between = [wiring.after_attention(wires, layer) for layer in range(len(layers))]
-    wanted = {i for i in (*embedding, final, *between, *plan.layer_ends) if i is not None}
-    rows = record(session, plan, step, (*wanted, *ops.read))
-    layer = layers[asked.layer]
-    owner = next(one for one in session.cache.layers if one.keys.name == layer.keys)
-    sentence = _sentence(asked)
-    head = asked.head
-    if head == ANY_HEAD:
-        queries = rows[ops.query].reshape(layer.heads, layer.head_dim)
-        seen = _seen(layer, sentence)
-        head = one_head.liveliest(session, owner, layer, seen, queries)
-    opened = _Opened(session, wires, ops, layer, owner, head, asked.position, rows)
-    row, place, embedded = embedding
-    return TokenTrace(
-        asked.position,
-        int(step.tokens[0]),
-        asked.layer,
-        head,
-        traced_shape(session, wires, ops, layer),
-        tuple(zip(sentence, session.tokens()[sentence.start : sentence.stop], strict=True)),
-        part(rows[row]),
-        None if place is None else part(rows[place]),
-        part(rows[embedded]),
-        _layer(opened, sentence),
-        _growth(plan, rows, embedded, between),
-        part(rows[final]),
-        distribution(rows[len(plan.ops) - 1], session.tokens()[asked.position + 1 :][:1]),
+    wires = _wires(run_of(session, asked.position), source, asked)
+    final, logits = wiring.final_op(wires.wiring), len(wires.run.plan.ops) - 1
+    rows = wires.run.record({*wires.recorded, final, logits})
+    first = asked.position + 1 - wires.layer.window if wires.layer.window else 0
+    visible = range(max(0, first), asked.position + 1)
+    tokens = session.tokens()
+    trace = _trace(wires, asked, rows, visible, _before(asked), tokens)
+    trace = replace(
+        trace,
+        final=part(rows[final]),
+        distribution=distribution(rows[logits], tokens[asked.position + 1 :][:1]),
     )
+    if hidden is None:
+        return trace
+    shape = replace(trace.shape, path="encoder_decoder")
+    return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
 
 
-def _check(asked: FollowToken, layers: tuple[AttentionLayer, ...]) -> None:
-    if not 0 <= asked.layer < len(layers):
-        raise RequestError(f"layer {asked.layer}: the model has {len(layers)} layers")
-    heads = layers[asked.layer].heads
-    if asked.head != ANY_HEAD and not 0 <= asked.head < heads:
-        raise RequestError(f"head {asked.head}: layer {asked.layer} has heads 0 to {heads - 1}")
+def follow_text(
+    session: TracedSession,
+    source: AttentionSource,
+    asked: FollowToken,
+    head_logits: HeadLogits | None,
+) -> tuple[TokenTrace, F32]:
+    """All numbers of a token of an encoder's text, and the hidden states [tokens, width] of all.
+
+    head_logits: the masked-token head; None where the model has none. Errors as of `follow`.
+    """
+    wires = _wires(run_of_text(session, asked.position), source, asked)
+    rows = wires.run.record(wires.recorded)
+    states, tokens = wires.run.states(), session.tokens()
+    trace = _trace(wires, asked, rows, range(len(tokens)), _around(asked, len(tokens)), tokens)
+    shape = replace(trace.shape, path="encoder", has_head=head_logits is not None)
+    if head_logits is None:
+        return replace(trace, shape=shape), states
+    logits = session.checked(head_logits(states, asked.position), "the logits of the text")
+    found = distribution(logits, (tokens[asked.position],))
+    return replace(trace, shape=shape, distribution=found), states
 
 
-def _sentence(asked: FollowToken) -> range:
+def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wires:
+    wires = Wiring(run.plan)
+    layers = len(run.plan.layer_ends)
+    if not 0 <= asked.layer < layers:
+        raise RequestError(f"layer {asked.layer}: the model has {layers} layers")
+    layer = source.layers[asked.layer]
+    if asked.head != ANY_HEAD and not 0 <= asked.head < layer.heads:
+        last = layer.heads - 1
+        raise RequestError(f"head {asked.head}: layer {asked.layer} has heads 0 to {last}")
+    ops = layer_ops(wires, asked.layer)
+    return _Wires(run, source, wires, wiring.embedding_ops(wires), ops, layer)
+
+
+def _before(asked: FollowToken) -> range:
     """Positions whose scores are told: the last MOST_TOKENS at most, the token's own among them."""
     first = max(0, asked.first, asked.position + 1 - MOST_TOKENS)
     return range(min(first, asked.position), asked.position + 1)
 
 
-def _seen(layer: AttentionLayer, sentence: range) -> range:
-    """What of the sentence its last token sees in this layer."""
-    first = sentence.stop - layer.window if layer.window else 0
-    return range(max(sentence.start, first), sentence.stop)
+def _around(asked: FollowToken, count: int) -> range:
+    """Of a text that is seen whole: MOST_TOKENS at most, the token's own in their middle."""
+    first = max(0, min(asked.position - MOST_TOKENS // 2, count - MOST_TOKENS))
+    return range(first, min(count, first + MOST_TOKENS))
 
 
-def _layer(o: _Opened, sentence: range) -> LayerTrace:
-    rows, ops = o.rows, o.ops
-    before, between = rows[ops.residual], rows[ops.after_attention]
-    return LayerTrace(
-        part(before),
+def _trace(
+    wires: _Wires, asked: FollowToken, rows: Rows, visible: range, sentence: range,
+    tokens: tuple[int, ...],
+) -> TokenTrace:  # fmt: skip
+    ops, embedding, layer = wires.ops, wires.embedding, wires.layer
+    held = wires.held(asked.layer, ops.heads, visible)
+    seen = range(max(sentence.start, visible.start), min(sentence.stop, visible.stop))
+    head = asked.head
+    if head == ANY_HEAD:
+        head = liveliest(held, seen, rows[ops.query].reshape(layer.heads, layer.head_dim))
+    gain = _gain(wires, ops.heads, head)
+    raw = None if ops.key_raw is None else rows[ops.key_raw]
+    own = HeadRows(rows[ops.query_raw], rows[ops.query], raw, rows[ops.heads])
+    opened = LayerTrace(
+        part(rows[ops.residual]),
         part(rows[ops.normed]),
-        _head(o, sentence),
+        trace_head(held, head, own, seen, gain),
         part(rows[ops.attended]),
-        part(between),
+        part(rows[ops.after_attention]),
         _feed_forward(rows, ops),
         part(rows[ops.after]),
+        None if ops.attention_sum is None else part(rows[ops.attention_sum]),
+        _cross(wires, asked, rows, head),
+    )
+    told = tuple((place, tokens[place]) for place in sentence)
+    return TokenTrace(
+        asked.position,
+        tokens[asked.position],
+        asked.layer,
+        head,
+        wires.shape(),
+        told,
+        part(rows[embedding.row]),
+        None if embedding.place is None else part(rows[embedding.place]),
+        part(rows[embedding.last]),
+        opened,
+        _growth(wires, rows),
+        part(rows[ops.after]),
+        NO_LOGITS,
+        None if embedding.segment is None else part(rows[embedding.segment]),
+        None if embedding.sum is None else part(rows[embedding.sum]),
     )
 
 
-def _head(o: _Opened, sentence: range) -> HeadTrace:
-    d, layer, rows = o.layer.head_dim, o.layer, o.rows
-    own = slice(o.head * d, (o.head + 1) * d)
-    group = o.head * layer.kv_heads // layer.heads
-    query = rows[o.ops.query][own]
-    view = one_head.look(o.session, o.owner, layer, o.head, o.position, query)
-    seen = _seen(layer, sentence)
-    keys, values = (
-        one_head.rows_of(o.session, o.owner, tensor, layer, o.head, seen)
-        for tensor in o.owner.tensors
-    )
-    inside = slice(seen.start - view.first, seen.stop - view.first)
-    outputs = rows[o.ops.heads].reshape(layer.heads, d)
-    raw = None if o.ops.key_raw is None else rows[o.ops.key_raw][group * d : (group + 1) * d]
-    gains = o.session.gains
-    return HeadTrace(
-        part(rows[o.ops.query_raw][own]),
-        part(query),
-        None if raw is None else part(raw),
-        part(keys[-1]),
-        part(values[-1]),
-        one_head.scores_of(view, seen, keys, values),
-        len(view.dots) - len(seen),
-        _outside(view.probabilities, inside),
-        _outside(view.unscaled, inside),
-        view.sink,
-        view.sink_unscaled,
-        float(gains[int(o.wiring.op(o.ops.heads).params["layer"])][o.head]),
-        part(outputs[o.head]),
-        tuple(rms(output) for output in outputs),
-    )
+def _gain(wires: _Wires, heads: int, head: int) -> float:
+    number = int(wires.wiring.op(heads).params["layer"])
+    return float(wires.run.session.gains[number][head])
 
 
-def _outside(shares: F32, inside: slice) -> float:
-    """The sum of those that are not inside."""
-    return float(shares[: inside.start].sum(dtype=np.float64))
+def _cross(wires: _Wires, asked: FollowToken, rows: Rows, head: int) -> CrossTrace | None:
+    """The same head of the layer's cross-attention, over the source."""
+    ops = wires.ops.cross
+    if ops is None:
+        return None
+    number = int(wires.wiring.op(ops.heads).params["layer"])
+    held = wires.held(number, ops.heads, range(wires.run.step.source))
+    own = HeadRows(rows[ops.query], rows[ops.query], None, rows[ops.heads])
+    shown = range(min(MOST_TOKENS, wires.run.step.source))
+    trace = trace_head(held, head, own, shown, _gain(wires, ops.heads, head))
+    return CrossTrace(trace, part(rows[ops.attended]), part(rows[ops.after]))
+
+
+def _source(tokens: tuple[int, ...], hidden: F32) -> tuple[TracedSource, ...]:
+    some = zip(tokens[:MOST_TOKENS], hidden, strict=False)
+    return tuple(TracedSource(place, token, part(row)) for place, (token, row) in enumerate(some))
 
 
 def _feed_forward(rows: Rows, ops: LayerOps) -> FeedForwardTrace:
@@ -182,14 +236,20 @@ def _feed_forward(rows: Rows, ops: LayerOps) -> FeedForwardTrace:
     )
 
 
-def _growth(plan: Plan, rows: Rows, embedded: int, between: list[int]) -> tuple[LayerGrowth, ...]:
-    """What every layer adds, as the difference of the residuals around it. Where a model keeps
-    several residuals beside each other (Gemma 3n), the first is told."""
-    found, before = [], rows[embedded]
-    for middle, end in zip(between, plan.layer_ends, strict=True):
-        halfway, after = rows[middle], rows[end]
-        width = min(len(before), len(halfway), len(after))
-        parts = halfway[:width] - before[:width], after[:width] - halfway[:width]
-        found.append(LayerGrowth(rms(parts[0]), rms(parts[1]), rms(after[:width])))
-        before = after
+def _growth(wires: _Wires, rows: Rows) -> tuple[LayerGrowth, ...]:
+    """What every layer adds, as the difference of the residuals around it; where norms stand behind
+    the sums, as it comes out of its part. Where a model keeps several residuals beside each other
+    (Gemma 3n), the first is told."""
+    found, before = [], rows[wires.embedding.last]
+    is_behind = wires.ops.attention_sum is not None
+    for layer in range(wires.layers):
+        sizes = []
+        for one in parts_of(wires.wiring, layer):
+            after = rows[one.after]
+            width = min(len(before), len(after))
+            added = rows[one.added] if is_behind else after[:width] - before[:width]
+            sizes.append(rms(added))
+            before = after
+        width = wires.wiring.size(wires.ops.normed)
+        found.append(LayerGrowth(sizes[0], sizes[-1], rms(before[:width]), sum(sizes[1:-1])))
     return tuple(found)

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.messages.lesson import MOST_LOGITS, TEMPERATURES, Distribution, TokenLogit
+from llm_lite.core.messages.inspecting.lesson import (
+    MOST_LOGITS,
+    TEMPERATURES,
+    Distribution,
+    TokenLogit,
+)
+
+NO_LOGITS = Distribution((), (0.0,) * len(TEMPERATURES), None, 0)  # of a model without a head
 
 
 def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Distribution:

@@ -1,4 +1,4 @@
-"""One head over the cache: its scores, its softmax with and without the scale, its weighted sum."""
+"""One head over keys: its scores, its softmax with and without the scale, its weighted sum."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import cap
-from llm_lite.core.inspect.inspected import InspectedSession
-from llm_lite.core.messages.lesson import MOST_VALUES, TokenScore
+from llm_lite.core.kv_cache.contents import values_of
+from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
-from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Tensor
 
 F32 = NDArray[np.float32]
@@ -21,11 +21,45 @@ BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at mo
 
 
 @dataclass(frozen=True, slots=True)
-class HeadView:
-    """What the head makes of the positions that it sees, `first`..`position`.
+class HeldKeys:
+    """Where the keys and values of a layer lie, and what a token at `position` sees of them:
+    `visible` positions. bias: float32 [heads, columns] that is added to scores by distance."""
 
-    dots, scores, probabilities, unscaled: float32 [n]. `sink`, `sink_unscaled`: shares that go to
-    no token.
+    executor: Executor
+    layer: AttentionLayer
+    keys: Tensor
+    values: Tensor
+    position: int
+    visible: range
+    bias: F32 | None = None
+
+    def of_head(self, tensor: Tensor, head: int, positions: range) -> F32:
+        """The head's part of rows, float32 [n, d]."""
+        parts = [part for _, part in self.blocks(tensor, head, positions)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.layer.head_dim), np.float32)
+
+    def blocks(self, tensor: Tensor, head: int, positions: range) -> Iterator[tuple[range, F32]]:
+        """Some positions, and the head's part of their rows [n, d]."""
+        group, d = head * self.layer.kv_heads // self.layer.heads, self.layer.head_dim
+        for start in range(positions.start, positions.stop, BLOCK):
+            rows = range(start, min(start + BLOCK, positions.stop))
+            values = values_of(self.executor, tensor, rows)
+            yield rows, values[:, group * d : (group + 1) * d]
+
+    def biases(self, head: int, positions: range) -> F32:
+        """What is added to the scores of these positions, float32 [n]."""
+        if self.bias is None:
+            return np.zeros(len(positions), np.float32)
+        columns = np.arange(positions.start, positions.stop) - self.position
+        return self.bias[head, np.clip(columns + self.layer.bias_before, 0, self.bias.shape[1] - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadView:
+    """What the head makes of the positions that it sees, from `first` on.
+
+    dots, scores, probabilities, unscaled, biases: float32 [n]. `sink`, `sink_unscaled`: shares that
+    go to no token.
     """
 
     first: int
@@ -33,42 +67,46 @@ class HeadView:
     scores: F32
     probabilities: F32
     unscaled: F32
+    biases: F32
     sink: float
     sink_unscaled: float
 
 
-def look(
-    session: InspectedSession, owner: CacheLayer, layer: AttentionLayer, head: int, position: int,
-    query: F32,
-) -> HeadView:  # fmt: skip
-    """By the keys in the cache; `query` float32 [d], as it meets them."""
-    first = max(0, position - layer.window + 1) if layer.window else 0
-    dots = np.empty(position + 1 - first, np.float32)
-    for rows, keys in _blocks(session, owner, owner.keys, layer, head, range(first, position + 1)):
-        dots[rows.start - first : rows.stop - first] = keys @ query
-    scores, bare = dots * np.float32(layer.scale), dots.copy()
+def look(held: HeldKeys, head: int, query: F32) -> HeadView:
+    """`query` float32 [d], as it meets the keys."""
+    layer, seen = held.layer, held.visible
+    dots = np.empty(len(seen), np.float32)
+    for rows, keys in held.blocks(held.keys, head, seen):
+        dots[rows.start - seen.start : rows.stop - seen.start] = keys @ query
+    biases = held.biases(head, seen)
+    scores, bare = dots * np.float32(layer.scale) + biases, dots + biases
     cap(scores, layer.softcap)
     cap(bare, layer.softcap)
     sink = layer.sink(head)
     probabilities, rest = _softmax(scores, sink)
     unscaled, bare_rest = _softmax(bare, sink)
-    return HeadView(first, dots, scores, probabilities, unscaled, rest, bare_rest)
+    return HeadView(
+        seen.start, dots, scores, probabilities, unscaled, biases, rest, bare_rest
+    )  # fmt: skip
 
 
-def liveliest(
-    session: InspectedSession, owner: CacheLayer, layer: AttentionLayer, positions: range,
-    queries: F32,
-) -> int:  # fmt: skip
-    """The head whose share of tokens but the first and the last of `positions` is the largest, of
-    queries float32 [heads, d]. The first of a text is where heads rest that find nothing."""
-    keys = session.cache.values(owner, owner.keys, positions)
+def liveliest(held: HeldKeys, positions: range, queries: F32) -> int:
+    """The head whose share of `positions` but the first, the last and the token's own is the
+    largest, of queries float32 [heads, d]. The ends of a text are where heads rest that find
+    nothing."""
+    layer = held.layer
+    keys = values_of(held.executor, held.keys, positions)
     keys = keys.reshape(len(positions), layer.kv_heads, layer.head_dim)
     found = np.zeros(layer.heads)
     for head in range(layer.heads):
         scores = keys[:, head * layer.kv_heads // layer.heads] @ queries[head]
         scores *= np.float32(layer.scale)
+        scores += held.biases(head, positions)
         cap(scores, layer.softcap)
-        found[head] = _softmax(scores, layer.sink(head))[0][1:-1].sum()
+        shares = _softmax(scores, layer.sink(head))[0]
+        if not layer.cross and held.position in positions:
+            shares[held.position - positions.start] = 0.0
+        found[head] = shares[1:-1].sum()
     return int(found.argmax())
 
 
@@ -81,32 +119,11 @@ def _softmax(scores: F32, sink: float) -> tuple[F32, float]:
     return (weights / np.float32(whole)).astype(np.float32), rest / whole
 
 
-def _blocks(
-    session: InspectedSession, owner: CacheLayer, tensor: Tensor, layer: AttentionLayer, head: int,
-    positions: range,
-) -> Iterator[tuple[range, F32]]:  # fmt: skip
-    """Some positions, and the head's part of their rows [n, d]."""
-    group, d = head * layer.kv_heads // layer.heads, layer.head_dim
-    for start in range(positions.start, positions.stop, BLOCK):
-        rows = range(start, min(start + BLOCK, positions.stop))
-        values = session.cache.values(owner, tensor, rows)
-        yield rows, values[:, group * d : (group + 1) * d]
-
-
-def rows_of(
-    session: InspectedSession, owner: CacheLayer, tensor: Tensor, layer: AttentionLayer, head: int,
-    positions: range,
-) -> F32:  # fmt: skip
-    """The head's part of the cache's rows, float32 [n, d]."""
-    parts = [part for _, part in _blocks(session, owner, tensor, layer, head, positions)]
-    return np.concatenate(parts) if parts else np.zeros((0, layer.head_dim), np.float32)
-
-
 def scores_of(view: HeadView, positions: range, keys: F32, values: F32) -> tuple[TokenScore, ...]:
     """Of the sentence at `positions`, all of which the head sees."""
-    columns = (view.dots, view.scores, view.probabilities, view.unscaled)
+    columns = (view.dots, view.scores, view.probabilities, view.unscaled, view.biases)
     span = slice(positions.start - view.first, positions.stop - view.first)
-    dots, scores, probabilities, unscaled = (column[span].tolist() for column in columns)
+    dots, scores, probabilities, unscaled, biases = (column[span].tolist() for column in columns)
     return tuple(
         TokenScore(
             position,
@@ -116,6 +133,7 @@ def scores_of(view: HeadView, positions: range, keys: F32, values: F32) -> tuple
             unscaled[at],
             tuple(keys[at, :MOST_VALUES].tolist()),
             tuple(values[at, :MOST_VALUES].tolist()),
+            biases[at],
         )
         for at, position in enumerate(positions)
     )

@@ -1,14 +1,20 @@
-"""Runs a token of the cache once more and reads what chosen ops make of it."""
+"""Runs tokens of the cache once more and reads what chosen ops make of one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.finite import Values
 from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
@@ -17,37 +23,81 @@ F32 = NDArray[np.float32]
 _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
-def step_of(session: InspectedSession, position: int) -> tuple[Plan, Step]:
-    """The plan and step of the token at `position`. RequestError where it is not in the cache, or
-    where a ring has lost keys that it saw."""
+class TracedSession(Protocol):
+    """A session that holds the keys and values of its tokens: a decoder's, or an encoder's."""
+
+    executor: Executor
+    files: MappedFiles
+
+    @property
+    def gains(self) -> Gains: ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def checked(self, values: Values, what: str) -> Values: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRun:
+    """What runs again: a step, in which the followed token is row `row` of `position`."""
+
+    session: TracedSession
+    plan: Plan
+    step: Step
+    row: int
+    position: int
+
+    def record(self, wanted: Iterable[int]) -> Mapping[int, F32]:
+        """By index of the op, the row float32 [columns] that it makes for the token.
+
+        A scratch tensor is read before another takes its place. The cache stays bit for bit as it
+        is.
+        """
+        found: dict[int, F32] = {}
+        done, plan, executor = 0, self.plan, self.session.executor
+        with self.session.files.unchanged():
+            for index in sorted(set(wanted)):
+                executor.run_ops(plan, self.step, done, index + 1, _STORES)
+                tensor = plan.tensors[plan.ops[index].outputs[0]]
+                rows = executor.read(plan, tensor, self.step)
+                found[index] = self.session.checked(
+                    rows[self.row].copy(), f"what {plan.ops[index].label} makes"
+                )
+                done = index + 1
+        return found
+
+    def states(self) -> F32:
+        """What the last layer made of all tokens of the step, float32 [tokens, width]; once it was
+        recorded."""
+        end = self.plan.ops[self.plan.layer_ends[-1]].outputs[0]
+        return self.session.executor.read(self.plan, self.plan.tensors[end], self.step).copy()
+
+
+def run_of(session: InspectedSession, position: int) -> TracedRun:
+    """One token of a decoder. RequestError where it is not in the cache, or where a ring has lost
+    keys that it saw."""
     tokens = session.tokens()
-    if not 0 <= position < len(tokens):
-        raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")
+    _check(position, tokens)
     plan = session.executor.program.plan_for(1, 1)
     oldest = {layer.keys.name: session.cache.oldest(layer) for layer in session.cache.layers}
     for layer in attention_layers(plan):
         seen = max(0, position - layer.window + 1) if layer.window else 0
-        if oldest[layer.keys] > seen:
+        if oldest.get(layer.keys, 0) > seen:
             raise RequestError(
                 f"the cache no longer holds what token {position} saw: choose a later token"
             )
-    return plan, Step(np.array([tokens[position]], np.int32), position)
+    token = np.array([tokens[position]], np.int32)
+    return TracedRun(session, plan, Step(token, position, source=session.source), 0, position)
 
 
-def record(
-    session: InspectedSession, plan: Plan, step: Step, wanted: Iterable[int]
-) -> Mapping[int, F32]:
-    """By index of the op, the row float32 [columns] that it makes; logits too, by the last op.
+def run_of_text(session: TracedSession, position: int) -> TracedRun:
+    """The whole text of an encoder. RequestError where the token is not in it."""
+    tokens = session.tokens()
+    _check(position, tokens)
+    plan = session.executor.program.plan_for(len(tokens), 0)
+    return TracedRun(session, plan, Step(np.asarray(tokens, np.int32), 0, 0), position, position)
 
-    A scratch tensor is read before another takes its place. The cache stays bit for bit as it is.
-    """
-    found: dict[int, F32] = {}
-    done, executor = 0, session.executor
-    with session.files.unchanged():
-        for index in sorted({*wanted, len(plan.ops) - 1}):
-            executor.run_ops(plan, step, done, index + 1, _STORES)
-            tensor = plan.tensors[plan.ops[index].outputs[0]]
-            row = executor.read(plan, tensor, step)[0]
-            found[index] = session.checked(row.copy(), f"what {plan.ops[index].label} makes")
-            done = index + 1
-    return found
+
+def _check(position: int, tokens: tuple[int, ...]) -> None:
+    if not 0 <= position < len(tokens):
+        raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.messages.lesson import MOST_VALUES, VectorPart
+from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, VectorPart
 
 
 def part(vector: NDArray[np.float32]) -> VectorPart:

@@ -1,7 +1,7 @@
 """Which ops of a plan make what the lesson shows, by their labels and by what reads their output.
 
-Models name their ops alike (`core.models.blocks`); a part that a model lacks is None. Encoders, and
-the cross-attention of encoder-decoders, have labels of their own and get a function here.
+Models name their ops alike (`core.models.blocks`); a part that a model lacks is None. A norm stands
+before a part of a layer, or behind its sum with the residual.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.plan.plan import Kind, Op, Plan
+from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 
-_ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu")
+_ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
+_PARTS = ("attention", "cross_attention", "feed_forward")
 
 
 class Wiring:
@@ -45,7 +46,11 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True)
 class LayerOps:
-    """Indices of the ops whose outputs are read; in the order of the plan."""
+    """Indices of the ops whose outputs are read; in the order of the plan.
+
+    `attention_sum`: residual + attention, where a norm stands behind it; else None. `cross`: of a
+    layer that has cross-attention.
+    """
 
     residual: int
     normed: int
@@ -54,7 +59,9 @@ class LayerOps:
     key_raw: int | None
     heads: int  # the op `attention`
     attended: int  # the last op of what attention adds
+    attention_sum: int | None
     after_attention: int
+    cross: CrossOps | None
     ff_normed: int
     gate: int | None
     up: int
@@ -67,81 +74,152 @@ class LayerOps:
         """Each once, in the order of the plan."""
         found = (
             self.residual, self.normed, self.query_raw, self.query, self.key_raw, self.heads,
-            self.attended, self.after_attention, self.ff_normed, self.gate, self.up,
-            self.activation, self.ff_output, self.after,
+            self.attended, self.attention_sum, self.after_attention, self.ff_normed, self.gate,
+            self.up, self.activation, self.ff_output, self.after,
         )  # fmt: skip
-        return tuple(sorted({index for index in found if index is not None}))
+        cross = () if self.cross is None else self.cross.read
+        return tuple(sorted({index for index in (*found, *cross) if index is not None}))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossOps:
+    """The same of a layer's cross-attention."""
+
+    query: int
+    heads: int
+    attended: int
+    after: int
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        return (self.query, self.heads, self.attended, self.after)
 
 
 def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
     """RequestError where the layer is built in a way that the lesson does not know."""
     at = f"layers.{layer}.attention"
-    q, heads = wiring.at(f"{at}.q"), wiring.at(f"{at}.heads")
-    if q is None or heads is None:
-        raise RequestError("this model's layers are built in a way that the lesson does not know")
+    q, heads = _known(wiring, f"{at}.q"), _known(wiring, f"{at}.heads")
     query = wiring.maker(heads)
     turns = wiring.at(f"{at}.q_rope")
     raw = query if turns is None else wiring.maker(turns)
     turns = wiring.at(f"{at}.k_rope")
     key_raw = wiring.last_of(f"{at}.k", f"{at}.k.biased", f"{at}.k_norm")
-    added = [f"{at}.{name}" for name in ("output", "output.biased", "post_norm", "scaled")]
-    attended = wiring.last_of(*added)
-    assert attended is not None, at
     norm = wiring.at(f"{at}.norm")
-    residual = wiring.maker(q if norm is None else norm)
-    after = wiring.plan.layer_ends[layer]
     return LayerOps(
-        residual,
+        wiring.maker(q if norm is None or norm > q else norm),
         wiring.maker(q),
         raw,
         query,
         key_raw if turns is None or key_raw is None else wiring.maker(turns),
         heads,
-        attended,
+        added_by(wiring, at),
+        wiring.at(f"{at}.residual") if norm is not None and norm > q else None,
+        parts_of(wiring, layer)[0].after,
+        _cross(wiring, layer),
         *_feed_forward(wiring, layer),
-        after,
+        wiring.plan.layer_ends[layer],
     )
 
 
-def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int, int | None, int, int, int]:
-    """after_attention, ff_normed, gate, up, activation, ff_output"""
-    at = f"layers.{layer}.feed_forward"
-    up = wiring.last_of(f"{at}.up", f"{at}.up.biased")
-    gate = wiring.last_of(f"{at}.gate", f"{at}.gate.biased")
-    last = wiring.last_of(*(f"{at}.{name}" for name in ("down", "down.biased")))
-    activation = next(
-        (wiring.at(f"{at}.{n}") for n in _ACTIVATIONS if wiring.at(f"{at}.{n}")), None
-    )
-    if up is None or last is None or activation is None:
+def _known(wiring: Wiring, label: str) -> int:
+    found = wiring.at(label)
+    if found is None:
         raise RequestError("this model's layers are built in a way that the lesson does not know")
-    norm = wiring.at(f"{at}.norm")
-    first = wiring.at(f"{at}.up")
-    assert first is not None
-    normed = wiring.maker(first)
-    stream = wiring.maker(first if norm is None else norm)
-    added = wiring.last_of(wiring.op(last).label, f"{at}.post_norm", f"{at}.scaled")
-    assert added is not None
-    return stream, normed, gate, up, activation, added
+    return found
 
 
-def after_attention(wiring: Wiring, layer: int) -> int:
-    """The op that makes the residual between a layer's attention and its feed-forward."""
+def _cross(wiring: Wiring, layer: int) -> CrossOps | None:
+    at = f"layers.{layer}.cross_attention"
+    heads = wiring.at(f"{at}.heads")
+    if heads is None:
+        return None
+    after = parts_of(wiring, layer)[1].after
+    return CrossOps(wiring.maker(heads), heads, added_by(wiring, at), after)
+
+
+def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int, int]:
+    """ff_normed, gate, up, activation, ff_output"""
     at = f"layers.{layer}.feed_forward"
-    norm = wiring.at(f"{at}.norm")
-    first = norm if norm is not None else wiring.at(f"{at}.up")
+    first = _known(wiring, f"{at}.up")
+    up = wiring.last_of(f"{at}.up", f"{at}.up.biased")
+    activation = wiring.last_of(*(f"{at}.{name}" for name in _ACTIVATIONS))
+    if up is None or activation is None:
+        raise RequestError("this model's layers are built in a way that the lesson does not know")
+    gate = wiring.last_of(f"{at}.gate", f"{at}.gate.biased")
+    return wiring.maker(first), gate, up, activation, added_by(wiring, at)
+
+
+def added_by(wiring: Wiring, at: str) -> int:
+    """The last op of what a part of a layer adds to the residual."""
+    ends = ("output", "output.biased", "down", "down.biased", "post_norm", "scaled")
+    found = wiring.last_of(*(f"{at}.{name}" for name in ends))
+    if found is None:
+        raise RequestError("this model's layers are built in a way that the lesson does not know")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPart:
+    """A part of a layer: what it adds to the residual, and the op that makes the residual behind
+    it, its norm among it where one stands there."""
+
+    added: int
+    after: int
+
+
+def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
+    """Attention, cross-attention where there is one, and feed-forward."""
+    at = f"layers.{layer}"
+    names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]
+    ends = [_stream_of(wiring, f"{at}.{name}") for name in names[1:]]
+    ends.append(wiring.plan.layer_ends[layer])
+    added = (added_by(wiring, f"{at}.{name}") for name in names)
+    return tuple(map(LayerPart, added, ends))
+
+
+def first_product(wiring: Wiring, at: str) -> int | None:
+    """The first product of a part; None where the layer lacks the part."""
+    return wiring.at(f"{at}.up" if at.endswith("feed_forward") else f"{at}.q")
+
+
+def _stream_of(wiring: Wiring, at: str) -> int:
+    """The op that makes the residual which a part is given."""
+    first, norm = first_product(wiring, at), wiring.at(f"{at}.norm")
     assert first is not None, at
-    return wiring.maker(first)
+    return wiring.maker(first if norm is None or norm > first else norm)
 
 
-def embedding_ops(wiring: Wiring) -> tuple[int, int | None, int]:
-    """The op that reads the token's row, the one that reads its position's, and the last before
-    the first layer."""
+@dataclass(frozen=True, slots=True)
+class EmbeddingOps:
+    """The ops that read the rows of the token, its segment and its position; their sum where a norm
+    stands behind it; and the last op before the first layer."""
+
+    row: int
+    segment: int | None
+    place: int | None
+    sum: int | None
+    last: int
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        found = (self.row, self.segment, self.place, self.sum, self.last)
+        return tuple(index for index in found if index is not None)
+
+
+def embedding_ops(wiring: Wiring) -> EmbeddingOps:
     row = wiring.at("embedding")
     if row is None:
         raise RequestError("this model's embedding is built in a way that the lesson does not know")
-    last = wiring.last_of("embedding", "embedding.scaled", "embedding.placed")
-    assert last is not None
-    return row, wiring.at("positions"), last
+    sums = ("embedding", "embedding.scaled", "embedding.typed", "embedding.placed")
+    added, norm = wiring.last_of(*sums), wiring.at("embedding.norm")
+    assert added is not None
+    return EmbeddingOps(
+        row,
+        wiring.at("types"),
+        wiring.at("positions"),
+        None if norm is None else added,
+        added if norm is None else norm,
+    )
 
 
 def final_op(wiring: Wiring) -> int:
@@ -153,5 +231,15 @@ def final_op(wiring: Wiring) -> int:
 
 def weight_of(wiring: Wiring, op: int) -> tuple[int, ...]:
     """Shape of the weight that an op reads, () where it reads none."""
+    found = _weight(wiring, op)
+    return () if found is None else found.shape
+
+
+def weight_name(wiring: Wiring, op: int) -> str:
+    found = _weight(wiring, op)
+    return "" if found is None else found.name
+
+
+def _weight(wiring: Wiring, op: int) -> Tensor | None:
     tensors = (wiring.plan.tensors[i] for i in wiring.op(op).inputs)
-    return next((t.shape for t in tensors if t.kind is Kind.WEIGHT), ())
+    return next((t for t in tensors if t.kind is Kind.WEIGHT), None)

@@ -18,7 +18,8 @@ from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.loading.verification import Part
+from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
@@ -42,12 +43,22 @@ class EncoderRunner:
     executor_info: ExecutorInfo
     options: EngineOptions
     weights: Mapping[str, TensorData]
+    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
     shared: SharedTexts | None = field(default=None)  # made when several texts come at once
 
     @property
     def note(self) -> str:
         """As of a `Runner`."""
         return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
+
+    def attention_of(self, part: AttentionPart) -> AttentionSource:
+        """As of a `Runner`: it has one part."""
+        return self.attention
+
+    @property
+    def executors(self) -> tuple[Executor, ...]:
+        """As of a `Runner`."""
+        return (self.executor,) if self.shared is None else (self.executor, self.shared.executor)
 
     @property
     def embedding(self) -> TextEmbedding:

@@ -1,4 +1,4 @@
-"""From a model file that is an encoder to one that runs."""
+"""From a model file to one that runs: an encoder, or whatever the file has."""
 
 from __future__ import annotations
 
@@ -7,22 +7,41 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from llm_lite.core.encoding.masked import mask_token
 from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.session import EncoderSession
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.loading import backends
+from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.loader import Progress, executor_info, make, model_info
+from llm_lite.core.loading.loader import Made, Progress, executor_info, make, model_info
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.models.registry import read_model
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
+
+
+AnyRunner = Runner | EncoderRunner
+
+
+def start_runner(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress,
+    *,
+    choice: backends.ExecutorChoice | None = None,
+) -> AnyRunner:
+    """For whatever kind of model the file has."""
+    start = start_encoder if model_file.model.kind == "encoder" else loader.start
+    return start(model_file, options, shared, progress, choice=choice)
 
 
 def start_encoder(
@@ -30,17 +49,32 @@ def start_encoder(
     options: EngineOptions,
     shared: Device | None,
     progress: Progress = lambda stage, fraction: None,
+    *,
+    choice: backends.ExecutorChoice | None = None,
 ) -> EncoderRunner:
-    """Weights in the mode asked for, on the executor asked for. RequestError where the model is no
-    encoder."""
-    model, how = model_file.model, model_file.model.embedding
-    if not model.bidirectional or how is None:
+    """Weights in the mode asked for, on the executor asked for (or `choice`). RequestError where
+    the model is no encoder."""
+    if not model_file.model.bidirectional or model_file.model.embedding is None:
         raise RequestError(
             f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
             "there are no masked tokens that it could fill in"
         )
-    choice = backends.choose(options, shared)
-    made = make(model_file, options, choice, progress)
+    choice = choice or backends.choose(options, shared)
+    runner = _runner(model_file, options, choice, make(model_file, options, choice, progress))
+    try:
+        runner.session.files.check()
+        progress("ready", 1.0)
+    except BaseException:  # cancelled; the files have changed meanwhile
+        runner.close()
+        raise
+    return runner
+
+
+def _runner(
+    model_file: ModelFile, options: EngineOptions, choice: backends.ExecutorChoice, made: Made
+) -> EncoderRunner:
+    model, how = model_file.model, model_file.model.embedding
+    assert how is not None, "an encoder says how texts become vectors"
     session = EncoderSession(
         made.executor,
         has_head=model.has_head,
@@ -51,19 +85,35 @@ def start_encoder(
     note = backends.query_note(made.plan.build, model.shape, options)
     exact = replace(options, keys="fp32", values="fp32")
     specs = {name: one.spec for name, one in made.plan.loaded.items()}
-    return EncoderRunner(
+    pooler = Pooler(how, model_file.file.tensors)
+    info = model_info(model_file, exact, made.plan.build.context, made.executor)
+    runner = EncoderRunner(
         model_file,
         read_model(model_file.file.metadata, specs, model_file.path),
         made.executor,
         session,
         AttentionSource(made.executor, session, note, made.weights),
-        Pooler(how, model_file.file.tensors),
+        pooler,
         choice,
         made.plan.build,
-        model_info(model_file, exact, made.plan.build.context, made.executor),
+        info,
         executor_info(choice, exact, made.executor.program),
         options,
         made.weights,
+        made.unchecked,
+    )
+    runner.model_info = replace(info, encoder=_encoder_info(runner))
+    return runner
+
+
+def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
+    tokenizer = runner.model_file.tokenizer
+    fills = runner.session.has_head and tokenizer.mask_id is not None
+    return EncoderInfo(
+        most_tokens=runner.most_tokens,
+        vector_width=runner.width,
+        mask_token=mask_token(tokenizer) if fills else "",
+        has_pairs=bool(tokenizer.around_pair),
     )
 
 

@@ -33,6 +33,7 @@ from llm_lite.core.models.model import DecodingDefaults, ModelShape
 from llm_lite.core.plan.builder import WeightSpec
 
 MOST_BEAMS = 64
+MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters
 
 DECODER_LAYERS = FieldRow(
     "decoder_block_count",
@@ -70,6 +71,24 @@ def _is_early(config: CheckpointConfig, known: Known) -> bool | None:
     return config.flag("early_stopping", False) if said else None
 
 
+def _prefixes(config: CheckpointConfig, known: Known) -> list[str] | None:
+    """What stands before the sources of a checkpoint's tasks."""
+    tasks = config.get("task_specific_params")
+    if not isinstance(tasks, Mapping):
+        return None
+    told = [task.get("prefix") for task in tasks.values() if isinstance(task, Mapping)]
+    known_ones = [one for one in told if isinstance(one, str) and 0 < len(one) <= LONGEST_PREFIX]
+    return list(dict.fromkeys(known_ones))[:MOST_PREFIXES]
+
+
+def _texts(value: Any, known: Known) -> tuple[str, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise UnfitError("a list of texts", value)
+    if not all(isinstance(one, str) and len(one) <= LONGEST_PREFIX for one in value):
+        raise UnfitError(f"texts of at most {LONGEST_PREFIX} characters", value)
+    return tuple(value)[:MOST_PREFIXES]
+
+
 BANNED = FieldRow("generation.banned_token_ids", _banned, _tokens, default=())
 FORCED_END = FieldRow(
     "generation.forced_eos_token_id",
@@ -82,6 +101,7 @@ LENGTH_PENALTY = FieldRow(
     "generation.length_penalty", "length_penalty", number((-10.0, 10.0)), default=1.0
 )
 EARLY_STOPPING = FieldRow("generation.early_stopping", _is_early, flag, default=False)
+PREFIXES = FieldRow("generation.task_prefixes", _prefixes, _texts, default=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +119,7 @@ class EncoderDecoderConfig:
     beams: int = row(BEAMS)
     length_penalty: float = row(LENGTH_PENALTY)
     early_stopping: bool = row(EARLY_STOPPING)
+    prefixes: tuple[str, ...] = row(PREFIXES)
     vocabulary: int
 
     @classmethod
@@ -117,6 +138,7 @@ class EncoderDecoderConfig:
             self.beams,
             self.length_penalty,
             self.early_stopping,
+            self.prefixes,
         )
 
     @property

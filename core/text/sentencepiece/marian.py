@@ -17,16 +17,15 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
+from llm_lite.core.text.tokenizer_files import PAIRS, SOURCE_PIECES
 from llm_lite.core.text.vocabulary import SENTENCE_PIECE, TokenType, Vocabulary
 
-SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE = "source.spm", "target.spm", "vocab.json"
-FILES = (SOURCE_FILE, TARGET_FILE, VOCABULARY_FILE)
 _LANGUAGE = re.compile(r">>[^<>]{1,40}<<")
 _END, _UNKNOWN, _PADDING = "</s>", "<unk>", "<pad>"
 
 
 def is_marian(folder: Path) -> bool:
-    return (folder / SOURCE_FILE).is_file() and (folder / VOCABULARY_FILE).is_file()
+    return (folder / SOURCE_PIECES).is_file() and (folder / PAIRS).is_file()
 
 
 class SourcePieces:
@@ -76,9 +75,9 @@ class SourcePieces:
 
 def read_marian(folder: Path, rows: int) -> tuple[Vocabulary, SourcePieces]:
     """For an embedding of `rows` rows. FileError naming the file."""
-    path = folder / VOCABULARY_FILE
+    path = folder / PAIRS
     ids = _ids(path, rows)
-    source = folder / SOURCE_FILE
+    source = folder / SOURCE_PIECES
     pieces = SourcePieces(source, ids)
     tokens = [f"[unused{i}]" for i in range(rows)]
     types = [TokenType.UNUSED.value] * rows

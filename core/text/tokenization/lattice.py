@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import Edge, Lattice
+from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 

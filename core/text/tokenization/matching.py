@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import LongestMatch, LongestMatches
+from llm_lite.core.messages.inspecting.tokenizing import LongestMatch, LongestMatches
 
 Found = list[tuple[str, int]]
 

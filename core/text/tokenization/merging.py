@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import Merge, MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps
 
 Ranked = Callable[[str, str], "tuple[float, str] | None"]  # of a pair: its rank, what it becomes
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.text.tokenization.merging import merge_steps, merged
 from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Token, told
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from llm_lite.core.messages.tokenizing import Steps
+from llm_lite.core.messages.inspecting.tokenizing import Steps
 
 SPACE = "▁"  # stands for a space inside tokens
 WORD_WITH_SPACES = "▁+[^▁]*"  # a word and the spaces before it

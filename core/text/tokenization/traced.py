@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tokenizers import PreTokenizedString, Regex, Tokenizer
 
-from llm_lite.core.messages.tokenizing import Steps
+from llm_lite.core.messages.inspecting.tokenizing import Steps
 from llm_lite.core.text.tokenization.lattice import UnigramModel
 from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceModel
 from llm_lite.core.text.tokenization.merging import PairModel

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
+from llm_lite.core.text.tokenizer_files import CONFIG, TOKENIZER_FILE, WORDS
 
 NAMES = ("bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token", "pad_token")
-CONFIG, TOKENIZER, WORDS = "tokenizer_config.json", "tokenizer.json", "vocab.txt"
 
 
 def separator_of(folder: Path) -> int | None:
@@ -30,8 +30,8 @@ def content(value: object) -> str | None:
 
 
 def _in_tokenizer(folder: Path, name: str) -> int | None:
-    if (folder / TOKENIZER).is_file():
-        added = read_object(folder / TOKENIZER, limit=MAX_TOKENIZER_BYTES).get("added_tokens")
+    if (folder / TOKENIZER_FILE).is_file():
+        added = read_object(folder / TOKENIZER_FILE, limit=MAX_TOKENIZER_BYTES).get("added_tokens")
         for one in added if isinstance(added, list) else ():
             if content(one) == name and type(one.get("id")) is int:
                 return int(one["id"])

@@ -17,6 +17,7 @@ from typing import Any
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.tokenizer_files import CONFIG, WORDS
 from llm_lite.core.text.vocabulary import (
     WORD_PIECE,
     Normalization,
@@ -24,7 +25,7 @@ from llm_lite.core.text.vocabulary import (
     Vocabulary,
     VocabularyReader,
 )
-from llm_lite.core.text.wordpiece.special_tokens import CONFIG, WORDS, content
+from llm_lite.core.text.wordpiece.special_tokens import content
 
 LATER = "##"  # before a piece that does not begin its word
 _SPACE = "▁"

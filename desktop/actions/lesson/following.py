@@ -9,10 +9,11 @@ from typing import Any
 from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
-from llm_lite.desktop.actions.lesson.sentence import first_of
+from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import typed
@@ -30,10 +31,12 @@ CONTINUED = 6  # tokens that the model adds to a person's sentence
 @dataclass(frozen=True, slots=True)
 class ShowLesson:
     """The lesson instead of the docked views, or these again; it stays where it was. `away`: a
-    number of it led elsewhere, and a way back is offered."""
+    number of it led elsewhere, or a key closed it, and a way back is offered. `note` says what is
+    to be seen there."""
 
     shown: bool
     away: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,13 @@ class RunSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareWith:
+    """Compare the vector of an encoder's text with that of another text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskTrace:
     """Ask for the numbers of a token; `key` says of what."""
 
@@ -114,6 +124,7 @@ LessonAction = (
     | DrawAgain
     | TypeSentence
     | RunSentence
+    | CompareWith
     | AskTrace
 )
 
@@ -125,7 +136,8 @@ def _with(state: AppState, **changes: Any) -> AppState:
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
     away = action.away and not action.shown
-    return replace(_with(state, shown=action.shown, away=away), library=library), ()
+    state = replace(_with(state, shown=action.shown, away=away), library=library)
+    return (notify(state, "info", action.note, now) if action.note else state), ()
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:
@@ -133,7 +145,7 @@ def _go(action: GoToStep, state: AppState, now: float) -> Result:
 
 
 def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
-    position = max(0, min(action.position, state.context_used - 1))
+    position = max(0, min(action.position, length_of(state) - 1))
     return _with(state, position=position, draws=0), ()
 
 
@@ -172,6 +184,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
+    if state.encodes and not state.elsewhere:
+        return _encode_sentence(state, text), ()
     problem = obstacle(state)
     if state.elsewhere:
         problem = tr("The lesson follows tokens through a model on this machine.")
@@ -188,15 +202,32 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     return replace(state, lesson=lesson), (*stop, *(_raw(command) for command in asked))
 
 
+def _encode_sentence(state: AppState, text: str) -> AppState:
+    """On the encoder's page, which reads it: with masked tokens where the model can fill them."""
+    encoder, choice = encoder_of(state), state.encoding.choice
+    if encoder is not None and encoder.mask_token and encoder.mask_token in text:
+        choice = replace(choice, mode="fill", filled=text, typing=False)
+    else:
+        choice = replace(choice, mode="text", text=text, typing=False)
+    lesson = replace(state.lesson.forgotten(), step=0, typing=False, beside=state.lesson.beside)
+    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
+    return replace(state, lesson=lesson, encoding=replace(state.encoding, choice=choice))
+
+
 def _raw(command: Command) -> Command:
     return replace(command, raw=True) if isinstance(command, Generate) else command
+
+
+def _compare(action: CompareWith, state: AppState, now: float) -> Result:
+    return _with(state, beside=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
 
 
 def _ask(action: AskTrace, state: AppState, now: float) -> Result:
     request, key = state.next_step_request, action.key
     state = replace(_with(state, key=key, request=request), next_step_request=request + 1)
     first = first_of(state, key.position)
-    return state, (FollowToken(request, key.position, key.layer, key.head, first),)
+    asked = FollowToken(request, key.position, key.layer, key.head, first, key.beside)
+    return state, (asked,)
 
 
 def leaving(action: object, state: AppState) -> AppState:
@@ -217,5 +248,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DrawAgain: _draw_again,
     TypeSentence: _type,
     RunSentence: _run_sentence,
+    CompareWith: _compare,
     AskTrace: _ask,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llm_lite.core.messages import (
+    AttentionPart,
     CacheStatus,
     CheckKept,
     Command,
@@ -69,7 +70,7 @@ class Here(Protocol):
 
     def poll(self) -> list[Event]: ...
 
-    def attention(self) -> AttentionSource | None: ...
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None: ...
 
     def service(self) -> Service | None: ...
 
@@ -163,8 +164,8 @@ class Router:
         """The one that answers the chat, where it is elsewhere."""
         return self._remote
 
-    def attention(self) -> AttentionSource | None:
-        return self._local.attention() if self._remote is None else None
+    def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
+        return self._local.attention(part) if self._remote is None else None
 
     def service(self) -> Service | None:
         """Clients of the window's server are answered by the engine here."""

@@ -54,7 +54,10 @@ def _token_followed(event: TokenFollowed, state: AppState, now: float) -> AppSta
         return state
     if trace is None:
         return replace(state, lesson=lesson.with_problem(event.message))
-    words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    if trace.shape.path == "encoder_decoder":
+        words = trace.texts
+    else:  # positions know characters that several tokens make
+        words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
     return replace(state, lesson=lesson.with_trace(trace, words))
 
 

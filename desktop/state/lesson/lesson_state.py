@@ -6,9 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm_lite.core.messages import Gains
-from llm_lite.core.messages.lesson import MOST_TOKENS, TEMPERATURES, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import (
+    MOST_TOKENS,
+    TEMPERATURES,
+    TokenTrace,
+    TracedShape,
+)
 
 StepName = Literal[
+    "source",
     "tokens",
     "position",
     "norm",
@@ -17,15 +23,55 @@ StepName = Literal[
     "softmax",
     "values",
     "output",
+    "cross",
     "neurons",
     "residual",
     "sampling",
+    "choosing",
+    "filling",
+    "pooling",
     "cache",
+    "summary",
 ]
+# Of most models, while it is not known how the opened layer is built.
 STEPS: tuple[StepName, ...] = (
-    "tokens", "position", "norm", "queries", "scores", "softmax", "values", "output", "neurons",
-    "residual", "sampling", "cache",
+    "tokens", "norm", "queries", "position", "scores", "softmax", "values", "output", "neurons",
+    "residual", "sampling", "cache", "summary",
 )  # fmt: skip
+USUAL = (0.8, 0.95)  # temperature and top-p
+
+
+def steps_of(shape: TracedShape | None) -> tuple[StepName, ...]:
+    """The steps of a model: what it lacks is left out, and each stands where the model does it."""
+    if shape is None:
+        return STEPS
+    path, place, is_normed = shape.path, shape.positions, shape.norm != "none"
+    steps: tuple[tuple[StepName, bool], ...] = (
+        ("source", path == "encoder_decoder"),
+        ("tokens", True),
+        ("position", place in ("learned", "sines")),
+        ("norm", is_normed and not shape.norm_behind),
+        ("queries", True),
+        ("position", place == "rotary"),
+        ("scores", True),
+        ("position", place == "bias"),
+        ("softmax", True),
+        ("values", True),
+        ("output", True),
+        ("norm", is_normed and shape.norm_behind),
+        ("cross", path == "encoder_decoder"),
+        ("neurons", True),
+        ("residual", True),
+        ("sampling", path == "decoder"),
+        ("choosing", path == "encoder_decoder"),
+        ("filling", path == "encoder" and shape.has_head),
+        ("pooling", path == "encoder" and not shape.has_head),
+        ("cache", path != "encoder"),
+        ("summary", path == "decoder"),
+    )
+    return tuple(name for name, applies in steps if applies)
+
+
 LONGEST_SENTENCE = 400  # characters that a person can type
 
 
@@ -34,12 +80,13 @@ class TraceKey:
     """What a trace belongs to: of something else it is not asked for again."""
 
     chat: int
-    length: int  # of the cache
+    length: int  # of the cache; of an encoder the request that read its text
     model: str
     position: int
     layer: int
     head: int
     gains: Gains | None = None
+    beside: str = ""  # as of `LessonState`
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +102,11 @@ class LessonState:
     head: int | None = None
     why: bool = False
     scaled: bool = True  # whether softmax is shown with the scale
-    temperature: float = 0.8
-    top_p: float = 0.95
+    temperature: float = USUAL[0]
+    top_p: float = USUAL[1]
     draws: int = 0
     typing: bool = False  # a sentence of a person's own
+    beside: str = ""  # a text whose vector is compared with an encoder's
     request: int = 0  # not answered yet; 0: none
     key: TraceKey | None = None  # of what was asked last
     trace: TokenTrace | None = None
@@ -66,11 +114,19 @@ class LessonState:
     problem: str = ""  # why there is no trace
 
     @property
+    def steps(self) -> tuple[StepName, ...]:
+        return steps_of(self.trace.shape if self.trace else None)
+
+    @property
     def name(self) -> StepName:
-        return STEPS[self.step]
+        return self.steps[min(self.step, len(self.steps) - 1)]
 
     def at_step(self, step: int) -> LessonState:
-        return replace(self, step=max(0, min(step, len(STEPS) - 1)))
+        return replace(self, step=max(0, min(step, len(self.steps) - 1)))
+
+    def number_of(self, name: StepName) -> int:
+        """As it stands on the screen, from 1; 0 where the model lacks the step."""
+        return self.steps.index(name) + 1 if name in self.steps else 0
 
     def forgotten(self) -> LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""
@@ -80,7 +136,10 @@ class LessonState:
         )  # fmt: skip
 
     def with_trace(self, trace: TokenTrace, words: tuple[str, ...]) -> LessonState:
-        return replace(self, request=0, trace=trace, words=words, problem="")
+        """The step stays, wherever it stands among those of the model."""
+        found = replace(self, request=0, trace=trace, words=words, problem="")
+        number = found.number_of(self.name)
+        return found.at_step(number - 1 if self.step and number else self.step)
 
     def with_problem(self, problem: str) -> LessonState:
         return replace(self, request=0, trace=None, words=(), problem=problem)

@@ -7,38 +7,23 @@ only, so what a test compares with the reference executor is all that a person c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from llm_lite.core.messages.lesson import HeadTrace, TokenTrace, VectorPart
+from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace, VectorPart
+from llm_lite.desktop.state.lesson import numbers_beside
+from llm_lite.desktop.state.lesson.curves import activation
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
+from llm_lite.desktop.state.lesson.number import (
+    LISTED,
+    Found,
+    Name,
+    Number,
+    share_number,
+    vector_numbers,
+)
 from llm_lite.desktop.state.lesson.sampled import Sampled, sampled
-from llm_lite.desktop.state.units import size
 
-Name = tuple[str | int, ...]
-WRITTEN = 8  # first values of a vector that are written out
 PAIRS = (0, 1, 2, 3, 5, 8, 16, 31)  # rotary pairs that are shown as hands
-LISTED = 10  # tokens that may follow
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    name: Name
-    value: float
-    form: str = "{:+.3f}"
-
-    @property
-    def shown(self) -> str:
-        """As it stands on the screen: with a real minus sign, and without one before zero."""
-        if self.form == "size":
-            return size(int(self.value))
-        text = self.form.format(self.value)
-        if not text.strip("+-0.%°"):
-            text = text.replace("-", "+")
-        return text.replace("-", "−")
-
-
-Found = Iterator[Number]
 
 
 def numbers_of(lesson: LessonState) -> dict[Name, Number]:
@@ -48,31 +33,37 @@ def numbers_of(lesson: LessonState) -> dict[Name, Number]:
     return {number.name: number for number in _STEPS[lesson.name](lesson.trace, lesson)}
 
 
-def _vector(name: str, vector: VectorPart, count: int = WRITTEN) -> Found:
-    for index, value in enumerate(vector.values[:count]):
-        yield Number((name, index), value)
-    yield Number((name, "rms"), vector.rms, "{:.3f}")
-
-
-def _share(name: Name, value: float) -> Number:
-    return Number(name, 100 * value, "{:.1f}%")
-
-
 def _tokens(trace: TokenTrace, lesson: LessonState) -> Found:
     for position, token in trace.tokens:
         yield Number(("id", position), token, "{:.0f}")
-    yield from _vector("row", trace.row)
+    yield from vector_numbers("row", trace.row)
 
 
 def _position(trace: TokenTrace, lesson: LessonState) -> Found:
     yield Number(("position",), trace.position, "{:.0f}")
-    if trace.place is not None:
-        yield from _vector("row", trace.row)
-        yield from _vector("place", trace.place)
-        yield from _vector("embedded", trace.embedded)
+    if trace.shape.positions == "bias":
+        for score in trace.opened.head.scores:
+            yield Number(("bias", score.position), score.bias, "{:+.2f}")
+            yield Number(("distance", score.position), score.position - trace.position, "{:+.0f}")
     elif trace.shape.positions == "rotary":
         for pair in pairs_of(trace):
             yield Number(("angle", pair), angle(trace.opened.head, pair, trace), "{:.0f}°")
+            if whole := turns(pair, trace):
+                yield Number(("turns", pair), whole, "{:,.0f}")
+    for name, vector in embedding_rows(trace):
+        yield from vector_numbers(name, vector)
+
+
+def embedding_rows(trace: TokenTrace) -> tuple[tuple[str, VectorPart], ...]:
+    """What is added up before the first layer, and what comes of it; nothing where no position is
+    added."""
+    if trace.place is None:
+        return ()
+    rows = (
+        ("row", trace.row), ("segment", trace.segment), ("place", trace.place),
+        ("embedding_sum", trace.embedding_sum), ("embedded", trace.embedded),
+    )  # fmt: skip
+    return tuple((name, vector) for name, vector in rows if vector is not None)
 
 
 def pairs_of(trace: TokenTrace) -> tuple[int, ...]:
@@ -106,18 +97,54 @@ def angle(head: HeadTrace, pair: int, trace: TokenTrace) -> float:
     return math.degrees(math.atan2(a * d - b * c, a * c + b * d)) % 360.0
 
 
+def turns(pair: int, trace: TokenTrace) -> int:
+    """Whole turns that the pair has made besides its angle; 0 where angles are scaled, so that the
+    plain formula does not tell them."""
+    shape, shown = trace.shape, angle(trace.opened.head, pair, trace)
+    whole = math.degrees(trace.position * shape.theta ** (-2 * pair / shape.rotary_dim))
+    apart = (whole - shown + 180.0) % 360.0 - 180.0
+    return round((whole - shown) / 360.0) if abs(apart) < 1.0 else 0
+
+
+def has_halves(trace: TokenTrace) -> bool:
+    """Whether the opened layer's norm divides by the root mean square, and then multiplies."""
+    return trace.shape.norm == "rms" and not trace.shape.norm_behind
+
+
+def divided(trace: TokenTrace) -> VectorPart:
+    """The residual by its root mean square: between the two halves of an RMS norm."""
+    before = trace.opened.residual
+    size = before.rms or 1.0
+    return VectorPart(tuple(v / size for v in before.values), before.size, before.rms / size)
+
+
+def factor(trace: TokenTrace, index: int) -> float:
+    """By what an RMS norm multiplies a number besides; nan where the number is 0."""
+    value = divided(trace).values[index]
+    return trace.opened.normed.values[index] / value if value else math.nan
+
+
+def normed_rows(trace: TokenTrace) -> tuple[tuple[str, VectorPart], tuple[str, VectorPart]]:
+    """What the opened layer's norm is given, and what it gives."""
+    opened = trace.opened
+    if opened.summed is not None:
+        return ("summed", opened.summed), ("after_attention", opened.after_attention)
+    return ("residual", opened.residual), ("normed", opened.normed)
+
+
 def _norm(trace: TokenTrace, lesson: LessonState) -> Found:
-    yield from _vector("residual", trace.opened.residual)
-    yield from _vector("normed", trace.opened.normed)
-    zoom = trace.opened.residual.rms / (trace.opened.normed.rms or 1.0)
-    yield Number(("zoom",), zoom, "{:.1f}×")
+    (before, given), (after, made) = normed_rows(trace)
+    yield from vector_numbers(before, given)
+    if has_halves(trace):
+        yield from vector_numbers("divided", divided(trace))
+    yield from vector_numbers(after, made)
 
 
 def _queries(trace: TokenTrace, lesson: LessonState) -> Found:
     head = trace.opened.head
-    yield from _vector("query", head.query)
-    yield from _vector("key", head.key)
-    yield from _vector("value", head.value)
+    yield from vector_numbers("query", head.query)
+    yield from vector_numbers("key", head.key)
+    yield from vector_numbers("value", head.value)
 
 
 def _scores(trace: TokenTrace, lesson: LessonState) -> Found:
@@ -132,28 +159,39 @@ def _softmax(trace: TokenTrace, lesson: LessonState) -> Found:
     for score in head.scores:
         yield Number(("dot", score.position), score.dot, "{:+.2f}")
         yield Number(("score", score.position), score.score, "{:+.2f}")
-        yield _share(("probability", score.position), score.probability)
-        yield _share(("unscaled", score.position), score.unscaled)
-    yield _share(("others",), head.others_probability)
-    yield _share(("others_unscaled",), head.others_unscaled)
-    yield _share(("sink",), head.sink)
-    yield _share(("sink_unscaled",), head.sink_unscaled)
+        if trace.shape.positions == "bias":
+            yield Number(("bias", score.position), score.bias, "{:+.2f}")
+        yield share_number(("probability", score.position), score.probability)
+        yield share_number(("unscaled", score.position), score.unscaled)
+    yield share_number(("others",), head.others_probability)
+    yield share_number(("others_unscaled",), head.others_unscaled)
+    yield share_number(("sink",), head.sink)
+    yield share_number(("sink_unscaled",), head.sink_unscaled)
 
 
 def _values(trace: TokenTrace, lesson: LessonState) -> Found:
     head = trace.opened.head
     for score in head.scores:
-        yield _share(("probability", score.position), score.probability)
-    yield _share(("others",), head.others_probability)
-    yield from _vector("head_output", head.output)
+        yield share_number(("probability", score.position), score.probability)
+    yield share_number(("others",), head.others_probability)
+    yield from vector_numbers("head_output", head.output)
 
 
 def _output(trace: TokenTrace, lesson: LessonState) -> Found:
     for head, value in enumerate(trace.opened.head.outputs):
         yield Number(("head", head), value, "{:.3f}")
-    yield from _vector("attended", trace.opened.attended)
-    yield from _vector("residual", trace.opened.residual)
-    yield from _vector("after_attention", trace.opened.after_attention)
+    yield from vector_numbers("attended", trace.opened.attended)
+    yield from vector_numbers("residual", trace.opened.residual)
+    name, vector = added_up(trace)
+    yield from vector_numbers(name, vector)
+
+
+def added_up(trace: TokenTrace) -> tuple[str, VectorPart]:
+    """The residual with what attention adds."""
+    opened = trace.opened
+    if opened.summed is not None:
+        return "summed", opened.summed
+    return "after_attention", opened.after_attention
 
 
 def _neurons(trace: TokenTrace, lesson: LessonState) -> Found:
@@ -163,17 +201,21 @@ def _neurons(trace: TokenTrace, lesson: LessonState) -> Found:
         yield Number(("up", neuron.index), neuron.up, "{:+.2f}")
         if trace.shape.gate != "none" and not math.isnan(neuron.gate):
             yield Number(("gate", neuron.index), neuron.gate, "{:+.2f}")
+            opened = activation(trace.shape.curve, neuron.gate)
+            yield Number(("curved", neuron.index), opened, "{:+.2f}")
     yield Number(("strong",), found.strong, "{:,.0f}")
     yield Number(("neurons",), found.size, "{:,.0f}")
-    yield from _vector("ff_output", found.output)
+    yield from vector_numbers("ff_output", found.output)
 
 
 def _residual(trace: TokenTrace, lesson: LessonState) -> Found:
-    yield from _vector("embedded", trace.embedded)
+    yield from vector_numbers("embedded", trace.embedded)
     for layer, growth in enumerate(trace.growth):
         yield Number(("residual", layer), growth.residual, "{:.2f}")
         yield Number(("attention", layer), growth.attention, "{:.2f}")
         yield Number(("feed_forward", layer), growth.feed_forward, "{:.2f}")
+        if trace.shape.path == "encoder_decoder":
+            yield Number(("cross", layer), growth.cross, "{:.2f}")
 
 
 def _sampling(trace: TokenTrace, lesson: LessonState) -> Found:
@@ -182,11 +224,13 @@ def _sampling(trace: TokenTrace, lesson: LessonState) -> Found:
     yield Number(("top_p",), lesson.top_p, "{:.2f}")
     for index, token in enumerate(trace.distribution.top[:LISTED]):
         yield Number(("logit", token.id), token.logit, "{:.2f}")
-        yield _share(("share", token.id), found.shares[index])
+        yield share_number(("share", token.id), found.shares[index])
         if index < found.kept:
-            yield _share(("kept_share", token.id), found.kept_share(index))
+            yield share_number(("kept_share", token.id), found.kept_share(index))
     yield _kept(found)
     yield Number(("drawn",), found.draw, "{:.3f}")
+    if trace.distribution.rank > LISTED:
+        yield Number(("rank",), trace.distribution.rank, "{:,.0f}")
 
 
 def _kept(found: Sampled) -> Number:
@@ -197,17 +241,30 @@ def _kept(found: Sampled) -> Number:
 def _cache(trace: TokenTrace, lesson: LessonState) -> Found:
     found = sampled(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     shape = trace.shape
-    yield _share(("chosen_share",), found.kept_share(found.chosen))
+    if shape.path == "encoder_decoder":
+        yield numbers_beside.likeliest(trace)
+    elif found.chosen is not None:
+        yield share_number(("chosen_share",), found.kept_share(found.chosen))
     yield Number(("length",), trace.position + 1, "{:,.0f}")
     yield Number(("grown",), trace.position + 2, "{:,.0f}")
     yield Number(("position_bytes",), shape.cache_bytes, "size")
+    yield Number(("cache_values",), shape.cache_values, "{:,.0f}")
     yield Number(("cache_bytes",), shape.cache_bytes * (trace.position + 2), "size")
     yield Number(("context",), shape.context, "{:,.0f}")
-    yield from _vector("key", trace.opened.head.key)
-    yield from _vector("value", trace.opened.head.value)
+    yield from vector_numbers("key", trace.opened.head.key)
+    yield from vector_numbers("value", trace.opened.head.value)
+
+
+def _summary(trace: TokenTrace, lesson: LessonState) -> Found:
+    for position, token in trace.tokens:
+        yield Number(("id", position), token, "{:.0f}")
+    found = sampled(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
+    for likely, share in zip(trace.distribution.top[:LISTED], found.shares, strict=False):
+        yield share_number(("share", likely.id), share)
 
 
 _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
+    "source": numbers_beside.source,
     "tokens": _tokens,
     "position": _position,
     "norm": _norm,
@@ -216,8 +273,13 @@ _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
     "softmax": _softmax,
     "values": _values,
     "output": _output,
+    "cross": numbers_beside.cross,
     "neurons": _neurons,
     "residual": _residual,
     "sampling": _sampling,
+    "choosing": numbers_beside.choosing,
+    "filling": numbers_beside.filling,
+    "pooling": numbers_beside.pooling,
     "cache": _cache,
+    "summary": _summary,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-from llm_lite.core.messages.lesson import TEMPERATURES, Distribution
+from llm_lite.core.messages.inspecting.lesson import TEMPERATURES, Distribution
 
 _GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..1
 
@@ -19,17 +19,19 @@ _GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """`shares`: probabilities of the distribution's `top` at the temperature; `kept`: how many of
-    them top-p leaves; `complete`: whether these are all that it leaves."""
+    them top-p leaves; `complete`: whether these are all that it leaves; `whole`: the sum of the
+    probabilities of all that it leaves, whether they are among `top` or not."""
 
     shares: tuple[float, ...]
     kept: int
     complete: bool
+    whole: float
     draw: float  # 0..1
-    chosen: int  # which of `top`
+    chosen: int | None  # which of `top`; None: a rarer token
 
     def kept_share(self, index: int) -> float:
         """Among those that are kept."""
-        return self.shares[index] / math.fsum(self.shares[: self.kept])
+        return self.shares[index] / self.whole
 
 
 def token_shares(distribution: Distribution, temperature: float) -> tuple[float, ...]:
@@ -49,6 +51,7 @@ def sampled(distribution: Distribution, temperature: float, top_p: float, draws:
     kept = 1 + sum(total < top_p for total in sums[:-1])
     complete = sums[kept - 1] >= top_p or len(shares) > kept
     draw = (0.5 + draws * _GOLDEN) % 1.0
-    mark = draw * sums[kept - 1]
-    chosen = next((i for i in range(kept) if mark < sums[i]), kept - 1)
-    return Sampled(shares, kept, complete, draw, chosen)
+    whole = sums[kept - 1] if complete else top_p  # tokens that are not known are tiny steps
+    mark = draw * whole
+    chosen = next((i for i in range(kept) if mark < sums[i]), kept - 1 if complete else None)
+    return Sampled(shares, kept, complete, whole, draw, chosen)

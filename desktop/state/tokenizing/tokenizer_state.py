@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
 
 Stage = Literal["tokens", "text", "steps", "compare"]

@@ -9,6 +9,7 @@ from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.views.lesson import motion
+from llm_lite.desktop.widgets.markup.process import markup
 
 LIMIT = 120.0  # seconds
 SENTENCE = "The cat sat on the mat because it was"
@@ -50,7 +51,9 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 def _hold(driver: InputDriver, at: float) -> None:
     motion.hold_at(driver.program.interface.ui, at)
-    driver.frames(8)  # formulas come from a process apart
+    driver.frames(2)
+    markup().wait()  # formulas come from a process apart
+    driver.frames(6)
 
 
 def _is_traced(state: AppState) -> bool:

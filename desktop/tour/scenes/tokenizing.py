@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
+from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER, TokenizerChoice
 from llm_lite.desktop.tour.input_driver import InputDriver

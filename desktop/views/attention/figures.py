@@ -14,8 +14,16 @@ from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
-from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
-from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row, texture_of
+from llm_lite.desktop.views.attention.heads import arrange
+from llm_lite.desktop.views.attention.map import (
+    draw_axes,
+    gutter,
+    is_written,
+    mark_row,
+    texture_of,
+)
+from llm_lite.desktop.views.attention.parts import labels_of
+from llm_lite.desktop.views.attention.zoom import zoom_of
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -146,22 +154,22 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     choice = state.attention
     if not choice.locked:
         raise LlmLiteError(tr("no heads are locked: click some in the grid first"))
-    window = ui.memory.get("head.zoom", HeadZoom()).window(maps.length)
-    side = _side(len(window), SMALLEST[len(choice.locked) > 1])
+    window = zoom_of(ui).window(maps)
+    side = _side(window.longest, SMALLEST[len(choice.locked) > 1])
     pictures = [
-        maps.picture(f"figure.{place}", *head, window, window, min(side, LARGEST_MAP))
+        maps.picture(f"figure.{place}", *head, window.rows, window.columns, min(side, LARGEST_MAP))
         for place, head in enumerate(choice.locked)
     ]
     if any(picture.waiting for picture in pictures):
         return None
     figure = Figure(ui, TEXT if len(choice.locked) == 1 else LARGE_TEXT)
     u, small = figure.ui.u, figure.ui.theme.size("small")
-    worded = side / len(window) >= small * LEAST_ROOM
-    labels = state.positions if worded else None
-    edge = gutter(figure.ui, state.positions, window, worded)
+    worded = side / window.longest >= small * LEAST_ROOM
+    labels = labels_of(state)
+    edge = gutter(figure.ui, labels, window, worded)
     columns, rows = arrange(len(choice.locked), WIDE)
     tokens = tr("tokens {start:,} to {stop:,} of {length:,}").format(
-        start=window.start, stop=window.stop - 1, length=maps.length
+        start=window.rows.start, stop=window.rows.stop - 1, length=maps.length
     )
     words, note = tr("Where heads look"), explained(choice, state, tokens)
     if len(choice.locked) == 1:
@@ -173,11 +181,13 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
         y = top + place // columns * (head_room + edge + side + u(6)) + head_room + edge
         if head_room:
             figure.text(x, y - edge - head_room, head_words(head), face="bold")
-        draw_axes(figure.ui, labels, window, ImVec2(x, y), side, edge, choice.row, draw=figure.list)
+        axes, corner = labels if worded else None, ImVec2(x, y)
+        draw_axes(figure.ui, axes, window, corner, side, edge, choice.row, draw=figure.list)
         draw_image(figure, picture, (x, y), side)
-        if choice.row is not None and choice.row < window.stop:
-            row = max(choice.row, window.start - 1)
-            mark_row(figure.ui, ImVec2(x, y), side, window, row, figure.list)
+        if choice.row is not None and choice.row < window.rows.stop:
+            row = max(choice.row, window.rows.start - 1)
+            dims = is_written(maps, head)
+            mark_row(figure.ui, corner, side, window.rows, row, figure.list, dims=dims)
     bar = ImVec2(u(8) + columns * (edge + side + u(8)), top + head_room + edge)
     draw_upright_bar(choice, figure.ui, bar, side, figure.list)
     width = bar.x + u(3) + figure.width(WIDEST, "small") + u(8)

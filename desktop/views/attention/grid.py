@@ -19,7 +19,9 @@ from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
 from llm_lite.desktop.views.attention.map import draw_map, draw_missing, texture_of
+from llm_lite.desktop.views.attention.parts import draw_parts, problem_of
 from llm_lite.desktop.views.attention.unkept import draw_unkept
+from llm_lite.desktop.views.attention.zoom import whole
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
@@ -42,12 +44,14 @@ EMPTY = mark(
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     maps = ui.maps
-    if maps is None or maps.problem:
+    problem = problem_of(state, maps) if maps else tr("There is no device to draw maps with.")
+    if maps is None or problem:
         text(ui, tr("Attention"), bold=True)
-        wrapped(ui, maps.problem if maps else tr("There is no device to draw maps with."))
+        choice = draw_parts(state.attention, state, ui)
+        wrapped(ui, problem)
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, tr(EMPTY), color="faint")
-        return []
+        return [SetAttention(choice)] if choice != state.attention else []
     actions: list[Action] = []
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
@@ -59,7 +63,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
     maps.use(color_scale_of(state.attention, ui))
-    choice = _draw_bar(state.attention, ui, maps)
+    choice = draw_parts(state.attention, state, ui)
+    if choice.part != state.attention.part:
+        return choice, []  # its maps come with the next frame
+    choice = _draw_bar(choice, ui, maps)
     if maps.rows:
         actions = _draw_kept(state, ui, maps)
         choice = _draw_grid(choice, ui, maps)
@@ -337,7 +344,8 @@ def _draw_cell(
     low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
     draw.add_rect_filled(low, high, ui.color("sunken"))
     if any(last - first >= maps.length // LITTLE for first, last in picture.missing):
-        draw_missing(ui, draw, low, side, range(maps.length), picture.missing)
+        causal = maps.layers[head[0]].is_causal
+        draw_missing(ui, draw, low, side, range(maps.length), picture.missing, causal=causal)
         ui.memory[HATCHED] = True
     texture = texture_of(picture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
@@ -368,7 +376,7 @@ def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> 
     side = ui.u(56)
     text(ui, head_words(head), bold=True)
     text(ui, tr("Key head {number}").format(number=group_of(maps, head)), "muted", "small")
-    draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
+    draw_map(ui, maps, "hover", head, whole(maps), side, marked=choice.row)
     at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
     for name, values in (scores or {}).items():
         _pair(ui, tr(SCORES[name].label), shown_score(name, float(values[at])), side)

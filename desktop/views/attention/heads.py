@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
@@ -20,9 +19,18 @@ from llm_lite.desktop.views.attention.coloring import (
     draw_upright_bar,
     redraw,
 )
-from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter
+from llm_lite.desktop.views.attention.map import (
+    AxisLabels,
+    MapWindow,
+    draw_axes,
+    draw_map,
+    draw_pointer,
+    gutter,
+)
+from llm_lite.desktop.views.attention.parts import labels_of, problem_of
 from llm_lite.desktop.views.attention.row_details import draw_row_details
 from llm_lite.desktop.views.attention.unkept import draw_unkept
+from llm_lite.desktop.views.attention.zoom import MapZoom, use_pointer, whole, zoom_of
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import line_slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
@@ -30,9 +38,7 @@ from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, text, wrapped
 
-LEAST = 16  # tokens that zooming ends at
 DETAILS = 48  # units of height for the numbers of the row
-ZOOM = 1.25  # a notch of the wheel
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
 TEACHES = mark(
     "How to read a map: each row is a token, and each column a token that it looks at. A line "
@@ -41,31 +47,12 @@ TEACHES = mark(
 )
 
 
-@dataclass(slots=True)
-class HeadZoom:
-    """What part of the text is shown; `count` 0 shows all of it, as it grows."""
-
-    start: float = 0.0
-    count: float = 0.0
-
-    def window(self, length: int) -> range:
-        if not self.count or self.count >= length:
-            return range(length)
-        count = max(round(self.count), min(LEAST, length))
-        start = min(max(round(self.start), 0), length - count)
-        return range(start, start + count)
-
-    def set(self, start: float, count: float, length: int) -> None:
-        self.count = 0.0 if count >= length else max(count, LEAST)
-        self.start = min(max(start, 0.0), max(length - count, 0.0))
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What the maps of one frame have in common; sizes in pixels."""
 
-    window: range
-    labels: tuple[str, ...]
+    window: MapWindow
+    labels: AxisLabels
     side: float
     edge: float  # room of the axes
     worded: bool  # these say tokens, not positions
@@ -85,12 +72,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     maps, choice = ui.maps, state.attention
-    if maps is None or maps.problem or not choice.locked:
+    problem = problem_of(state, maps) if maps else tr(EMPTY)
+    if maps is None or problem or not choice.locked:
         text(ui, tr("Heads"), bold=True)
-        wrapped(ui, tr(EMPTY) if maps is None or not maps.problem else maps.problem)
+        wrapped(ui, problem or tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(0.5)))
         wrapped(ui, tr(TEACHES), "faint")
-        if maps is not None and not maps.problem and maps.rows:
+        if maps is not None and not problem and maps.rows:
             imgui.dummy(ImVec2(0, ui.u(1)))
             example = (len(maps.layers) // 2, 0)
             label = tr("Show layer {layer}, head {head}")
@@ -102,9 +90,8 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         text(ui, tr("Heads"), bold=True)
         return choice, draw_unkept(state, ui, "head")
     maps.use(color_scale_of(choice, ui))
-    zoom: HeadZoom = ui.memory.setdefault("head.zoom", HeadZoom())
-    window = zoom.window(maps.length)
-    shown = _fit(choice, ui, state.positions, window)
+    zoom = zoom_of(ui)
+    shown = _fit(choice, ui, labels_of(state), zoom.window(maps))
     choice = _draw_heads(choice, ui, maps, shown, zoom)
     choice, actions = _draw_foot(state, choice, ui, maps, shown, zoom)
     if choice.large:
@@ -114,7 +101,7 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     return choice, actions
 
 
-def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range) -> _Shown:
+def _fit(choice: AttentionChoice, ui: Ui, labels: AxisLabels, window: MapWindow) -> _Shown:
     """The largest squares that leave room for labels, bar and foot."""
     room, title = imgui.get_content_region_avail(), ui.u(7)
     across, down = room.x - bar_width(ui), room.y - ui.u(12)
@@ -123,11 +110,11 @@ def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range
     columns, rows = arrange(len(choice.locked), across / max(down, 1.0))
     width = (across - ui.u(3) * columns) / columns
     height = (down - (title + ui.u(1)) * rows) / rows
-    each = min(width, height) / len(window)
+    each = min(width, height) / window.longest
     for worded in (True, False) if each >= ui.theme.size("small") else (False,):
         edge = gutter(ui, labels, window, worded)
         side = float(int(max(min(width, height) - edge, ui.u(16))))
-        if worded and side / len(window) >= ui.theme.size("small") * 0.95:
+        if worded and side / window.longest >= ui.theme.size("small") * 0.95:
             break
     row = title + edge + side + ui.u(1)
     return _Shown(window, labels, side, edge, worded, title, columns, row)
@@ -140,7 +127,7 @@ def arrange(count: int, ratio: float) -> tuple[int, int]:
 
 
 def _draw_heads(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, shown: _Shown, zoom: HeadZoom
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, shown: _Shown, zoom: MapZoom
 ) -> AttentionChoice:
     top = imgui.get_cursor_screen_pos()
     step = shown.edge + shown.side + ui.u(3)
@@ -161,7 +148,7 @@ def _draw_heads(
 
 
 def _draw_head(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: HeadZoom
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: MapZoom
 ) -> AttentionChoice:
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     top = imgui.get_cursor_screen_pos()
@@ -181,24 +168,10 @@ def _draw_head(
     ui.mark(name)
     causal, lost = maps.layers[head[0]].is_causal, picture.missing
     pair = draw_pointer(ui, maps, name, shown.labels, window, at, side, lost, causal=causal)
-    _use_pointer(zoom, window, maps.length, at, side)
+    use_pointer(zoom, maps, at, side)
     if pair and imgui.is_mouse_double_clicked(0):
         choice = replace(choice, row=pair[0])
     return choice
-
-
-def _use_pointer(zoom: HeadZoom, window: range, length: int, at: ImVec2, side: float) -> None:
-    """The wheel zooms about the pointer; dragging pans along the diagonal."""
-    io: Any = imgui.get_io()
-    if imgui.is_item_active() and len(window) < length:
-        moved = -(io.mouse_delta.x + io.mouse_delta.y) / 2 / side * len(window)
-        zoom.set(zoom.start + moved, zoom.count, length)
-    if imgui.is_item_hovered() and io.mouse_wheel:
-        now = zoom.count or float(length)
-        count = min(max(now * ZOOM**-io.mouse_wheel, LEAST), length)
-        share = min(max((io.mouse_pos.x - at.x + io.mouse_pos.y - at.y) / 2 / side, 0.0), 1.0)
-        zoom.set(window.start + share * (now - count), count, length)
-    imgui.set_item_key_owner(imgui.Key.mouse_wheel_y)
 
 
 def _draw_foot(
@@ -207,7 +180,7 @@ def _draw_foot(
     ui: Ui,
     maps: HeadMaps,
     shown: _Shown,
-    zoom: HeadZoom,
+    zoom: MapZoom,
 ) -> tuple[AttentionChoice, list[Action]]:
     """Follow the newest token, or go back to any; what part of the text is shown."""
     imgui.dummy(ImVec2(0, ui.u(0.5)))
@@ -216,26 +189,27 @@ def _draw_foot(
     last = maps.length - 1
     row = min(last if choice.row is None else choice.row, last)
     imgui.same_line(0, ui.u(4))
-    part = tr("{n:,} of {whole:,} tokens").format(n=len(shown.window), whole=maps.length)
+    part = tr("{n:,} of {whole:,} tokens").format(n=len(shown.window.rows), whole=maps.length)
     with ui.font(style="small"):
         room = imgui.calc_text_size(part).x + ui.u(6 + 8)
-    label = shown.labels[row] if row < len(shown.labels) else ""
+    texts = shown.labels.rows
+    label = texts[row] if row < len(texts) else ""
     words = f"{row:,}  “{visible(label)}”" if label else f"{row:,}"
     width = imgui.get_content_region_avail().x - room - ui.u(2)
     moved = line_slider(ui, "head.row", row, (0, max(last, 1)), words, width)
     imgui.same_line()
     imgui.set_cursor_pos_x(ui.right(room))
     text(ui, part, "muted", "small")
-    if len(shown.window) < maps.length:
+    if shown.window != whole(maps):
         imgui.same_line(0, ui.u(0.5))
         if icon_button(ui, "head.all", ICON_ZOOM_OUT, tr("Show all tokens"), side=ui.u(6)):
-            zoom.set(0.0, float(maps.length), maps.length)
+            zoom.show_all()
     imgui.same_line()
     imgui.set_cursor_pos_x(ui.right(ui.u(6)))
     actions = draw_save(state, ui, "heads", ui.u(6))
     if moved != row:
-        if moved not in shown.window:
-            zoom.set(moved - len(shown.window) / 2, zoom.count, maps.length)
+        if moved not in shown.window.rows:
+            zoom.rows.set(moved - len(shown.window.rows) / 2, zoom.rows.count, maps.length)
         return replace(choice, row=moved), actions
     if live != (choice.row is None):
         return replace(choice, row=None if live else row), actions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +23,32 @@ FAR = 1e6
 MERE = 2.0  # pixels of a row that are too few to be hatched
 
 
+@dataclass(frozen=True, slots=True)
+class MapWindow:
+    """The part of a map that is shown: tokens that look, and tokens that are looked at."""
+
+    rows: range
+    columns: range
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the axis that has more of them."""
+        return max(len(self.rows), len(self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLabels:
+    """The texts of the tokens of both axes, by position."""
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+def square(window: range) -> MapWindow:
+    """The same tokens on both axes."""
+    return MapWindow(window, window)
+
+
 def texture_of(picture: MapPicture) -> imgui.ImTextureRef:
     texture = picture.texture
     return imgui.ImTextureRef(texture) if isinstance(texture, int) else texture
@@ -32,88 +59,101 @@ def draw_map(
     maps: HeadMaps,
     name: str,
     head: Head,
-    window: range,
+    window: MapWindow,
     side: float,
     *,
     marked: int | None = None,
 ) -> MapPicture:
-    """A square of `side` pixels with the positions of `window` on both axes, without labels; rows
-    that are not computed are hatched."""
+    """A square of `side` pixels with the positions of `window`, without labels; rows that are not
+    computed are hatched."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    picture = maps.picture(name, *head, window, window, side)
+    picture = maps.picture(name, *head, window.rows, window.columns, side)
     high = ImVec2(at.x + side, at.y + side)
     draw.add_rect_filled(at, high, ui.color("sunken"))
-    draw_missing(ui, draw, at, side, window, picture.missing)
+    causal = maps.layers[head[0]].is_causal
+    draw_missing(ui, draw, at, side, window.rows, picture.missing, causal=causal)
     texture = texture_of(picture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
-    if marked is not None and marked < window.stop:
-        mark_row(ui, at, side, window, max(marked, window.start - 1), draw)
+    if marked is not None and marked < window.rows.stop:
+        row = max(marked, window.rows.start - 1)
+        mark_row(ui, at, side, window.rows, row, draw, dims=is_written(maps, head))
     imgui.dummy(ImVec2(side, side))
     return picture
 
 
 @lru_cache(64)  # thumbnails are alike
 def hatching(
-    side: float, window: range, missing: tuple[tuple[int, int], ...], gap: float
+    side: float, rows: range, missing: tuple[tuple[int, int], ...], gap: float, causal: bool = True
 ) -> tuple[tuple[float, float, float, float], ...]:
-    """Lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not computed, as
-    far as tokens can look back."""
+    """Lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not computed:
+    across the map, or where it is causal as far as tokens can look back."""
     lines = []
-    each = side / len(window)
+    each = side / len(rows)
     for first, last in missing:
-        upper = (max(first, window.start) - window.start) * each
-        lower = (min(last, window.stop) - window.start) * each
+        upper = (max(first, rows.start) - rows.start) * each
+        lower = (min(last, rows.stop) - rows.start) * each
         if lower - upper < MERE:
             continue
-        for number in range(math.ceil(upper / gap), int(2 * lower / gap) + 1):
+        most = lower + (lower if causal else side)
+        for number in range(math.ceil(upper / gap), int(most / gap) + 1):
             total = number * gap  # of x and y on a line
-            high, low = max(upper, total / 2), min(lower, total)
+            high, low = max(upper, total / 2 if causal else total - side), min(lower, total)
             if low - high > MERE:
                 lines.append((total - low, low, total - high, high))
     return tuple(lines)
 
 
 def draw_missing(
-    ui: Ui, draw: imgui.ImDrawList, at: ImVec2, side: float, window: range,
-    missing: Sequence[tuple[int, int]],
+    ui: Ui, draw: imgui.ImDrawList, at: ImVec2, side: float, rows: range,
+    missing: Sequence[tuple[int, int]], *, causal: bool,
 ) -> None:  # fmt: skip
     """Hatched, so that what is not known is not taken for nothing."""
     color, thick, gap = ui.color("faint", 0.7), max(1.0, ui.u(0.25)), ui.u(1.75)
     x, y, line = at.x, at.y, draw.add_line
-    for left, low, right, high in hatching(side, window, tuple(missing), gap):
+    for left, low, right, high in hatching(side, rows, tuple(missing), gap, causal):
         line((x + left, y + low), (x + right, y + high), color, thick)
 
 
+def is_written(maps: HeadMaps, head: Head) -> bool:
+    """Whether the tokens of a map's rows are written one after the other; an encoder reads all of
+    them at once."""
+    layer = maps.layers[head[0]]
+    return layer.is_causal or layer.cross
+
+
 def mark_row(
-    ui: Ui, at: ImVec2, side: float, window: range, row: int, draw: imgui.ImDrawList
+    ui: Ui, at: ImVec2, side: float, rows: range, row: int, draw: imgui.ImDrawList, *, dims: bool
 ) -> None:
-    """What comes after the row had not been written yet: it is dimmed."""
-    each = side / len(window)
-    top = at.y + (row - window.start) * each
+    """Where it `dims`, what comes after the row had not been written yet."""
+    each = side / len(rows)
+    top = at.y + (row - rows.start) * each
     bottom = top + max(each, 1.0)
     rest = ImVec2(at.x + side, at.y + side)
-    draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
-    if row < window.start:
+    if dims:
+        draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
+    if row < rows.start:
         return
     thick = max(1.0, ui.u(0.375))
     low = ImVec2(at.x, top - thick / 2)
     draw.add_rect(low, ImVec2(rest.x, bottom + thick / 2), ui.color("accent"), 0.0, thick)
 
 
-def gutter(ui: Ui, labels: Sequence[str], window: range, worded: bool) -> float:
-    """Room for the labels of an axis: tokens, or positions."""
+def gutter(ui: Ui, labels: AxisLabels, window: MapWindow, worded: bool) -> float:
+    """Room for the labels of either axis: tokens, or positions."""
+    axes = ((labels.rows, window.rows), (labels.columns, window.columns))
     with ui.font(style="small"):
         if not worded:
-            return imgui.calc_text_size(f"{window.stop:,}").x + ui.u(2)
-        shown = (_label(labels, position) for position in window)
+            most = max(positions.stop for _, positions in axes)
+            return imgui.calc_text_size(f"{most:,}").x + ui.u(2)
+        shown = (_label(texts, at) for texts, positions in axes for at in positions)
         widest = max(imgui.calc_text_size(words).x for words in shown)
     return min(widest, ui.u(24)) + ui.u(1.5)
 
 
 def draw_axes(
     ui: Ui,
-    labels: Sequence[str] | None,
-    window: range,
+    labels: AxisLabels | None,
+    window: MapWindow,
     at: ImVec2,
     side: float,
     room: float,
@@ -121,24 +161,45 @@ def draw_axes(
     draw: imgui.ImDrawList,
 ) -> None:
     """Tokens at the left and, upright, above the map at `at`; without `labels` some positions."""
-    size = ui.theme.size("small")
-    each = side / len(window)
-    positions = window if labels is not None else _ticks(window, side, ui.u(16))
-    color = ui.color("muted")
+    down, across = (labels.rows, labels.columns) if labels is not None else (None, None)
     with ui.font(style="small"):
-        for position in positions:
-            words = f"{position:,}" if labels is None else _label(labels, position)
-            words = fit(words, room - ui.u(1))
-            middle = (position - window.start + 0.5) * each
-            width = imgui.calc_text_size(words).x
-            spot = ImVec2(at.x - ui.u(1) - width, round(at.y + middle - size / 2))
-            lit = ui.color("accent") if position == marked else color
-            draw.add_text(spot, lit, words)
-            if labels is not None:
-                _upright(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
-            else:
-                x = min(at.x + middle - width / 2, at.x + side - width)
-                draw.add_text(ImVec2(round(max(x, at.x)), at.y - size - ui.u(0.5)), color, words)
+        _draw_rows(ui, down, window.rows, at, side, room, marked, draw)
+        _draw_columns(ui, across, window.columns, at, side, room, draw)
+
+
+def _draw_rows(
+    ui: Ui, labels: Sequence[str] | None, rows: range, at: ImVec2, side: float, room: float,
+    marked: int | None, draw: imgui.ImDrawList,
+) -> None:  # fmt: skip
+    size = ui.theme.size("small")
+    for position, words, middle in _places(ui, labels, rows, side, room):
+        width = imgui.calc_text_size(words).x
+        spot = ImVec2(at.x - ui.u(1) - width, round(at.y + middle - size / 2))
+        draw.add_text(spot, ui.color("accent" if position == marked else "muted"), words)
+
+
+def _draw_columns(
+    ui: Ui, labels: Sequence[str] | None, columns: range, at: ImVec2, side: float, room: float,
+    draw: imgui.ImDrawList,
+) -> None:  # fmt: skip
+    size, color = ui.theme.size("small"), ui.color("muted")
+    for _, words, middle in _places(ui, labels, columns, side, room):
+        if labels is not None:
+            _upright(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
+            continue
+        width = imgui.calc_text_size(words).x
+        x = min(at.x + middle - width / 2, at.x + side - width)
+        draw.add_text(ImVec2(round(max(x, at.x)), at.y - size - ui.u(0.5)), color, words)
+
+
+def _places(
+    ui: Ui, labels: Sequence[str] | None, axis: range, side: float, room: float
+) -> Iterator[tuple[int, str, float]]:
+    """What an axis says: a position, its words, and the middle of its row or column in pixels."""
+    each = side / len(axis)
+    for position in axis if labels is not None else _ticks(axis, side, ui.u(16)):
+        words = f"{position:,}" if labels is None else _label(labels, position)
+        yield position, fit(words, room - ui.u(1)), (position - axis.start + 0.5) * each
 
 
 def _label(labels: Sequence[str], position: int) -> str:
@@ -175,8 +236,8 @@ def draw_pointer(
     ui: Ui,
     maps: HeadMaps,
     name: str,
-    labels: Sequence[str],
-    window: range,
+    labels: AxisLabels,
+    window: MapWindow,
     at: ImVec2,
     side: float,
     missing: Iterable[tuple[int, int]] = (),
@@ -185,10 +246,10 @@ def draw_pointer(
 ) -> tuple[int, int] | None:
     """Lines through the pair under the pointer and a tooltip with its value; (row, column).
     `causal`: tokens see none behind them."""
-    each, mouse = side / len(window), imgui.get_mouse_pos()
-    row = window.start + int((mouse.y - at.y) / each)
-    column = window.start + int((mouse.x - at.x) / each)
-    if row not in window or column not in window or not imgui.is_item_hovered():
+    mouse, (rows, columns) = imgui.get_mouse_pos(), (window.rows, window.columns)
+    row = rows.start + int((mouse.y - at.y) / side * len(rows))
+    column = columns.start + int((mouse.x - at.x) / side * len(columns))
+    if row not in rows or column not in columns or not imgui.is_item_hovered():
         return None
     draw_cross(ui, window, at, side, (row, column))
     lost = any(first <= row < last for first, last in missing)
@@ -196,7 +257,7 @@ def draw_pointer(
     value = None if lost else maps.value(name, row, column)
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if imgui.begin_tooltip():
-            asked, seen = (_label(labels, p) for p in (row, column))
+            asked, seen = _label(labels.rows, row), _label(labels.columns, column)
             text(ui, tr("{asked}  looks at  {seen}").format(asked=asked, seen=seen), bold=True)
             places = tr("token {row:,} at token {column:,}").format(row=row, column=column)
             text(ui, places, "muted", "small")
@@ -217,11 +278,11 @@ def value_words(can_look: bool, value: float | None, lost: bool) -> str:
     return f"{value:.1%}" if value >= 0.001 else f"{value * 100:.2g}%"
 
 
-def draw_cross(ui: Ui, window: range, at: ImVec2, side: float, pair: tuple[int, int]) -> None:
-    draw, each = imgui.get_window_draw_list(), side / len(window)
-    color, thick = ui.color("text", 0.55), max(1.0, ui.u(0.25))
-    x = at.x + (pair[1] - window.start) * each
-    y = at.y + (pair[0] - window.start) * each
-    for end in (0.0, each):
-        draw.add_line(ImVec2(x + end, at.y), ImVec2(x + end, at.y + side), color, thick)
-        draw.add_line(ImVec2(at.x, y + end), ImVec2(at.x + side, y + end), color, thick)
+def draw_cross(ui: Ui, window: MapWindow, at: ImVec2, side: float, pair: tuple[int, int]) -> None:
+    draw, color, thick = imgui.get_window_draw_list(), ui.color("text", 0.55), max(1.0, ui.u(0.25))
+    high, wide = side / len(window.rows), side / len(window.columns)
+    x = at.x + (pair[1] - window.columns.start) * wide
+    y = at.y + (pair[0] - window.rows.start) * high
+    for left, top in ((x, y), (x + wide, y + high)):
+        draw.add_line(ImVec2(left, at.y), ImVec2(left, at.y + side), color, thick)
+        draw.add_line(ImVec2(at.x, top), ImVec2(at.x + side, top), color, thick)

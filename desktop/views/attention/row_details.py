@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention.parts import labels_of
 from llm_lite.desktop.views.tokens.colors import shown_weights
 from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets.token_text import visible
@@ -34,7 +35,8 @@ def draw_row_details(
     if lines < LEAST_LINES:
         return choice, []
     row = maps.length - 1 if choice.row is None else min(choice.row, maps.length - 1)
-    label = state.positions[row] if row < len(state.positions) else ""
+    labels = labels_of(state)
+    label = labels.rows[row] if row < len(labels.rows) else ""
     imgui.dummy(ImVec2(0, ui.u(1)))
     title = tr("What “{label}” at {n:,} looks at most")
     text(ui, title.format(label=visible(label), n=row), bold=True)
@@ -58,8 +60,11 @@ def draw_row_details(
 
 
 def details_key(state: AppState, row: int) -> tuple[object, ...]:
-    """What the numbers of a row depend on: the text up to it and what reads it."""
-    return state.positions[: row + 1], state.executor, state.steering.gains
+    """What the numbers of a row depend on: the text that it sees and what reads it."""
+    part = state.attention.part
+    sees_all = state.encodes or part == "encoder"
+    seen = tuple(labels_of(state).rows) if sees_all else state.positions[: row + 1]
+    return seen, part, state.executor, state.steering.gains
 
 
 def _ask(
@@ -100,14 +105,15 @@ def _draw_head(
         y = corner.y + ui.u(6) + number * step
         name = f"row.{head[0]}.{head[1]}.{number}"
         imgui.set_cursor_screen_pos(ImVec2(corner.x, y))
-        if imgui.invisible_button(name, ImVec2(width, step)):
+        if imgui.invisible_button(name, ImVec2(width, step)) and choice.part != "cross":
             choice = replace(choice, row=position)
         ui.mark(name)
         if imgui.is_item_hovered():
             end = ImVec2(corner.x + width, y + step)
             low = ImVec2(corner.x - ui.u(1), y)
             imgui.get_window_draw_list().add_rect_filled(low, end, ui.color("hover"), ui.u(1))
-        tip(ui, tr(FOLLOW))
+        if choice.part != "cross":
+            tip(ui, tr(FOLLOW))
         _draw_line(state, ui, (corner.x, y + ui.u(1)), position, share, found[0][1], width)
     return choice
 
@@ -116,7 +122,8 @@ def _draw_line(
     state: AppState, ui: Ui, at: tuple[float, float], position: int, share: float, top: float,
     width: float,
 ) -> None:  # fmt: skip
-    label = state.positions[position] if position < len(state.positions) else ""
+    labels = labels_of(state).columns
+    label = labels[position] if position < len(labels) else ""
     bar = ui.u(16)
     imgui.set_cursor_screen_pos(ImVec2(*at))
     text(ui, share_words(share), style="small")

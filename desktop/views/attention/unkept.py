@@ -18,7 +18,13 @@ WHY = mark(
 )
 
 
+NO_TEXT = mark("Maps are made of the queries of a text: write one, and it is encoded.")
+
+
 def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
+    if state.encodes:
+        wrapped(ui, tr(NO_TEXT))
+        return []
     wrapped(ui, tr(WHY))
     imgui.dummy(ImVec2(0, ui.u(1)))
     if state.reading is not None:

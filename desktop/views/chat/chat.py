@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -16,15 +18,18 @@ from llm_lite.desktop.views import layouts
 from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
-from llm_lite.desktop.views.chat.conversation import column, draw_conversation
+from llm_lite.desktop.views.chat.conversation import draw_conversation
+from llm_lite.desktop.views.encoding.page import draw as draw_encoding
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.views.translating.page import draw_page
 from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_LINK, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
+    column,
     fit,
     icon_button,
     meter,
@@ -44,7 +49,12 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    if state.writes_targets and not state.elsewhere:
+        header = _draw_header(replace(state, messages=()), ui)
+        return header + draw_page(state, ui)
     actions = _draw_header(state, ui)
+    if state.encodes:
+        return actions + draw_encoding(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
     draw_find(state, ui)
@@ -75,21 +85,23 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     with ui.font("bold"), ui.colored(button="-"):
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
-        talk = switch_width(ui) + map_width(ui) if state.messages else 0.0
+        talks = bool(state.messages) and not state.encodes
+        talk = switch_width(ui) + map_width(ui) if talks else 0.0
         room = header - ui.u(16) - talk - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
-    actions = _draw_progress(state, ui) if state.load and state.messages else []
-    if state.messages:
+    beside_it = state.load and (state.messages or state.encodes)
+    actions = _draw_progress(state, ui) if beside_it else []
+    if talks:
         imgui.same_line(ui.right(beside + switch_width(ui) + map_width(ui) + ui.u(3)))
         draw_map_button(state, ui)
         imgui.same_line(0, ui.u(1))
         actions += draw_switch(state, ui)
     imgui.same_line(ui.right(beside))
     actions += layouts.draw(state, ui, header)
-    return actions + draw_map(state, ui)
+    return actions + (draw_map(state, ui) if talks else [])
 
 
 def _draw_progress(state: AppState, ui: Ui) -> list[Action]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -17,38 +14,14 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
-from llm_lite.desktop.views.chat.conversation import column
 from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
+from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, text, tip
+from llm_lite.desktop.widgets.widgets import column, icon_button, text, tip
 
 MAX_LINES = 6
-
-
-@dataclass(slots=True)
-class Input:
-    """What the text field holds; a draft changed from outside needs a field with a new identity."""
-
-    text: str = ""
-    generation: int = 0
-    focus: bool = True
-    touched: bool = False  # something was typed, which the field itself can undo
-    begun: tuple[int, bool] = (0, False)  # the chat's number, and whether there was a model
-    to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
-
-    def renew(self, text: str) -> None:
-        self.text, self.generation = text, self.generation + 1
-        self.focus = self.to_end = True
-        self.touched = False
-
-    def place_caret(self, data: Any) -> int:
-        """Callback of the field while it has the focus."""
-        if self.to_end:
-            data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
-            self.to_end = False
-        return 0
 
 
 def composer_height(state: AppState, ui: Ui) -> float:

@@ -34,9 +34,8 @@ from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
 )
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
-from llm_lite.desktop.widgets.theme import MEASURE
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button
+from llm_lite.desktop.widgets.widgets import column, icon_button
 
 
 @dataclass(slots=True)
@@ -47,13 +46,6 @@ class Scroll:
     follow: bool = True
     bottom: float = 0.0
     count: int = 0
-
-
-def column(ui: Ui) -> tuple[float, float]:
-    """Offset and width of the reading column in the current window."""
-    room = imgui.get_content_region_avail().x
-    width = min(room - ui.u(6), float(round(MEASURE * ui.theme.text)))
-    return float(round((room - width) / 2)), width
 
 
 def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:

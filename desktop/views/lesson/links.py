@@ -13,40 +13,18 @@ from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.actions.window.layouts import ShowInspector
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
-from llm_lite.desktop.state.lesson.numbers import Name
+from llm_lite.desktop.state.lesson.number import Name
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
 Source = Literal["attention", "xray", "lens", "cache"]
-OF_NUMBERS: dict[str, Source] = {
-    "id": "xray", "row": "xray", "position": "xray", "place": "xray", "embedded": "lens",
-    "angle": "attention", "residual": "lens",
-    "normed": "lens", "zoom": "lens", "query": "attention",
-    "key": "cache", "value": "cache", "dot": "attention", "sum": "attention", "scale": "attention",
-    "score": "attention", "probability": "attention", "unscaled": "attention",
-    "others": "attention", "others_unscaled": "attention", "sink": "attention",
-    "sink_unscaled": "attention",
-    "head_output": "attention", "head": "attention", "attended": "lens",
-    "after_attention": "lens", "neuron": "lens", "up": "lens", "gate": "lens", "strong": "lens",
-    "neurons": "lens", "ff_output": "lens", "attention": "lens", "feed_forward": "lens",
-    "temperature": "xray", "top_p": "xray", "logit": "lens", "share": "xray",
-    "kept_share": "xray", "kept": "xray", "drawn": "xray", "chosen_share": "xray",
-    "length": "cache", "grown": "cache", "position_bytes": "cache", "cache_bytes": "cache",
-    "context": "cache",
-}  # fmt: skip
+OF_NUMBERS: dict[str, Source] = {"probability": "attention", "position_bytes": "cache"}
 OF_STEPS: dict[StepName, Source] = {
-    "tokens": "xray",
-    "position": "attention",
-    "norm": "lens",
-    "queries": "attention",
-    "scores": "attention",
     "softmax": "attention",
-    "values": "attention",
-    "output": "attention",
-    "neurons": "lens",
     "residual": "lens",
     "sampling": "xray",
     "cache": "cache",
+    "cross": "attention",
 }
 TITLES: dict[Source, str] = {
     "attention": mark("See this head in the Head view"),
@@ -54,31 +32,59 @@ TITLES: dict[Source, str] = {
     "lens": mark("See the layers in the Lens view"),
     "cache": mark("See the KV cache view"),
 }
+THERE: dict[Source, str] = {  # what is to be seen there
+    "attention": mark(
+        "The Head view, at the right, shows these shares for all tokens at once: a row is a token "
+        "that looks, a column one that is looked at. The row of our token is marked."
+    ),
+    "xray": mark(
+        "The X-ray shows below each token what the model thought likely, or what a head looked at."
+    ),
+    "lens": mark(
+        "The Lens view, at the right, shows which token the model would say after each layer."
+    ),
+    "cache": mark(
+        "The KV cache view, at the right, shows a column for every token, and what each takes."
+    ),
+}
 
 
-def source_of(name: Name) -> Source:
-    return OF_NUMBERS[str(name[0])]
+def source_of(name: Name, lesson: LessonState) -> Source | None:
+    """The view that shows this very number."""
+    return _known(OF_NUMBERS.get(str(name[0])), lesson)
+
+
+def source_of_step(lesson: LessonState) -> Source | None:
+    """The view that shows what the step shows."""
+    return _known(OF_STEPS.get(lesson.name), lesson)
+
+
+def _known(source: Source | None, lesson: LessonState) -> Source | None:
+    """Encoders and encoder-decoders have maps; the other views are those of the chat."""
+    is_chat = lesson.trace is None or lesson.trace.shape.path == "decoder"
+    return source if is_chat or source == "attention" else None
 
 
 def place_of(name: Name, lesson: LessonState) -> str:
-    """What a press on the number does."""
-    return tr(TITLES[source_of(name)])
+    """What a press on the number does; "" where it does nothing."""
+    source = source_of(name, lesson)
+    return tr("Click: {view}").format(view=tr(TITLES[source])) if source is not None else ""
 
 
 def follow(name: Name, state: AppState, ui: Ui) -> list[Action]:
-    """To the view that the number comes from; of a head's own tile, to that head."""
-    head = name[1] if name[0] == "head" else None
-    return leave_for(source_of(name), state, ui, int(head) if head is not None else None)
+    """To the view that shows the number."""
+    source = source_of(name, state.lesson)
+    return [] if source is None else leave_for(source, state, ui)
 
 
-def leave_for(source: Source, state: AppState, ui: Ui, head: int | None = None) -> list[Action]:
-    """Close the lesson, and show the view with the lesson's token, layer and head. The lesson
-    stays where it was."""
+def leave_for(source: Source, state: AppState, ui: Ui) -> list[Action]:
+    """Close the lesson, and show the view with the lesson's token, layer and head; a notice says
+    what is to be seen there. The lesson stays where it was."""
     trace = state.lesson.trace
-    actions: list[Action] = [ShowLesson(False, away=True)]
+    actions: list[Action] = [ShowLesson(False, away=True, note=tr(THERE[source]))]
     if trace is None:
         return actions
-    chosen = (trace.layer, trace.head if head is None else head)
+    chosen = (trace.layer, trace.head)
     choice = replace(state.attention, row=trace.position)
     if source == "attention" and chosen not in choice.locked:
         choice = choice.toggled(chosen)

@@ -21,6 +21,12 @@ SECONDS: dict[StepName, float] = {
     "residual": 4.0,
     "sampling": 4.0,
     "cache": 5.0,
+    "source": 4.5,
+    "cross": 6.0,
+    "choosing": 4.0,
+    "filling": 4.0,
+    "pooling": 5.0,
+    "summary": 7.0,
 }
 LONGEST_FRAME = 0.1  # seconds that a late frame counts at most
 MEMORY = "lesson.motion"
@@ -44,7 +50,7 @@ def motion(ui: Ui) -> Motion:
 def advance(state: AppState, ui: Ui) -> float:
     """Where the picture stands in this frame; another frame follows while it moves."""
     moves, lesson = motion(ui), state.lesson
-    what = (lesson.step, lesson.draws if lesson.name == "cache" else 0, *_followed(lesson))
+    what = (lesson.name, lesson.draws if lesson.name == "cache" else 0, *_followed(lesson))
     if moves.what != what:
         moves.what, moves.at, moves.playing, moves.last = what, 0.0, True, ui.now
         if state.less_motion:

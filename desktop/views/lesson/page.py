@@ -7,28 +7,27 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.following import AskTrace, GoToStep, ShowLesson, ShowWhy
 from llm_lite.desktop.actions.lesson.sentence import wanted_key
-from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.lesson.lesson_state import STEPS, LessonState
+from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.lesson.numbers import numbers_of
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import sentence as closed
 from llm_lite.desktop.views.lesson import motion
 from llm_lite.desktop.views.lesson.begin import draw_begin
 from llm_lite.desktop.views.lesson.formulas import formula
-from llm_lite.desktop.views.lesson.links import OF_STEPS, TITLES, leave_for
+from llm_lite.desktop.views.lesson.glossary import explained
+from llm_lite.desktop.views.lesson.header import draw_header
+from llm_lite.desktop.views.lesson.links import THERE, TITLES, leave_for, source_of_step
 from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
-from llm_lite.desktop.views.lesson.words import WORDS, legend_of, said, why_of
+from llm_lite.desktop.views.lesson.words import said, title_of, words_of
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
-    ICON_BOOK,
     ICON_CHEVRON_DOWN,
     ICON_CHEVRON_LEFT,
     ICON_CHEVRON_RIGHT,
     ICON_CHEVRON_UP,
-    ICON_CLOSE,
     ICON_LINK,
     ICON_PAUSE,
     ICON_PLAY,
@@ -36,92 +35,48 @@ from llm_lite.desktop.widgets.icons import (
 )
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, tip, wrapped
 
 WORDS_WIDTH = 84.0  # spacing units
 LARGEST = (400.0, 210.0)  # width and height of the page, in spacing units
+LEAST = (205.0, 112.0)
+LIST_OPEN = "lesson.list_open"  # in the memory of the window
 OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """In the middle of a window that is larger than a page needs to be."""
+    """In the middle of a window that is larger than a page needs to be; in one that is smaller, or
+    whose text is large, the page keeps its least size and is scrolled."""
     ui.memory[SHOWN] = {}
     room, at = imgui.get_content_region_avail(), imgui.get_cursor_pos()
     size = ImVec2(min(room.x, ui.u(LARGEST[0])), min(room.y, ui.u(LARGEST[1])))
     left, top = (room.x - size.x) / 2, (room.y - size.y) / 3
     imgui.set_cursor_pos(ImVec2(round(at.x + left), round(at.y + top)))
+    least = ImVec2(max(size.x, ui.u(LEAST[0])), max(size.y, ui.u(LEAST[1])))
+    scrolls = least.x > size.x or least.y > size.y
     still = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
-    imgui.begin_child("lesson.page", size, FLAT, still)
+    flags = imgui.WindowFlags_.horizontal_scrollbar if scrolls else still
+    imgui.begin_child("lesson.page", size, FLAT, flags)
+    if scrolls:
+        imgui.begin_child("lesson.whole", least, FLAT, still)
     actions = _draw_page(state, ui) + _keys(state, ui)
+    if scrolls:
+        imgui.end_child()
     imgui.end_child()
     return actions
 
 
 def _draw_page(state: AppState, ui: Ui) -> list[Action]:
-    actions = _draw_header(state, ui)
     key = wanted_key(state)
-    if key is None or state.lesson.typing:
+    begun = key is not None and not state.lesson.typing
+    actions = draw_header(state, ui, begun)
+    if key is None or not begun:
         return actions + draw_begin(state, ui)
     if not state.lesson.request and key != state.lesson.key:
         actions.append(AskTrace(key))
     actions += draw_sentence(state, ui)
     actions += _draw_step(state, ui)
     return actions + _draw_way(state, ui)
-
-
-def _draw_header(state: AppState, ui: Ui) -> list[Action]:
-    actions: list[Action] = []
-    side, top = ui.u(7.5), imgui.get_cursor_pos_y()
-    imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
-    text(ui, f"{ICON_BOOK}  {tr('Follow one token')}", style="title", bold=True)
-    imgui.same_line(0, ui.u(3))
-    if state.model is not None:
-        imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2 + ui.u(0.5))
-        text(ui, state.model.name, "faint", "small")
-    imgui.same_line(ui.right(_steps_width(ui) + side + ui.u(3)))
-    imgui.set_cursor_pos_y(top)
-    actions += _draw_steps(state, ui, side)
-    imgui.same_line(ui.right(side))
-    imgui.set_cursor_pos_y(top)
-    hint = with_keys(tr("Back to the conversation"), "close")
-    if icon_button(ui, "lesson.close", ICON_CLOSE, hint, side=side):
-        actions.append(ShowLesson(False))
-    return actions
-
-
-def _steps_width(ui: Ui) -> float:
-    return len(STEPS) * ui.u(8)
-
-
-def _draw_steps(state: AppState, ui: Ui, height: float) -> list[Action]:
-    """A round number for each step, joined by a line; done steps are filled."""
-    actions: list[Action] = []
-    at, draw, each = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(8)
-    middle, radius, lesson = at.y + height / 2, ui.u(2.75), state.lesson
-    for step, name in enumerate(STEPS):
-        x = at.x + (step + 0.5) * each
-        if step:
-            color = "accent" if step <= lesson.step else "border"
-            line = ImVec2(x - each + radius, middle), ImVec2(x - radius, middle)
-            draw.add_line(*line, ui.color(color), max(1.0, ui.u(0.375)))
-        imgui.set_cursor_screen_pos(ImVec2(x - each / 2, at.y))
-        if press_area(f"lesson.step.{name}", ImVec2(each, height)):
-            actions.append(GoToStep(step))
-        ui.mark(f"lesson.step.{step}")
-        hovered = imgui.is_item_hovered()
-        tip(ui, tr(WORDS[name].title))
-        fill = "accent" if step <= lesson.step else "pressed" if hovered else "hover"
-        center = ImVec2(x, middle)
-        draw.add_circle_filled(center, radius, ui.color(fill))
-        if step == lesson.step:
-            draw.add_circle(center, radius + ui.u(0.75), ui.color("accent"), 0, ui.u(0.375))
-        with ui.font("bold" if step == lesson.step else "regular", "small"):
-            words = str(step + 1)
-            size = imgui.calc_text_size(words)
-            spot = ImVec2(round(x - size.x / 2), round(middle - size.y / 2))
-            ink = "on_accent" if step <= lesson.step else "muted"
-            draw.add_text(spot, ui.color(ink), words)
-    return actions
 
 
 def _draw_step(state: AppState, ui: Ui) -> list[Action]:
@@ -189,41 +144,36 @@ def _numbers(lesson: LessonState, ui: Ui) -> dict:  # type: ignore[type-arg]
 
 def _draw_words(state: AppState, ui: Ui) -> list[Action]:
     lesson, trace = state.lesson, state.lesson.trace
-    words = WORDS[lesson.name]
-    _paragraph(ui, tr(words.title), "text", "display", bold=True)
+    _draw_title(ui, tr(title_of(lesson.name, lesson)))
+    if trace is None:
+        return []
+    words = words_of(lesson.name, trace.shape)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    if trace is not None:
-        _paragraph(ui, said(lesson.name, trace), "text", "body")
+    explained(ui, said(lesson, trace), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_formula(ui, formula(lesson))
     _prepare_formulas(lesson, ui)
-    legend = "" if trace is None else legend_of(lesson.name, trace.shape)
-    if legend:
-        _paragraph(ui, tr(legend), "faint", "small")
+    wrapped(ui, tr(words.legend) if words.legend else "", "faint", "small")
     imgui.dummy(ImVec2(0, ui.u(1)))
     actions: list[Action] = []
     icon = ICON_CHEVRON_UP if lesson.why else ICON_CHEVRON_DOWN
     if button(ui, "lesson.why", tr("Why is that so?"), icon):
         actions.append(ShowWhy(not lesson.why))
     if lesson.why:
-        why = words.why if trace is None else why_of(lesson.name, trace.shape)
-        _paragraph(ui, tr(why), "muted", "small")
-    source = OF_STEPS[lesson.name]
-    imgui.dummy(ImVec2(0, ui.u(0.5)))
-    hint = tr("Every number in the picture leads to its view, too.")
-    if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, hint, trace is not None):
-        actions += leave_for(source, state, ui)
+        explained(ui, tr(words.why), "muted", "small")
+    source = source_of_step(lesson)
+    if source is not None:  # a view that shows the same
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        if button(ui, "lesson.source", tr(TITLES[source]), ICON_LINK, tr(THERE[source])):
+            actions += leave_for(source, state, ui)
     return actions
 
 
-def _paragraph(ui: Ui, words: str, color: str, style: str, bold: bool = False) -> None:
-    if bold:
-        with ui.font("bold", style), ui.colored(text=color):
-            imgui.push_text_wrap_pos(0.0)
-            imgui.text_unformatted(words)
-            imgui.pop_text_wrap_pos()
-    else:
-        wrapped(ui, words, color, style)
+def _draw_title(ui: Ui, words: str) -> None:
+    with ui.font("bold", "display"), ui.colored(text="text"):
+        imgui.push_text_wrap_pos(0.0)
+        imgui.text_unformatted(words)
+        imgui.pop_text_wrap_pos()
 
 
 def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
@@ -231,6 +181,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     if not lines:
         return
     rich, width = rich_text(ui), imgui.get_content_region_avail().x
+    process = rich.formulas.process
+    ready = all(process.formula(line, True) is not None for line in lines)
     rich.begin(ui)
     pad = ui.u(3)
     pages = [rich.page(ui, f"$${line}$$", width - 2 * pad) for line in lines]
@@ -240,9 +192,8 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     draw.add_rect_filled(at, end, ui.color("code"), ui.theme.radius)
     y = at.y + pad
     for number, page in enumerate(pages):
-        if rich.formulas.process.busy:
-            break  # a moment later they are pictures, and not their source
-        rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
+        if ready:  # a moment later they are pictures, and not their source
+            rich.draw(ui, page, at.x + pad, y, width - 2 * pad, f"lesson.formula.{number}")
         y += page.height + ui.u(1)
     imgui.set_cursor_screen_pos(at)
     imgui.dummy(ImVec2(width, height))
@@ -255,7 +206,7 @@ def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
         return
     ui.memory["lesson.prepared"] = lesson.trace
     process = rich_text(ui).formulas.process
-    for step in range(len(STEPS)):
+    for step in range(len(lesson.steps)):
         for line in formula(lesson.at_step(step)):
             process.formula(line, True)
 
@@ -263,7 +214,7 @@ def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
 def _draw_way(state: AppState, ui: Ui) -> list[Action]:
     """Back, how far the picture has moved, and on."""
     actions: list[Action] = []
-    lesson, last = state.lesson, len(STEPS) - 1
+    lesson, last = state.lesson, len(state.lesson.steps) - 1
     top = imgui.get_cursor_screen_pos()
     if button(ui, "lesson.back", tr("Back"), ICON_CHEVRON_LEFT, enabled=lesson.step > 0):
         actions.append(GoToStep(lesson.step - 1))
@@ -286,14 +237,21 @@ def _draw_scrubber(ui: Ui, width: float) -> None:
     if not moves.playing:
         icon = ICON_REGENERATE if moves.at >= 1.0 else ICON_PLAY
         hint = tr("Play the picture")
-    side = imgui.get_frame_height()
+    side, begin = imgui.get_frame_height(), imgui.get_cursor_screen_pos()
+    label, small = tr("Animation"), ui.theme.size("small")
+    with ui.font(style="small"):
+        taken = imgui.calc_text_size(label).x + ui.u(1.5)
+        spot = ImVec2(begin.x, round(begin.y + (side - small) / 2 - ui.u(0.25)))
+        imgui.get_window_draw_list().add_text(spot, ui.color("faint"), label)
+    imgui.set_cursor_screen_pos(ImVec2(begin.x + taken, begin.y))
     if icon_button(ui, "lesson.play", icon, hint, side=side):
         motion.toggle(ui)
     imgui.same_line(0, ui.u(2))
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    long = max(width - side - ui.u(2), ui.u(10))
+    long = max(width - taken - side - ui.u(2), ui.u(10))
     press_area("lesson.scrub", ImVec2(long, side))
     ui.mark("lesson.scrub")
+    tip(ui, tr("The picture moves: drag here to look at any moment of it."))
     if imgui.is_item_active() and imgui.is_mouse_down(0):
         motion.hold_at(ui, (imgui.get_mouse_pos().x - at.x) / long)
     middle, thick = at.y + side / 2, ui.u(0.75)
@@ -307,7 +265,10 @@ def _draw_scrubber(ui: Ui, width: float) -> None:
 def _keys(state: AppState, ui: Ui) -> list[Action]:
     """Arrows step, Space plays, Esc leaves; not while a field of text has the keyboard."""
     io = imgui.get_io()
-    if io.want_text_input or imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
+    open_now = imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
+    was_open = ui.memory.get(LIST_OPEN, False)  # Escape has closed it before this frame was drawn
+    ui.memory[LIST_OPEN] = open_now
+    if io.want_text_input or open_now or was_open:
         return []
     if io.key_ctrl or io.key_alt or io.key_shift or imgui.is_any_item_active():
         return []
@@ -317,7 +278,7 @@ def _keys(state: AppState, ui: Ui) -> list[Action]:
     if imgui.shortcut(imgui.Key.left_arrow, route):
         return [GoToStep(step - 1)]
     if imgui.is_key_pressed(imgui.Key.escape, False):
-        return [ShowLesson(False)]
+        return [ShowLesson(False, away=state.lesson.trace is not None)]
     if not io.nav_visible and imgui.shortcut(imgui.Key.space, route):
         motion.toggle(ui)
     return []

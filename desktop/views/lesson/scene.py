@@ -13,17 +13,19 @@ from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.lesson import TokenTrace, VectorPart
+from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.lesson.sentence import first_of
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
-from llm_lite.desktop.state.lesson.numbers import Name, Number
+from llm_lite.desktop.state.lesson.number import Name, Number
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.links import follow, place_of
+from llm_lite.desktop.views.lesson.meanings import how_made, meaning_of, parts_of, word_at
 from llm_lite.desktop.views.tokens.colors import mix
 from llm_lite.desktop.widgets.by_keyboard import cell
 from llm_lite.desktop.widgets.theme import u32
-from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Face, Rect, Ui
 from llm_lite.desktop.widgets.widgets import fit, wrap_lines
 
@@ -32,6 +34,7 @@ STRONG = 2.2  # root mean squares from which a cell has its full colour
 SHOWN = "lesson.shown"  # in the memory of the window: numbers of the last frame, by name
 Align = Literal["left", "middle", "right"]
 LEFT: Align = "left"
+MIDDLE: Align = "middle"
 RIGHT: Align = "right"
 
 
@@ -49,6 +52,7 @@ class Scene:
     draw: Any
     hovered: bool  # the pointer is over the page and nothing covers it
     actions: list[Action] = field(default_factory=list)
+    pointed: Name = ()  # the number under the pointer
 
     @property
     def width(self) -> float:
@@ -101,8 +105,8 @@ class Scene:
         self, name: Name, x: float, y: float, color: str = "text", align: Align = "right",
         style: str = "small", alpha: float = 1.0,
     ) -> float:  # fmt: skip
-        """A number of the trace by its name; a click leads to the view that it comes from. Its
-        width in pixels; nothing where the step has no such number."""
+        """A number of the trace by its name, explained under the pointer; where another view shows
+        it, a click leads there. Its width in pixels; nothing where the step has no such number."""
         found = self.numbers.get(name)
         if found is None or alpha <= 0.02:
             return 0.0
@@ -113,9 +117,10 @@ class Scene:
             y = round(y)
             rect = (x - ui.u(0.5), y - ui.u(0.25), x + size.x + ui.u(0.5), y + size.y + ui.u(0.25))
             over = self._press(found, rect)
-            packed = ui.color("link" if over else color, alpha)
+            leads = over and bool(place_of(name, self.lesson))
+            packed = ui.color("link" if leads else color, alpha)
             self.draw.add_text(ImVec2(x, y), packed, shown)
-            if over:
+            if leads:
                 low = ImVec2(x, y + size.y)
                 self.draw.add_line(low, ImVec2(x + size.x, y + size.y), packed, 1.0)
         ui.memory.setdefault(SHOWN, {})[name] = shown
@@ -124,27 +129,31 @@ class Scene:
 
     def _press(self, number: Number, rect: Rect) -> bool:
         """Whether the pointer or the keyboard is at the number; a press follows it to its view."""
-        focused, pressed = cell("number." + ".".join(map(str, number.name)), rect)
-        over = self.hovered and self.ui.at_pointer(rect)
+        name = number.name
+        focused, pressed = cell("number." + ".".join(map(str, name)), rect)
+        over, leads = self.hovered and self.ui.at_pointer(rect), place_of(name, self.lesson)
         if over:
+            self.pointed = name
+            say_tip(self.ui, meaning_of(name, self.lesson), self._made(name), leads)
+        if over and leads:
             imgui.set_mouse_cursor(imgui.MouseCursor_.hand)
-            imgui.set_tooltip(place_of(number.name, self.lesson))
-        if pressed or (over and imgui.is_mouse_clicked(0)):
-            self.actions += follow(number.name, self.state, self.ui)
+        if leads and (pressed or (over and imgui.is_mouse_clicked(0))):
+            self.actions += follow(name, self.state, self.ui)
         return over or focused
 
     def strip(
         self, vector: VectorPart | Sequence[float], rect: Rect, shown: float = 1.0,
-        alpha: float = 1.0, cells: int = 64, name: str = "",
+        alpha: float = 1.0, cells: int = 64, name: Name = (), rms: float = 0.0,
     ) -> None:  # fmt: skip
-        """The first values of a vector as cells from left to right, `shown` of them, 0..1. With a
-        `name`, the one under the pointer is told."""
+        """The first values of a vector as cells from left to right, `shown` of them, 0..1. The one
+        under the pointer is told, where there is a `name`. `rms`: by which colours are strong; 0:
+        the vector's own."""
         values = vector.values if isinstance(vector, VectorPart) else tuple(vector)
         own = vector.rms if isinstance(vector, VectorPart) else _rms(values)
         count = min(len(values), cells)
         if not count or alpha <= 0 or shown <= 0:
             return
-        colors = _cells(values[:count], own, self._ground)
+        colors = _cells(values[:count], rms or own, self._ground)
         x0, y0, x1, y1 = rect
         wide, gap = (x1 - x0) / count, 1.0 if (x1 - x0) / count >= 4 else 0.0
         veil = round(alpha * 255) << 24
@@ -153,46 +162,67 @@ class Scene:
             left = x0 + index * wide
             low, high = ImVec2(left, y0), ImVec2(left + wide - gap, y1)
             add(low, high, colors[index] & 0xFFFFFF | veil)
-        self._tell_cell(values[:count], rect, last, name)
         if name:
-            self.ui.rects[f"lesson.strip.{name}"] = rect
+            self._tell_cell(values[:count], rect, last, name)
+            self.ui.rects["lesson.strip." + ".".join(map(str, name))] = rect
 
-    def _tell_cell(self, values: tuple[float, ...], rect: Rect, last: int, name: str) -> None:
+    def _tell_cell(self, values: tuple[float, ...], rect: Rect, last: int, name: Name) -> None:
         """An outline around the cell under the pointer, and its number."""
         if not self.hovered or not self.ui.at_pointer(rect):
             return
-        wide = (rect[2] - rect[0]) / len(values)
-        index = int((self.ui.pointer[0] - rect[0]) / wide)
+        index = int((self.ui.pointer[0] - rect[0]) / ((rect[2] - rect[0]) / len(values)))
         if index < last:
-            low = ImVec2(rect[0] + index * wide - 1, rect[1] - 1)
-            high = ImVec2(rect[0] + (index + 1) * wide, rect[3] + 1)
-            self.draw.add_rect(low, high, self.ui.color("text"), 0.0, 1.0)
-            if name:
-                found = Number((name, index), values[index])
-                self.ui.memory.setdefault(SHOWN, {})[found.name] = found.shown
-                words = tr("number {n} of the vector: {value}")
-                imgui.set_tooltip(words.format(n=index, value=found.shown))
+            self.outline(rect, index, len(values))
+            self.tell(Number((*name, index), values[index]))
+
+    def tell(self, number: Number) -> None:
+        """A number that is not written: its value, what it is, and how it is made."""
+        self.ui.memory.setdefault(SHOWN, {})[number.name] = number.shown
+        meaning = meaning_of(number.name, self.lesson)
+        say_tip(self.ui, number.shown, meaning, self._made(number.name))
+
+    def _made(self, name: Name) -> str:
+        parts, shown = parts_of(name, self.lesson), self.ui.memory.setdefault(SHOWN, {})
+        shown.update({part.name: part.shown for part in parts if isinstance(part, Number)})
+        return how_made(parts)
+
+    def outline(self, rect: Rect, index: int, count: int) -> None:
+        """Around one of the cells of a strip."""
+        wide = (rect[2] - rect[0]) / count
+        low = ImVec2(rect[0] + index * wide - 1, rect[1] - 1)
+        high = ImVec2(rect[0] + (index + 1) * wide, rect[3] + 1)
+        self.draw.add_rect(low, high, self.ui.color("text"), 0.0, 1.0)
 
     def vector(
         self, name: str, label: str, vector: VectorPart, rect: Rect, shown: float = 1.0,
-        written: int = 6, cells: int = 64,
+        written: int = 6, cells: int = 64, rms: float = 0.0,
     ) -> float:  # fmt: skip
         """A strip with its label above and its first numbers below; the lower edge in pixels."""
         ui, (x0, y0, x1, y1) = self.ui, rect
         small = ui.theme.size("small")
-        self.say(label, x0, y0 - small - ui.u(1), "text", alpha=min(1.0, shown * 4))
-        if vector.size > min(len(vector.values), cells):
-            note = tr("first {n} of {size:,} values").format(
-                n=min(len(vector.values), cells), size=vector.size
-            )
-            self.say(note, x1, y0 - small - ui.u(1), "faint", align="right", alpha=shown)
-        self.strip(vector, rect, shown, cells=cells, name=name)
-        return self.written(name, x0, y1 + ui.u(1), x1, shown, written)
+        wide = self.say(label, x0, y0 - small - ui.u(1), "text", alpha=min(1.0, shown * 4))
+        room = x1 - x0 - wide - ui.u(3)
+        self.note(vector, cells, x1, y0 - small - ui.u(1), shown, room)
+        self.strip(vector, rect, shown, cells=cells, name=(name,), rms=rms)
+        count = min(len(vector.values), cells)
+        return self.written(name, x0, y1 + ui.u(1), x1, shown, written, (rect, count))
+
+    def note(
+        self, vector: VectorPart, cells: int, x: float, y: float, alpha: float = 1.0,
+        room: float = 0.0,
+    ) -> None:  # fmt: skip
+        """How many of a vector's values are drawn, with its right edge at `x`."""
+        count = min(len(vector.values), cells)
+        words = tr("first {n} of {size:,} values") if vector.size > count else tr("all {n} values")
+        shown = words.format(n=count, size=vector.size)
+        self.say(shown, x, y, "faint", align="right", alpha=alpha, room=room)
 
     def written(
         self, name: str, x: float, y: float, right: float, alpha: float = 1.0, count: int = 6,
+        cells: tuple[Rect, int] | None = None,
     ) -> float:  # fmt: skip
-        """The first numbers of a vector, its root mean square at the right; the lower edge."""
+        """The first numbers of a vector, its root mean square at the right; the lower edge. `cells`
+        above them, a strip of so many, are tied to their numbers."""
         ui = self.ui
         with ui.font("mono", "small"):
             wide = imgui.calc_text_size("+00.000").x + ui.u(2)
@@ -200,15 +230,32 @@ class Scene:
         label = tr("RMS")
         with ui.font(style="small"):
             rest += imgui.calc_text_size(label).x + ui.u(3)
-        fits = max(1, int((right - x - rest) // wide))
-        for index in range(min(count, fits)):
+        fits = min(count, max(1, int((right - x - rest) // wide)))
+        if cells is not None:
+            y = self._tie(cells, fits, (x, y, x + fits * wide), alpha)
+        for index in range(fits):
             self.number((name, index), x + (index + 1) * wide - ui.u(2), y, alpha=alpha)
-        if fits > min(count, fits) - 1 and (name, 0) in self.numbers:
-            self.say("…", x + min(count, fits) * wide, y, "faint", alpha=alpha)
+            if cells is not None and self.pointed == (name, index):
+                self.outline(cells[0], index, cells[1])
+        if (name, 0) in self.numbers:
+            self.say("…", x + fits * wide, y, "faint", alpha=alpha)
         if (name, "rms") in self.numbers:
-            taken = self.number((name, "rms"), right, y, "link", alpha=alpha)
+            taken = self.number((name, "rms"), right, y, "text", alpha=alpha)
             self.say(label, right - taken - ui.u(1), y, "faint", align="right", alpha=alpha)
         return y + ui.theme.size("small")
+
+    def _tie(
+        self, cells: tuple[Rect, int], count: int, row: tuple[float, float, float], alpha: float
+    ) -> float:
+        """A faint wedge from the first cells to the row of their numbers; where that begins."""
+        (x0, _, x1, bottom), drawn = cells
+        left, _, right = row
+        top, low = bottom + 1, bottom + self.u(2.5)
+        edge = x0 + (x1 - x0) * min(count, drawn) / drawn
+        corners = (x0, top), (edge, top), (right, low), (left, low)
+        points = [ImVec2(x, y) for x, y in corners]
+        self.draw.add_convex_poly_filled(points, self.ui.color("faint", 0.22 * alpha))
+        return low + self.u(0.5)
 
     def legend(self, x: float, y: float) -> None:
         """What the colours of cells mean, from the right edge at x."""
@@ -282,10 +329,12 @@ class Scene:
 
     def token(self, position: int) -> str:
         """The text of a token of the sentence, on one line."""
-        places = [place for place, _ in self.trace.tokens]
-        at = places.index(position) if position in places else -1
-        known = 0 <= at < len(self.lesson.words)
-        return visible(self.lesson.words[at] if known else "")
+        return word_at(self.lesson, position)
+
+    @property
+    def missing(self) -> int:
+        """Tokens of the text that stand before those of the trace."""
+        return self.trace.tokens[0][0] - first_of(self.state, self.trace.position)
 
 
 def _rms(values: tuple[float, ...]) -> float:

@@ -10,7 +10,7 @@ from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.widgets.icons import ICON_BOOK
+from llm_lite.desktop.widgets.icons import ICON_LESSON
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import tip
 
@@ -20,7 +20,7 @@ def label(lesson: LessonState) -> str:
     if lesson.shown or not lesson.away:
         return ""
     words = tr("Back to the lesson, step {n}").format(n=lesson.step + 1)
-    return f"{ICON_BOOK}  {words}"
+    return f"{ICON_LESSON}  {words}"
 
 
 def width(state: AppState, ui: Ui) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from llm_lite.desktop.actions.act import Action
@@ -18,6 +18,7 @@ from llm_lite.desktop.commands.settings import SETTINGS, NamedSetting
 from llm_lite.desktop.commands.table import COMMANDS
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import Head
+from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
@@ -62,21 +63,24 @@ def fixed(state: AppState, ui: Ui) -> list[Item]:
 
 
 def conversations(state: AppState) -> Iterator[Item]:
-    """Those that the list knows, the newest first."""
-    for row in state.history.rows[:CONVERSATIONS]:
+    """Those that the list knows, the newest first; none while the model holds no conversation."""
+    for row in _listed(state):
         yield _of_conversation(row.id, row.title, None, "")
+
+
+def _listed(state: AppState) -> Sequence[ConversationRow]:
+    return () if state.encodes else state.history.rows[:CONVERSATIONS]
 
 
 def newest(state: AppState) -> Iterator[Item]:
     """The same without regard to which are pinned."""
-    rows = state.history.rows[:CONVERSATIONS]
-    for row in sorted(rows, key=lambda row: row.updated, reverse=True):
+    for row in sorted(_listed(state), key=lambda row: row.updated, reverse=True):
         yield _of_conversation(row.id, row.title, None, "")
 
 
 def said(state: AppState) -> Iterator[Item]:
     """Those that the history has found for what was typed."""
-    for found in state.palette.found:
+    for found in () if state.encodes else state.palette.found:
         note = "" if found.message is None else " ".join(found.snippet.split())
         yield _of_conversation(found.conversation, found.title, found.message, note)
 

@@ -13,7 +13,7 @@ from llm_lite.core.messages import (
     KernelStudy,
     StudyBackend,
 )
-from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
+from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
+from llm_lite.core.messages import ModelInfo
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
@@ -89,6 +91,14 @@ def _draw_model(state: AppState, ui: Ui) -> None:
             tr("{n:,} of {whole:,} tokens").format(n=model.context, whole=model.trained_context),
             tr("How much text fits: what is available now, and what the model was trained for."),
         ),
+        *(_writing_facts(model) if model.encoder is None else _encoder_facts(model.encoder)),
+        (tr("Loaded in"), duration(state.load_seconds * 1e3), ""),
+    ]
+    facts(ui, "model", rows)
+
+
+def _writing_facts(model: ModelInfo) -> list[tuple[str, str, str]]:
+    return [
         (
             tr("KV cache"),
             tr("{size}, keys {keys}, values {values}").format(
@@ -101,9 +111,24 @@ def _draw_model(state: AppState, ui: Ui) -> None:
             tr("yes") if model.has_chat_template else tr("none"),
             tr(_TEMPLATE_HINT),
         ),
-        (tr("Loaded in"), duration(state.load_seconds * 1e3), ""),
     ]
-    facts(ui, "model", rows)
+
+
+def _encoder_facts(encoder: EncoderInfo) -> list[tuple[str, str, str]]:
+    fills = encoder.mask_token
+    return [
+        (
+            tr("Reads"),
+            tr("{n:,} tokens").format(n=encoder.most_tokens),
+            tr("Of a text; what is longer is cut."),
+        ),
+        (
+            tr("Vectors"),
+            tr("{n:,} numbers").format(n=encoder.vector_width),
+            tr("What a whole text becomes, to be compared with others."),
+        ),
+        (tr("Masked tokens"), fills or tr("none"), tr("Whether it fills in words, and the mask.")),
+    ]
 
 
 _TEMPLATE_HINT = mark(

@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
+from llm_lite.desktop.views.encoding.no_writing import STEPS
 from llm_lite.desktop.views.program import kernel_study
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
@@ -41,6 +42,23 @@ BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    actions = _draw_encoding(state, ui) if state.encodes else _draw_writing(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(2)))
+    note = tr("Milliseconds from input to submit, for the frames that were drawn.")
+    heading(ui, tr("Frame time"), note)
+    _draw_frames(ui)
+    return actions
+
+
+def _draw_encoding(state: AppState, ui: Ui) -> list[Action]:
+    """Of an encoder: it has no steps whose time could be told."""
+    wrapped(ui, tr(STEPS))
+    imgui.dummy(ImVec2(0, ui.u(2)))
+    return kernel_study.draw(state, ui)
+
+
+def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
+    """How fast texts are written, and where the time of a step goes."""
     note = tr("From the first token of an answer to its last; a line parts two answers.")
     heading(ui, tr("Tokens a second"), note)
     points = state.rates
@@ -65,10 +83,6 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions = step_profile.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)
-    imgui.dummy(ImVec2(0, ui.u(2)))
-    note = tr("Milliseconds from input to submit, for the frames that were drawn.")
-    heading(ui, tr("Frame time"), note)
-    _draw_frames(ui)
     return actions
 
 

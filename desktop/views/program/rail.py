@@ -18,13 +18,14 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
+from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.views.program import models, preferences
 from llm_lite.desktop.views.sampling import sampler
 from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
-    ICON_BOOK,
+    ICON_LESSON,
     ICON_MEMORY,
     ICON_MODELS,
     ICON_MOON,
@@ -96,8 +97,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if icon_button(ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style="title"):
         actions.append(ShowLibrary(not on))
     imgui.set_cursor_pos_x(x)
-    on, hint = state.lesson.shown, with_keys(tr("Follow one token"), "lesson")
-    if icon_button(ui, "rail.lesson", ICON_BOOK, hint, side=side, active=on, style="title"):
+    on, hint = (
+        state.lesson.shown,
+        with_keys(tr("Lesson: how a model writes its next word"), "lesson"),
+    )
+    if icon_button(ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style="title"):
         actions.append(ShowLesson(not on))
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
@@ -142,7 +146,7 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Actio
     ) as shown:
         if shown:
             ui.memory["popover"] = panel.name
-            return panel.draw(state, ui)
+            return [] if draw_reason(state, ui, panel.name) else panel.draw(state, ui)
     if ui.memory.get("popover") == panel.name:
         ui.memory["popover"] = ""
     return []

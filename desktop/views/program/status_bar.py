@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
@@ -99,12 +100,15 @@ def _executor_label(state: AppState) -> tuple[str, str]:
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}.get(executor.backend, "")
     same = executor.keys == executor.values
     kv = executor.keys if same else f"{executor.keys}/{executor.values}"
-    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {kv}"
+    kinds = f"{executor.mode}  ·  {executor.activations}"
+    kinds += "" if state.encodes else f"  ·  KV {kv}"
     return f"{name}  ·  {kinds}  ·  {executor.device}", icon
 
 
 def _measures(state: AppState) -> list[tuple[str, str, str]]:
     """Name, shown text and what it means, from left to right."""
+    if state.encodes:
+        return encoder_measures(state)
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
@@ -155,8 +159,8 @@ def _draw_measures(
     for (name, shown, hint), width in zip(items, widths, strict=True):
         if name == "context":
             imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
-            full = used_share(state)
-            meter(ui, full, bar - ui.u(2), ui.u(1), shade(state))
+            full, color = _full(state)
+            meter(ui, full, bar - ui.u(2), ui.u(1), color)
             x += bar
         imgui.set_cursor_pos(ImVec2(x, top))
         with ui.colored(text="muted"):
@@ -165,6 +169,13 @@ def _draw_measures(
         tip(ui, hint)
         x += width + gap
     return start
+
+
+def _full(state: AppState) -> tuple[float, str]:
+    """The share of the context that is used, and the colour of its bar."""
+    if state.encodes:
+        return read_share(state), "accent"
+    return used_share(state), shade(state)
 
 
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:

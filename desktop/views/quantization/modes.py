@@ -15,6 +15,7 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, quantity, rate, size
+from llm_lite.desktop.views.encoding.no_writing import draw_reason
 from llm_lite.desktop.views.quantization import report, tensors
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.quantization.stored_weights import draw_stored
@@ -50,6 +51,7 @@ ACTIVATION_HINTS = (
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
+LIVE_ENCODER = mark("Takes effect at once: the text is encoded again.")
 LIVE = mark(
     "Takes effect at the next token, in the middle of an answer too. The conversation stays."
 )
@@ -91,6 +93,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(SetQuantization(replace(choices, page=page)))
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if page == "report":
+        if draw_reason(state, ui, "report"):
+            return actions
         return actions + report.draw(state, ui)
     if page == "tensors":
         return actions + tensors.draw(state, ui)
@@ -108,12 +112,8 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     options = _draw_activations(state, ui, options)
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
     _draw_switching(state, ui)
-    if button(ui, "quantization.compare", tr("Compare two modes"), ICON_SCALE, tr(COMPARE)):
-        actions.append(ShowRuns(True))
-    free = state.quantization.work is None
-    beside(ui, tr(MEASURE_LABEL))
-    if button(ui, "quantization.measure", tr(MEASURE_LABEL), ICON_GAUGE, tr(MEASURE), enabled=free):
-        actions.append(RunTask("modes"))
+    if not state.encodes:
+        actions += _draw_measuring(state, ui)
     actions += _draw_keep(state, ui, model)
     for kind in ("modes", "keep", "drop"):
         actions += draw_work(state, ui, kind)
@@ -128,12 +128,29 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     return actions
 
 
+def _draw_measuring(state: AppState, ui: Ui) -> list[Action]:
+    """Two modes beside each other; how fast each is."""
+    actions: list[Action] = []
+    if button(ui, "quantization.compare", tr("Compare two modes"), ICON_SCALE, tr(COMPARE)):
+        actions.append(ShowRuns(True))
+    free = state.quantization.work is None
+    beside(ui, tr(MEASURE_LABEL))
+    if button(ui, "quantization.measure", tr(MEASURE_LABEL), ICON_GAUGE, tr(MEASURE), enabled=free):
+        actions.append(RunTask("modes"))
+    beside(ui, _keep_label(state))
+    return actions
+
+
+def _keep_label(state: AppState) -> str:
+    mode = state.executor.mode if state.executor else ""
+    return tr("Kept on disk") if state.model and mode in state.model.kept else tr("Keep on disk")
+
+
 def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     """The mode in use to disk, where it is not there yet; what is there, and away with it."""
     mode = state.executor.mode if state.executor else "as-stored"
     kept = model.kept.get(mode, "")
-    label = tr("Kept on disk") if kept else tr("Keep on disk")
-    beside(ui, label)
+    label = _keep_label(state)
     hint = tr(KEEP) if not kept else f"{kept}\n{tr(KEPT)}"
     if mode == "as-stored":
         hint = tr("The file itself is on disk: choose another mode, and it can be kept.")
@@ -189,7 +206,8 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     if imgui.is_item_hovered() or wanted:
         fill = "accent_soft" if wanted else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{tr(LIVE)}")
+    live = tr(LIVE_ENCODER if state.encodes else LIVE)
+    tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{live}")
     small = ui.theme.size("small")
     y = int(at.y + (height - ui.theme.text) / 2 + 0.5)  # rows keep their distance: no half is even
     below = y + round((ui.theme.text - small) * BASELINE)

@@ -6,7 +6,7 @@ import math
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ListModels
-from llm_lite.desktop.actions.tokenizing import AskTokenizer
+from llm_lite.desktop.actions.texts.tokenizing import AskTokenizer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER
 from llm_lite.desktop.widgets.ui import Ui
@@ -54,7 +54,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
     if slot == OTHER:
         return (*key, choice.other)
     model = state.model.path if state.model else ""
-    if choice.form == "plain" or compares:
+    if choice.form == "plain" or compares or state.encodes:
         return (*key, model)
     said = state.messages[-1].key if state.messages else 0
     ended = state.busy, len(state.messages), said

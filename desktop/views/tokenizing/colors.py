@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.views.tokenizing.chips import Look
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import LongestMatches, TokenizedText, Word
+from llm_lite.core.messages.inspecting.tokenizing import LongestMatches, TokenizedText, Word
 from llm_lite.core.text.tokenization.matching import candidate
 from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr

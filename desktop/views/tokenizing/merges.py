@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import Merge, MergeSteps, TokenizedText, Word
+from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, TokenizedText, Word
 from llm_lite.core.text.tokenization.spelling import symbol_shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.views.tokenizing import colors, tips

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import (
+from llm_lite.core.messages.inspecting.tokenizing import (
     MOST_STEPPED,
     Lattice,
     LongestMatches,

@@ -6,7 +6,7 @@ import unicodedata
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import MOST_CHARACTERS, TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText
 from llm_lite.core.text.tokenization.spelling import hexadecimal, shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.incoming import NAME, fit_line

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from imgui_bundle import imgui
 
-from llm_lite.core.messages.tokenizing import TokenizedText, TokenPiece
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText, TokenPiece
 from llm_lite.core.text.tokenization.spelling import (
     code_points,
     data_shown,

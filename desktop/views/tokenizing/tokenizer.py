@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import TokenizedText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.tokenizing import ChooseTokenizing
+from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.incoming import NAME, fit_line, typed
 from llm_lite.desktop.state.state import AppState
@@ -104,14 +104,15 @@ def _draw_switches(state: AppState, ui: Ui, choice: TokenizerChoice) -> Tokenize
             _go_on(ui, label)
         if _pill(ui, f"tokenizer.example.{name}", label, choice.text == example):
             choice = _with_text(choice, example)
-    as_chat, control = choice.form == "chat", choice.control
-    if has_tokenizer(state):
+    as_chat, control = choice.form == "chat" and not state.encodes, choice.control
+    if has_tokenizer(state) and not state.encodes:
         _go_on(ui, tr(AS_CHAT), apart=True)
         as_chat ^= _pill(ui, "tokenizer.chat", tr(AS_CHAT), as_chat, tr(CHAT_HINT), ICON_CHAT)
     if not as_chat:
         _go_on(ui, tr(CONTROL), apart=not has_tokenizer(state))
         control ^= _pill(ui, "tokenizer.control", tr(CONTROL), control, tr(CONTROL_HINT))
     form: Form = "chat" if as_chat else "plain"
+    form = choice.form if state.encodes else form
     if (form, control) == (choice.form, choice.control):
         return choice
     return replace(choice, form=form, control=control, word=None, step=None, playing=False)
@@ -143,7 +144,7 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     if told and (n := a_word(told)):
         parts.append(tr("{n:.2f} a word").format(n=n))
     own = slot_shown(state) == MODEL and state.model and not state.elsewhere
-    context = state.model.context if state.model and own else 0
+    context = _context(state) if own else 0
     share = told.tokens / context if told and context else 0.0
     if context:
         words = tr("{share:.1%} of the context of {n:,}")
@@ -157,6 +158,13 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     if told and told.characters > len(told.text):
         note = tr("The stages show the first {n:,} characters; the count is of all.")
         wrapped(ui, note.format(n=len(told.text)))
+
+
+def _context(state: AppState) -> int:
+    """Tokens that the model takes."""
+    if state.model is None:
+        return 0
+    return state.model.encoder.most_tokens if state.model.encoder else state.model.context
 
 
 def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:

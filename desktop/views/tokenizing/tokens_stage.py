@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.tokenizing import TokenizedText, TokenPiece
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText, TokenPiece
 from llm_lite.core.text.tokenization.spelling import data_shown
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import NAME, fit_line

@@ -16,7 +16,7 @@ from llm_lite.desktop.state.attention_state import SINK
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy, XRay, unread
 from llm_lite.desktop.views.save import draw_save
-from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
+from llm_lite.desktop.views.tokens.colors import RAREST, Shades, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
@@ -70,19 +70,11 @@ def draw_switch(state: AppState, ui: Ui) -> list[Action]:
 def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere and state.model is not None and not state.model.layers:
         return _draw_likelihood_alone(state, ui)
-    xray, choice = state.xray, state.attention
-    side = ui.u(6)
+    choice, side = state.attention, ui.u(6)
     edge = ui.right(side) - ui.u(2)
     imgui.begin_group()
-    by = [(one, tr(NAMES[one])) for one in get_args(LookBy)]
-    chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), tr(BY))
-    xray = replace(xray, by=chosen)
-    xray = _draw_numbers(state, ui, xray)
+    xray, without = draw_look(state, ui, edge)
     with ui.font(style="small"):
-        _beside(ui, tr("Who looks here"), edge)
-        reverse = toggle(ui, "xray.reverse", tr("Who looks here"), xray.reverse, tr(REVERSE))
-        _beside(ui, tr("Hide first token"), edge)
-        without = toggle(ui, "xray.first", tr("Hide first token"), choice.exclude_first, tr(SINK))
         _beside(ui, tr("Likelihood"), edge)
         tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
     imgui.end_group()
@@ -90,14 +82,29 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     saved = draw_save(state, ui, "text", side)
     reading = _draw_reading(state, ui)
     if reading is None:
-        _draw_legend(state, ui)
+        draw_legend_line(state, ui)
     actions = saved + (reading or [])
-    xray = replace(xray, reverse=reverse, probabilities=tinted)
+    xray = replace(xray, probabilities=tinted)
     if xray != state.xray:
         actions.append(SetXRay(xray))
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
+    """By which heads tokens look, and in which direction; whether the first token is left out. On
+    lines that end before `edge`, a position in the window."""
+    xray, choice = state.xray, state.attention
+    by = [(one, tr(NAMES[one])) for one in get_args(LookBy)]
+    chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), tr(BY))
+    xray = _draw_numbers(state, ui, replace(xray, by=chosen))
+    with ui.font(style="small"):
+        _beside(ui, tr("Who looks here"), edge)
+        reverse = toggle(ui, "xray.reverse", tr("Who looks here"), xray.reverse, tr(REVERSE))
+        _beside(ui, tr("Hide first token"), edge)
+        without = toggle(ui, "xray.first", tr("Hide first token"), choice.exclude_first, tr(SINK))
+    return replace(xray, reverse=reverse), without
 
 
 def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
@@ -108,7 +115,7 @@ def _draw_likelihood_alone(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line(0, ui.u(4))
     imgui.align_text_to_frame_padding()
     text(ui, tr(UNTOLD), "muted", "small")
-    _draw_legend(state, ui)
+    draw_legend_line(state, ui)
     return [SetXRay(replace(xray, probabilities=tinted))] if tinted != xray.probabilities else []
 
 
@@ -174,14 +181,19 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     """None where the tokens have no colours."""
     found = shades(state, ui)
     if found is not None:
-        high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
-        back = state.xray.looks_back
-        note = (
-            tr("of each token's attention goes here") if back else tr("of this token's attention")
-        )
-        return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
-    if not state.xray.probabilities:
-        return None
+        return weights_legend(state, found, back=state.xray.looks_back)
+    return likelihood_legend(ui) if state.xray.probabilities else None
+
+
+def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
+    """Of what a token looks at, or `back` of what looks at it."""
+    high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
+    note = tr("of each token's attention goes here") if back else tr("of this token's attention")
+    return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
+
+
+def likelihood_legend(ui: Ui) -> Legend:
+    """Of tints by how likely tokens were."""
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
     return Legend(
         tr("certain"), colors, f"≤ {RAREST:.1%}", tr("how likely the model found each token")
@@ -205,7 +217,7 @@ def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDr
     return start + width
 
 
-def _draw_legend(state: AppState, ui: Ui) -> None:
+def draw_legend_line(state: AppState, ui: Ui) -> None:
     """On a line of its own."""
     if state.comparing is not None:
         text(ui, tr(APART), "muted", "small")

@@ -58,20 +58,27 @@ def shades(state: AppState, ui: Ui) -> Shades | None:
     rows = weights_of(state)
     if rows is None:
         return None
-    choice = state.attention
-    key = (choice.colors, choice.exclude_first, state.theme)
+    return shades_of(ui, rows, state.attention, state.theme)
+
+
+def shades_of(
+    ui: Ui, rows: AttentionRows, choice: AttentionChoice, theme: str, *, first_counts: bool = False
+) -> Shades:
+    """Of any look; kept until it, the theme or the scale changes. `first_counts`: the scale may end
+    at the first token's weight."""
+    key = (choice.colors, choice.exclude_first, theme, first_counts)
     held = ui.memory.get("shades")
     if held is None or held[0] is not rows or held[1] != key:
-        held = ui.memory["shades"] = (rows, key, _shade(rows, choice, ui))
+        held = ui.memory["shades"] = (rows, key, _shade(rows, choice, ui, first_counts))
     found: Shades = held[2]
     return found
 
 
-def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
+def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui, first_counts: bool) -> Shades:
     """Linear, or all of the text would light up; the scale ends at the largest weight but for the
-    first token, which swamps all others."""
+    first token, which swamps all others of a text that looks at itself."""
     weights = shown_weights(rows, choice)
-    rest = weights[1:] if len(weights) > 1 else weights
+    rest = weights[1:] if len(weights) > 1 and not first_counts else weights
     top = max(float(rest.max()), LEAST_TOP)
     shares = np.clip(weights / top, 0.0, 1.0)
     light = ui.theme.palette.base & 0xFF > 0x7F

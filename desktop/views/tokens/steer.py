@@ -29,6 +29,11 @@ ABOUT = mark(
     "it is, 0 ablates it: the model goes on as if the head had nothing to say. If the answer "
     "stays the same, the head did not matter here. Gains count from the next token on."
 )
+ABOUT_ENCODER = mark(
+    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
+    "it is, 0 ablates it. The text is encoded again at once: maps, similarities and candidates "
+    "show what the head did."
+)
 CELL = mark("Click to ablate or restore, drag up or down for any gain.")
 AGAIN = mark(
     "Read the conversation afresh with these gains and answer again with the same random numbers, "
@@ -51,7 +56,7 @@ class Drag:
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Steer"), bold=True)
-    help_mark(ui, tr(ABOUT))
+    help_mark(ui, tr(ABOUT_ENCODER if state.encodes else ABOUT))
     model = state.model
     if state.elsewhere:
         draw_untold(state, ui, STEER)
@@ -75,10 +80,8 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     hint = tr("All gains back to 1")
     if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
         actions.append(Steer(None))
-    imgui.same_line(0, ui.u(2))
-    able = bool(changed) and not state.busy and _has_answer(state)
-    if button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able):
-        actions.append(AnswerSteered())
+    if not state.encodes:
+        actions += _draw_again(state, ui, bool(changed))
     words = tr("All heads as they are")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
@@ -88,8 +91,15 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
     ui.mark("steer.effect")
-    tip(ui, tr(KL))
+    tip(ui, "" if state.encodes else tr(KL))
     return actions
+
+
+def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
+    imgui.same_line(0, ui.u(2))
+    able = changed and not state.busy and _has_answer(state)
+    again = button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able)
+    return [AnswerSteered()] if again else []
 
 
 def divergence(nats: float) -> str:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.commands.library.listing import PLACES, size_text
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.local import disk_usage
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.metrics.modes import measure_modes, recommend
-from llm_lite.core.processor import cpu_features, default_threads, isa_name, processor_name
+from llm_lite.core.processor import (
+    available_isas,
+    cpu_features,
+    default_threads,
+    left_out_isas,
+    processor_name,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,16 +49,33 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         if choice.owns_device and choice.device is not None:
             choice.device.close()
     return {
-        "processor": {
-            "name": processor_name(),
-            "threads": default_threads(),
-            "kernels": isa_name(),
-            "features": cpu_features(),
-        },
+        "processor": _processor(),
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
         "models": [{**asdict(place), "folder": str(place.folder)} for place in disk_usage.sizes()],
     }
+
+
+def _processor() -> dict[str, Any]:
+    kernels = validated_isa()
+    return {
+        "name": processor_name(),
+        "threads": default_threads(),
+        "kernels": kernels,
+        "kernels_available": available_isas(),
+        "kernels_left_out": left_out_isas(),
+        "kernels_reason": _kernels_reason(),
+        "features": cpu_features(),
+    }
+
+
+def _kernels_reason() -> str:
+    limit = os.environ.get("LLM_LITE_ISA")
+    if limit and limit not in left_out_isas():
+        return f"LLM_LITE_ISA={limit} leaves out what is higher"
+    if failed := left_out_isas():
+        return f"{', '.join(failed)} failed the self-test on this processor"
+    return "they are the highest that this processor runs, and passed their self-test"
 
 
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -102,10 +127,13 @@ def _device(info: DeviceInfo) -> dict[str, Any]:
 
 def _print(report: dict[str, Any]) -> None:
     processor = report["processor"]
-    features = ", ".join(processor["features"]) or "none"
+    features = ", ".join(name for name, has in processor["features"].items() if has) or "none"
+    lacking = ", ".join(name for name, has in processor["features"].items() if not has)
     show(f"Processor   {processor['name']}")
     show(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
-    show(f"            features: {features}")
+    show(f"            because {processor['kernels_reason']}")
+    show(f"            kernels that run here: {', '.join(processor['kernels_available'])}")
+    show(f"            features: {features}" + (f"; not: {lacking}" if lacking else ""))
     if not report["devices"]:
         show("Vulkan      no device found (is a driver installed?)")
     for device in report["devices"]:

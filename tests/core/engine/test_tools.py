@@ -13,7 +13,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.tools.calls import read_calls
 from tests.core.engine_client import GREEDY
-from tests.core.generation.test_tool_prompt import CALL, OSLO, SPEC, TAGS
+from tests.core.generation.prompts.test_tool_prompt import CALL, OSLO, SPEC, TAGS
 from tests.make_gguf import tokenizer_metadata, write_tiny_llama
 from tests.runners import exact
 

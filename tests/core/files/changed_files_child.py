@@ -9,7 +9,7 @@ from llm_lite.cli import main as commands
 from llm_lite.core.convert.calibration_run import calibrate
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import slice_model
-from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect import lens

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.kv_cache import on_disk

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool

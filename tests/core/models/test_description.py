@@ -27,7 +27,7 @@ OWN_KEYS |= {
     f"generation.{name}"
     for name in ("banned_token_ids", "forced_eos_token_id", "beams", "length_penalty")
 }
-OWN_KEYS |= {"generation.early_stopping"}
+OWN_KEYS |= {"generation.early_stopping", "generation.task_prefixes"}
 OWN_TENSORS = {"rope_magnitude"}
 OWN_TENSORS |= {"mlm.dense", "mlm.norm", "output", "dense.{i}"}  # of encoders, as heads of others
 # Whose files are of another architecture, or would be.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.formats.gguf.reader import read_metadata
 from llm_lite.core.hub import catalog
-from llm_lite.core.messages.tokenizing import MOST_CHARACTERS, MOST_STEPPED, MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, MOST_STEPPED, MergeSteps
 from llm_lite.core.text.chat_template import CHATML
 from llm_lite.core.text.stages import MOST_COUNTED, TokenizerFile, tokenized
 from llm_lite.core.text.tokenization.merging import merged

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
 from llm_lite.core.hub import catalog
-from llm_lite.core.messages.tokenizing import Lattice, LongestMatches, MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import Lattice, LongestMatches, MergeSteps
 from llm_lite.core.text.sandbox.tokenizers import LoadedTokenizers
 from llm_lite.core.text.tokenization.matching import candidate
 from llm_lite.core.text.tokenization.merging import PairModel, merge_steps, merged

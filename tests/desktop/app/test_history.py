@@ -47,7 +47,8 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM
-from tests.desktop.fake_engine import ANSWER, OTHER_ID, FakeEngine
+from tests.desktop.fake_answers import ANSWER, OTHER_ID
+from tests.desktop.fake_engine import FakeEngine
 
 LIMIT = 30.0  # seconds
 

@@ -1,35 +1,21 @@
 """The whole interface, clicked and typed into through ImGui's input queue."""
 
-import random
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.actions.chatting import Send, StopAnswer
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.state.state import (
-    AnswerComparison,
-    AppState,
-    CatalogueEntry,
-    DeviceChoice,
-    Lens,
-    Load,
-    LogLine,
-    Message,
-    Notice,
-    RateSample,
-    Running,
-    Token,
-)
-from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
-from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine, lens
+from tests.desktop.fake_answers import ANSWER
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
@@ -364,97 +350,3 @@ def test_the_driver_says_what_is_missing(headless):
         one.driver.click("no such thing")
     with pytest.raises(InputDriverError, match="waited 0 s for the moon"):
         one.driver.wait("the moon", lambda s: False, 0.0)
-
-
-TEXTS = [
-    "",
-    "a",
-    ANSWER,
-    KOREAN,
-    "x" * 3000,
-    "\n" * 40,
-    "日本語の文章。" * 30,
-    "`" * 9,
-    "\x00\ufffd",
-]
-
-
-def random_messages(rng, stats):
-    reasons = ["end", "length", "stopped", "context", "error"]
-    messages = []
-    for number in range(rng.randrange(6)):
-        role = "user" if number % 2 == 0 else "assistant"
-        text = rng.choice(TEXTS)
-        tokens = tuple(Token(i, "t", rng.random()) for i in range(rng.randrange(4)))
-        reason = rng.choice(reasons) if role == "assistant" else None
-        problem = rng.choice(["", "The context is full. " * 9])
-        messages.append(Message(role, text, tokens, reason, rng.choice([None, stats]), problem))
-    return messages
-
-
-def random_state(rng):
-    """A state as strange as a run can make it."""
-    stats = GenerationStats(9, 3, 40, 120.0, 33.0, 250.0, 99, 1 << 30)
-    messages = random_messages(rng, stats)
-    busy = bool(messages) and messages[-1].role == "assistant" and rng.random() < 0.5
-    phase = rng.choice(["waiting", "prefill", "decode"])
-    running = Running(1, 0.0, phase, rng.randrange(99), 0, rng.randrange(99), stopping=busy)
-    model = rng.choice([None, MODEL, replace(MODEL, name="n" * 300, kv_heads=0, context=0)])
-    model = rng.choice([model, MODEL and replace(MODEL, layers=200, heads=128, kv_heads=8)])
-    owners = [rng.choice([-2, -1, *range(len(messages))]) for _ in range(rng.randrange(40))]
-    xray = XRay(
-        rng.random() < 0.5, rng.choice(["head", "layer", "locked", "rollout"]), 3, 1,
-        rng.random() < 0.5, rng.random() < 0.5, rng.choice([None, 0, 7, 999]),
-    )  # fmt: skip
-    rows = AttentionRows(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
-    results = [None, LensResult(1, 5, lens()), LensResult(1, 5, (), "no such position")]
-    last = len(messages) - 1
-    answered = last > 0 and messages[last].role == "assistant"
-    return AppState(
-        xray=xray,
-        attention_rows=rng.choice([None, rows, replace(rows, weights=(), message="not kept")]),
-        lens=Lens((), rng.randrange(2), rng.choice(results)),
-        positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
-        owners=tuple(sorted(owners)),
-        comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,
-        messages=tuple(messages),
-        draft=rng.choice(TEXTS).replace("\x00", ""),
-        running=running if busy else None,
-        model=model,
-        executor=rng.choice(
-            [None, EXECUTOR, replace(EXECUTOR, device="d" * 400, backend="vulkan")]
-        ),
-        load=rng.choice([None, Load("s" * 200, "reading", rng.random())]),
-        context_used=rng.randrange(20000),
-        last_stats=rng.choice([None, stats, GenerationStats()]),
-        rates=tuple(
-            RateSample(i * 0.1, rng.random() * 99, answer=i // 7)
-            for i in range(rng.choice([0, 1, 99]))
-        ),
-        theme=rng.choice(["dark", "light"]),
-        font_size=rng.choice([10.0, 13.0, 15.0, 32.0]),
-        recent=tuple(f"/m{i}.gguf" for i in range(rng.randrange(4))),
-        devices=(DeviceChoice(0, "GPU", "discrete", False, "too old " * 20),),
-        catalogue=(CatalogueEntry("name", "", "Title", "text"),),
-        log=tuple(
-            LogLine("error", "l" * rng.randrange(300), 0.0) for _ in range(rng.randrange(50))
-        ),
-        notices=tuple(
-            Notice(i, "error", "n " * 80, 1e12, undo=True) for i in range(rng.randrange(4))
-        ),
-    )
-
-
-@pytest.mark.parametrize("size", [(1280, 720), (640, 400), (3840, 2160)])
-def test_any_state_is_drawn(headless, size):
-    rng = random.Random(str(size))
-    one = headless(size=size, scale=1.0 if size[0] < 3000 else 2.0)
-    names = ["models", "sampler", "system_prompt", "settings", "executor", "", ""]
-    for _ in range(25):
-        one.program.state = random_state(rng)
-        one.ui.opened = rng.choice(names)
-        for view in VIEWS[1:]:
-            if rng.random() < 0.3 and one.driver.shows(f"tab.{view.name}"):
-                one.driver.click(f"tab.{view.name}")
-        one.driver.frames(2)
-        assert one.driver.shows("chat.input")

@@ -20,7 +20,7 @@ from llm_lite.desktop.actions.composing.presets import (
 from llm_lite.desktop.app.presets.files import PresetFiles, file_name, read, write
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState
-from tests.desktop.fake_engine import MODEL
+from tests.desktop.fake_model import MODEL
 
 FULL = Preset(
     "mine",

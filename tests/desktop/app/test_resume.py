@@ -42,7 +42,7 @@ from llm_lite.desktop.state.quant_state import Work
 from llm_lite.desktop.state.resuming.kept import BUDGET, Offer, ResumeState
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.app.test_history import Chat, chat  # noqa: F401
-from tests.desktop.fake_engine import MODEL
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import sent
 
 QUESTION = "Why is the sky blue?"

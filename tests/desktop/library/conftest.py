@@ -28,3 +28,19 @@ def library(headless):
         return one
 
     return make
+
+
+@pytest.fixture
+def found(library):
+    """found(...) -> the window, with what a search of the hub has found."""
+
+    def make(**more):
+        one = library("find", **more)
+        one.driver.click("library.runnable")
+        one.driver.click("library.search")
+        one.driver.wait("what was found", lambda s: s.library.found is not None)
+        one.driver.frames(2)
+        one.done.clear()
+        return one
+
+    return make

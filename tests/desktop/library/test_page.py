@@ -1,4 +1,4 @@
-"""The page with mouse and keyboard: each thing that can be done in it, once."""
+"""The page with mouse and keyboard: the ways to it, and what is done with the machine's models."""
 
 from dataclasses import replace
 
@@ -6,51 +6,26 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
-from llm_lite.core.messages.library import QueueState
 from llm_lite.desktop.actions.library.changing import (
-    CancelJob,
     ChooseImport,
-    DismissEnded,
-    DismissJob,
-    FetchModel,
     ImportLocal,
-    KeepSource,
-    PauseJob,
     QuantizeModel,
     RemoveModels,
-    RemoveNow,
-    ResumeJob,
-    RetryJob,
     RevealModel,
     SliceModel,
-    TellJobs,
-    UndoRemoval,
     VerifyModel,
 )
 from llm_lite.desktop.actions.library.showing import (
-    ChooseHubFile,
     ChooseLocal,
     ChooseRepo,
-    ForgetFound,
     ListModels,
-    ReadRepo,
-    SearchHub,
     SetFitOptions,
     ShowLibrary,
 )
-from llm_lite.desktop.actions.program import OpenLink, OpenModel, SetFontSize
+from llm_lite.desktop.actions.program import OpenModel, SetFontSize
 from llm_lite.desktop.app.library import host
-from llm_lite.desktop.state.incoming import fit_to_show
-from llm_lite.desktop.state.library.library_state import HubSearch
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.examples.models import (
-    CURATED,
-    DOWNLOADING,
-    FOUND,
-    LOCAL,
-    QUEUE,
-    ExampleServices,
-)
+from llm_lite.desktop.tour.examples.models import FOUND, LOCAL, ExampleServices
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.views.library.local import rows_of
 from tests.desktop.fake_engine import FakeEngine
@@ -89,28 +64,6 @@ def test_there_are_four_ways_to_it_and_back(headless, way):
         one.driver.press(imgui.Key.escape)
     one.driver.frames(3)
     assert one.driver.shows("chat.input") and not one.driver.shows("library.tab.local")
-
-
-def test_nothing_is_asked_of_the_network_before_search_is_pressed(library):
-    one = library("find")
-    one.driver.click("library.words")
-    one.driver.type("qwen3 4b")
-    one.driver.click(f"library.card.{CURATED[0].repo}")
-    one.driver.click("library.runnable")
-    one.driver.frames(3)
-    assert one.services.asked == []
-    one.driver.click("library.search")
-    one.driver.wait("what was found", lambda s: s.library.found is not None)
-    assert one.services.asked == [HubSearch("qwen3 4b", runnable=False)]
-
-
-def test_enter_searches_too(library):
-    one = library("find")
-    one.driver.click("library.words")
-    one.driver.type("qwen3")
-    one.driver.press(imgui.Key.enter)
-    one.driver.wait("what was found", lambda s: s.library.found is not None)
-    assert one.did(SearchHub)
 
 
 def test_a_model_is_opened_and_the_conversation_is_there(library):
@@ -271,124 +224,6 @@ def test_the_fit_is_told_for_the_mode_and_the_context_that_are_chosen(library):
     one.driver.wait("the fit", lambda s: any(q.context == 8192 for q in s.library.fits))
 
 
-def found(library, **more):
-    one = library("find", **more)
-    one.driver.click("library.runnable")
-    one.driver.click("library.search")
-    one.driver.wait("what was found", lambda s: s.library.found is not None)
-    one.driver.frames(2)
-    one.done.clear()
-    return one
-
-
-def test_a_file_of_a_repository_is_chosen_and_fetched(library):
-    one = found(library)
-    model = FOUND[0]
-    one.driver.click(f"library.card.{model.repo}")
-    assert one.done == [ChooseRepo(model.repo), ReadRepo(model.repo)]
-    one.driver.wait("the fits", lambda s: len(s.library.fits) == len(model.files))
-    file = model.files[1]
-    one.driver.click(f"library.file.{file.name}")
-    assert one.done[-1] == ChooseHubFile(file.name)
-    one.driver.click("library.download")
-    wanted = FetchModel(model.repo, file.name, file.size)
-    assert one.done[-1] == wanted and one.state.library.tab == "queue"
-    one.driver.wait("the queue", lambda s: wanted in one.services.asked)
-
-
-def test_a_file_is_fetched_and_quantized(library):
-    one = found(library)
-    model = FOUND[1]
-    one.driver.click(f"library.card.{model.repo}")
-    one.driver.wait("the fits", lambda s: s.library.fits)
-    one.driver.frames(2)
-    one.driver.click("library.fetch_quantize.open")
-    one.driver.click("library.fetch_quantize.delete")
-    one.driver.click("library.fetch_quantize.go")
-    file = model.files[0]
-    whole = (model.repo, file.name, file.size)
-    assert one.done[-1] == FetchModel(*whole, "int4", True)
-
-
-def test_what_a_page_says_of_a_model_is_shown_whole():
-    """Its first paragraph is longer than a name may be."""
-    words = "A model of few parameters that writes. " * 10
-    assert fit_to_show(replace(FOUND[0], description=words)).description == words
-
-
-def test_the_page_of_a_repository_is_opened_in_the_browser(library):
-    one = found(library)
-    gated = next(model for model in FOUND if model.gated)
-    opened = []
-    one.program.on_open_link = opened.append
-    one.driver.click(f"library.card.{gated.repo}")
-    one.driver.frames(2)
-    one.driver.click("library.page")
-    assert one.done[-1] == OpenLink(f"https://huggingface.co/{gated.repo}")
-    one.driver.click("library.details.close")
-    one.driver.click("library.curated")
-    assert one.done[-1] == ForgetFound()
-
-
-def test_the_short_list_is_fetched_without_asking_for_more(library):
-    one = library("find")
-    known = CURATED[0]
-    one.driver.click(f"library.card.{known.repo}")
-    one.driver.click("library.read")
-    assert one.done[-1] == ReadRepo(known.repo)
-    one.driver.click("library.download")
-    assert one.done[-1] == FetchModel(known.repo, known.file, known.size)
-
-
-def test_what_is_here_is_opened_and_what_is_on_its_way_is_not_fetched_again(library):
-    model = FOUND[0]
-    held = replace(LOCAL[6], repo=model.repo, path=LOCAL[6].path / model.files[2].name)
-    one = found(library, services=ExampleServices((*LOCAL, held)))
-    one.driver.click(f"library.card.{model.repo}")
-    one.driver.frames(2)
-    one.driver.click(f"library.file.{model.files[0].name}")
-    one.driver.click("library.download")
-    assert not one.did(FetchModel)  # the example's queue fetches it already
-    one.driver.click(f"library.file.{model.files[2].name}")
-    one.driver.click("library.open_here")
-    assert one.done[-1] == OpenModel(str(held.path))
-
-
-def test_each_job_has_the_buttons_of_its_state(library):
-    one = library("queue")
-    clicks = {
-        "aaaa.pause": PauseJob("aaaa"), "aaaa.cancel": CancelJob("aaaa"),
-        "bbbb.resume": ResumeJob("bbbb"), "cccc.retry": RetryJob("cccc"),
-        "cccc.dismiss": DismissJob("cccc"), "dddd.dismiss": DismissJob("dddd"),
-        "eeee.now": RemoveNow("eeee"), "eeee.undo": UndoRemoval("eeee"),
-    }  # fmt: skip
-    for name, action in clicks.items():
-        one.driver.click(f"library.job.{name}")
-        assert one.done[-1] == action
-    chain = replace(QUEUE.jobs[1], stages=tuple(
-        replace(s, state="running") if s.state == "paused" else s for s in QUEUE.jobs[1].stages
-    ))  # fmt: skip
-    one.program.do(TellJobs(QueueState((chain,), True)))
-    one.driver.frames(3)
-    one.driver.click("library.job.bbbb.keep")
-    assert one.done[-1] == KeepSource("bbbb")
-    one.driver.wait("the queue", lambda s: KeepSource("bbbb") in one.services.asked)
-
-
-def test_what_is_still_to_be_done_stands_above_what_has_ended(library):
-    """A download that was just added, and the undo of a deletion, are in sight."""
-    one = library("queue")
-    ids = [job.id for job in QUEUE.jobs]
-    assert ids == ["aaaa", "bbbb", "cccc", "dddd", "eeee"]
-    tops = {name: one.ui.rects[f"library.job.{name}"][1] for name in ids}
-    assert sorted(ids, key=tops.__getitem__) == ["aaaa", "bbbb", "eeee", "dddd", "cccc"]
-    one.driver.click("library.jobs.dismiss")
-    assert one.done[-1] == DismissEnded()
-    one.program.do(TellJobs(QueueState(QUEUE.jobs[:3], True)))
-    one.driver.frames(3)
-    assert "library.jobs.dismiss" not in one.ui.rects  # one row has a button of its own
-
-
 def test_escape_closes_a_panel_and_not_the_page(library):
     one = library()
     one.driver.click(f"library.local.{QWEN}")
@@ -407,12 +242,6 @@ def imgui_popup_open(one):
     return one.ui.memory["library.popup"]
 
 
-def test_what_a_job_has_made_is_opened_from_its_row(library):
-    one = library("queue")
-    one.driver.click("library.job.dddd.open")
-    assert one.done == [OpenModel(path_of(f"{QWEN}-int4"))] and not one.state.library.shown
-
-
 def test_keys_go_through_the_rows(library):
     one = library()
     one.driver.click("library.filter")
@@ -428,8 +257,8 @@ def test_keys_go_through_the_rows(library):
 
 
 @pytest.mark.parametrize("font", [10, 15, 32])
-def test_every_tab_is_drawn_at_every_size_of_text(library, font):
-    one = found(library, size=(1280, 800))
+def test_every_tab_is_drawn_at_every_size_of_text(found, font):
+    one = found(size=(1280, 800))
     one.program.do(SetFontSize(font))
     one.driver.frames(3)
     for tab in ("local", "find", "queue"):
@@ -443,7 +272,7 @@ def test_every_tab_is_drawn_at_every_size_of_text(library, font):
                 assert x0 >= -1 and x1 <= 1281, name
 
 
-def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(library):
+def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(found):
     many = tuple(replace(LOCAL[1], name=f"model-{n:03}", made_of="") for n in range(500))
     results = tuple(replace(FOUND[0], repo=f"owner/model-{n:03}") for n in range(200))
 
@@ -451,7 +280,7 @@ def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(libr
         def search(self, search):
             return results
 
-    one = found(library, services=Many(many))
+    one = found(services=Many(many))
     drawn = [name for name in one.ui.rects if name.startswith("library.card.")]
     assert 3 < len(drawn) < 20
     one.driver.click("library.tab.local")
@@ -461,23 +290,6 @@ def test_many_models_and_results_cost_a_frame_no_more_than_what_is_in_sight(libr
     listing = one.ui.memory["library.listing"]
     one.driver.frames(3)
     assert one.ui.memory["library.listing"] is listing  # made once, not in each frame
-
-
-def test_progress_says_bytes_rate_and_what_is_left_and_what_is_unknown(library):
-    from llm_lite.desktop.views.library.queue import told
-
-    (stage,) = DOWNLOADING.stages
-    assert told(stage) == "1.4 GiB of 2.3 GiB  ·  11.8 MiB a second  ·  1 minute left"
-    assert told(replace(stage, total=0, rate=0.0, left=None)) == "1.4 GiB of an unknown size"
-    assert "second" not in told(replace(stage, state="paused"))
-
-
-def test_another_window_that_works_is_told(library):
-    one = library("queue")
-    one.program.do(TellJobs(replace(QUEUE, works=False, problem="the disk is full")))
-    one.driver.frames(2)
-    assert one.state.library.queue_problem == "the disk is full"
-    assert not one.state.library.queue_works
 
 
 def test_an_empty_machine_shows_the_way_to_find_models(headless):

@@ -19,7 +19,8 @@ from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.remote.maps import RemoteMaps, atlas_shape
 from llm_lite.desktop.state.maps import ColorScale
 from llm_lite.desktop.state.state import AppState
-from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import Headless, sent
 from tests.server.conftest import Served, serve
 

@@ -28,7 +28,8 @@ from llm_lite.desktop.app.remote.host import RemoteHost
 from llm_lite.desktop.app.settings import Settings, load, remember, restore, save
 from llm_lite.desktop.state.state import AppState
 from tests.core.remote.servers import ANSWER, KEY, scripted
-from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import Headless, sent
 
 WHOLE = "".join(ANSWER)

@@ -16,7 +16,8 @@ from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToke
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization.divergence import summary
 from tests.core.remote.servers import ScriptedServer, scripted
-from tests.desktop.fake_engine import ANSWER, FakeEngine
+from tests.desktop.fake_answers import ANSWER
+from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import Headless, sent
 
 OTHER = ["Sunlight", " looks", " white", ", but", " it is", " not", "."]

@@ -14,8 +14,10 @@ from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
     CompareRuns,
+    CompareTexts,
     CountTokens,
     DropVariant,
+    EncodeText,
     EngineOptions,
     Event,
     ExecutorChanged,
@@ -34,6 +36,7 @@ from llm_lite.core.messages import (
     MeasureCache,
     MeasureDivergence,
     MeasureModes,
+    OtherTarget,
     ProfileStep,
     PromptToken,
     Read,
@@ -42,14 +45,20 @@ from llm_lite.core.messages import (
     ServedRequest,
     ServingChanged,
     ServingStatus,
+    SourceRead,
+    SourceToken,
     SpellTokens,
     StudyKernels,
+    TargetFinished,
+    TargetGrown,
+    TargetToken,
     TextTokenized,
     TitleMade,
     TokenizeText,
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.encoding.encoding_state import AskedText, AskedTexts
 from llm_lite.desktop.state.quant_state import RunComparison, Work
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.state import Reading as ReadingBack
@@ -73,6 +82,8 @@ COMMANDS = (
     CompareGains(1),
     CountTokens(1, ("a text", "another")),
     TokenizeText(1, "an unbelievable text"),
+    EncodeText(1, "the [MASK] sat", fills=True),
+    CompareTexts(1, ("a text", "another")),
     CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
@@ -83,6 +94,7 @@ COMMANDS = (
     DropVariant(1, "int4"),
     Reconfigure(OPTIONS),
 )
+ASKED, TEXTS = AskedText("fill", EncodeText(0, "a", fills=True)), AskedTexts(("a", "b"))
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
 NEVER_SAID = (  # by the fake engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
@@ -95,6 +107,10 @@ NEVER_SAID = (  # by the fake engine on its own
     KeptChecked(7, "/tmp/7.kv", 40, 50, 4096, "damaged", "is truncated"),
     KeptResumed(1, 7, "/tmp/7.kv", (PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"),
     TitleMade(7, "The sky"),
+    SourceRead(1, (SourceToken(5, "why"), SourceToken(1, "</s>", True)), "<pad>"),
+    TargetGrown(1, (5, 6), ("pour", "quoi")),
+    TargetFinished(1, (TargetToken(5, "pour", 0.5),), "pour", -1.0, (OtherTarget("par", -2.0),)),
+    TargetFinished(1, problem="the source is too long"),
     ServingChanged(True, ServingStatus("a model", requests=(SERVED,))),
     ServingChanged(False, problem="there is too little memory"),
 )
@@ -151,9 +167,13 @@ def expecting(state: AppState) -> AppState:
         lens=replace(state.lens, request=1),
         lesson=replace(state.lesson, request=1),
         steering=replace(state.steering, request=1),
+        encoding=replace(
+            state.encoding, request=1, texts_request=1, asked=ASKED, asked_texts=TEXTS
+        ),
         tokenizer=replace(
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], request=1), Answer())
         ),
+        translating=replace(state.translating, request=1),
         cache=replace(state.cache, request=1),
         quantization=replace(
             state.quantization,

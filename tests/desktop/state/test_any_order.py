@@ -58,7 +58,7 @@ from llm_lite.desktop.state.state import (
     AppState,
 )
 from llm_lite.desktop.state.token_state import XRay
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.state.test_state import STATS, play
 
 GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers

@@ -30,7 +30,8 @@ from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
 from llm_lite.desktop.state.state import AppState, Message
-from tests.desktop.fake_engine import EXECUTOR, MODEL, count
+from tests.desktop.fake_answers import count
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 READY = AppState(model=replace(MODEL, context=1024), executor=EXECUTOR)
 

@@ -47,7 +47,7 @@ from llm_lite.desktop.state.cache_state import (
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
 from llm_lite.desktop.state.turns import forecast, token_id, with_turns
-from tests.desktop.fake_engine import EXECUTOR, MODEL, ROW
+from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 

@@ -33,7 +33,7 @@ from llm_lite.desktop.actions.requests import versions
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, unread
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.state.test_state import READY, STATS, asked, play
 
 OTHER = Alternative(9, " other", 0.2)

@@ -12,6 +12,7 @@ from llm_lite.core.messages import Logged, ModelLoaded, TokenDecoded
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.state import incoming
 from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.encoding.encoding_state import EncodingMode
 from llm_lite.desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from llm_lite.desktop.state.state import AppState, Load
 from llm_lite.desktop.state.tokenizing.tokenizer_state import Stage, TokenizerChoice
@@ -19,7 +20,8 @@ from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program import status_bar
 from llm_lite.desktop.views.program.rail import PANELS
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.encoding_fake import as_encoder
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.state.outside_text import after, sample_events, with_text
 
@@ -45,8 +47,18 @@ def looks(state):
             replace(state, tokenizer=replace(state.tokenizer, choice=TokenizerChoice(stage=stage)))
             for stage in get_args(Stage)
         ),
+        *(as_page(state, mode) for mode in get_args(EncodingMode)),
         replace(state, layouts=Layouts("compare"), load=Load(state.recent[0])),
     )
+
+
+def as_page(state, mode):
+    """With an encoder, whatever it answered, on one of its pages."""
+    encoding = state.encoding
+    choice = replace(encoding.choice, mode=mode, sentences=("a", "b"))
+    answered = encoding.answered and replace(encoding.answered, mode=mode)
+    encoding = replace(encoding, choice=choice, answered=answered)
+    return replace(state, model=as_encoder(state.model), encoding=encoding)
 
 
 def draw_everything(one, state):

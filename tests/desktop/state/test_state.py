@@ -52,7 +52,7 @@ from llm_lite.desktop.state.state import (
     Message,
     Token,
 )
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 STATS = GenerationStats(prompt_tokens=5, new_tokens=2, decode_tok_s=40.0, context_used=7)

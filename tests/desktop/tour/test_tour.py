@@ -16,7 +16,8 @@ from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import spawn
-from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
+from tests.desktop.fake_answers import ANSWER
+from tests.desktop.fake_engine import FakeEngine, FramedEngine
 from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan
@@ -41,7 +42,7 @@ def tour(tmp_path_factory):
             None,
             time.monotonic() - 0.1,
             SamplingOptions(max_new_tokens=1000),
-            lambda device, wake: FramedEngine(wake),
+            lambda device, wake: FramedEngine(wake, steps=8),
         )
     return directory, report
 

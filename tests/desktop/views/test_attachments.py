@@ -17,7 +17,8 @@ from llm_lite.desktop.actions.composing.attaching import (
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.attachments import text_box
 from llm_lite.desktop.views.attachments.chip import about, note
-from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
 
 

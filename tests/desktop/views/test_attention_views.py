@@ -17,11 +17,12 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
-from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
-from llm_lite.desktop.views.attention.map import hatching, value_words
+from llm_lite.desktop.views.attention.heads import arrange
+from llm_lite.desktop.views.attention.map import MapWindow, hatching, value_words
 from llm_lite.desktop.views.attention.row_details import largest
+from llm_lite.desktop.views.attention.zoom import AxisZoom, MapZoom, whole
 from llm_lite.desktop.widgets.token_text import visible
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,7 +46,7 @@ def test_four_heads_are_locked_and_a_fifth_pushes_the_first_out():
 
 
 def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
-    zoom = HeadZoom()
+    zoom = AxisZoom()
     assert zoom.window(500) == range(500)
     zoom.set(490.0, 4.0, 500)
     assert len(zoom.window(500)) == 16 and zoom.window(500).stop == 500
@@ -53,7 +54,23 @@ def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
     assert zoom.window(500) == range(100)
     zoom.set(0.0, 500.0, 500)
     assert zoom.window(600) == range(600)
-    assert HeadZoom(0.0, 50.0).window(3) == range(3)
+    assert AxisZoom(0.0, 50.0).window(3) == range(3)
+
+
+def test_the_axes_of_cross_attention_are_zoomed_apart():
+    layers = (SimpleNamespace(cross=True),)
+    maps = SimpleNamespace(layers=layers, length=40, column_tokens=lambda layer: (0,) * 100)
+    zoom = MapZoom()
+    assert zoom.window(maps) == whole(maps) == MapWindow(range(40), range(100))
+    zoom.columns.set(90.0, 20.0, 100)
+    zoom.rows.scale(2.0, 1.0, 40)  # about the last row
+    assert zoom.window(maps) == MapWindow(range(14, 40), range(80, 100))
+    zoom.rows.pan(-100.0, 40)
+    assert zoom.window(maps).rows == range(26)
+    layers[0].cross = False
+    assert zoom.window(maps) == MapWindow(range(26), range(26)), "one text has one window"
+    zoom.show_all()
+    assert zoom.window(maps) == MapWindow(range(40), range(40))
 
 
 def test_numbers_on_the_bar():
@@ -112,6 +129,14 @@ def test_what_is_not_computed_is_hatched_below_the_diagonal():
         assert left >= 0 and right <= high + 1e-6, "nothing above the diagonal"
         assert low - high == pytest.approx(right - left)
     assert list(hatching(100.0, range(50, 150), ((0, 20),), 7.0)) == [], "out of the window"
+
+
+def test_what_is_not_computed_is_hatched_across_a_map_that_is_not_causal():
+    lines = list(hatching(100.0, range(50), ((10, 20),), 7.0, causal=False))
+    assert min(left for left, *_ in lines) == 0 and max(right for *_, right, _ in lines) == 100
+    for left, low, right, high in lines:
+        assert 20 <= high <= low <= 40 and 0 <= left <= right <= 100
+        assert low - high == pytest.approx(right - left)
 
 
 def test_what_the_pointer_says_of_a_pair():
@@ -196,7 +221,7 @@ class NoRows:
     problem, pending, length, vanished = "", False, 40, 0
     rows = range(40, 40)
     memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
-    layers = (SimpleNamespace(heads=9, kv_heads=3, is_causal=True),) * 2
+    layers = (SimpleNamespace(heads=9, kv_heads=3, is_causal=True, cross=False),) * 2
 
     def use(self, look):
         pass

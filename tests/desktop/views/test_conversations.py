@@ -37,7 +37,7 @@ from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, Hist
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.history.found import cut
 from llm_lite.desktop.views.history.rows import fitted, grouped
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 
 KEY = imgui.Key

@@ -16,7 +16,9 @@ from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.views.tree import map as view
 from llm_lite.desktop.widgets.markdown.characters import page_text, source_place
 from llm_lite.desktop.widgets.markdown.reading import Reader
-from tests.desktop.fake_engine import ANSWER, EXECUTOR, MODEL, MORE, OTHER_ID, THINK, FakeEngine
+from tests.desktop.fake_answers import ANSWER, MORE, OTHER_ID, THINK
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
 from tests.desktop.state.test_tree import chain
 

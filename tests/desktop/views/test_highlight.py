@@ -7,7 +7,7 @@ from llm_lite.desktop.actions.caching import PointAt
 from llm_lite.desktop.views.chat import highlight
 from llm_lite.desktop.views.chat.highlight import character_places
 from tests.desktop.cache_view import QUESTION, point
-from tests.desktop.fake_engine import ANSWER, pieces_of
+from tests.desktop.fake_answers import ANSWER, pieces_of
 
 
 def test_pointing_names_the_token_and_lights_it_up_in_the_chat(cache_view):

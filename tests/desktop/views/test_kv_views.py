@@ -34,7 +34,8 @@ from llm_lite.desktop.views.cache.totals import alike
 from llm_lite.desktop.views.cache.window import window_of
 from llm_lite.desktop.widgets.theme import DARK, u32
 from tests.desktop.cache_view import RINGS, click, point, say
-from tests.desktop.fake_engine import ANSWER, MODEL, ROW, pieces_of
+from tests.desktop.fake_answers import ANSWER, pieces_of
+from tests.desktop.fake_model import MODEL, ROW
 from tests.desktop.headless import sent
 from tests.runners import BACKENDS, exact
 

@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.views.cache.colors import CacheWindow
 from llm_lite.desktop.views.cache.window import CacheZoom, look, window_of
 from tests.desktop.cache_view import point
-from tests.desktop.fake_engine import MODEL
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from llm_lite.core.messages import Reconfigure
 from llm_lite.desktop.actions.program import SetOptions
-from tests.desktop.fake_engine import MODEL
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY, sent
 
 

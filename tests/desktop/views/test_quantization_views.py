@@ -24,7 +24,8 @@ from llm_lite.desktop.views.quantization import modes as quant_modes
 from llm_lite.desktop.views.quantization import report as quant_report
 from llm_lite.desktop.widgets import controls
 from tests.desktop import fake_engine
-from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
 
 REPORT = report(replace(EXECUTOR, mode="int4"), replace(EXECUTOR, mode="fp32"))

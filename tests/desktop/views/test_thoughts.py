@@ -9,7 +9,9 @@ from llm_lite.core.messages import Generate, ModelInfo
 from llm_lite.desktop.actions.chatting import SetThinking, UnfoldThought
 from llm_lite.desktop.state.thoughts import Thought
 from tests.desktop.cache_view import say
-from tests.desktop.fake_engine import ANSWER, MODEL, THINK, THOUGHT, FakeEngine, FramedEngine
+from tests.desktop.fake_answers import ANSWER, THINK, THOUGHT
+from tests.desktop.fake_engine import FakeEngine, FramedEngine
+from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY, sent
 
 ASKED = f"{THINK}why is the sky blue?"

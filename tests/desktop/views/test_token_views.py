@@ -32,7 +32,8 @@ from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
-from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
+from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, lens, pieces_of
+from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
 from tests.runners import BACKENDS, exact
 
@@ -409,7 +410,7 @@ def check_steering(one):
 def test_little_attention_is_not_painted_as_if_it_were_much(headless):
     one = headless(READY)
     rows = AttentionRows(0, 3, "from", WEAK)
-    found = colors._shade(rows, AttentionChoice(), one.ui)
+    found = colors._shade(rows, AttentionChoice(), one.ui, first_counts=False)
     assert found.top == colors.LEAST_TOP and found.beyond
     assert found.texts[0] and not any(found.texts[1:]), "the text stays as it is"
     assert [share_words(w) for w in (0.999, 9e-5, 4e-7)] == ["99.9%", "0.009%", "< 0.001%"]

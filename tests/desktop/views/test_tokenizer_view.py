@@ -7,10 +7,10 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import EngineOptions, LoadModel, TextTokenized, TokenizeText
-from llm_lite.core.messages.tokenizing import MergeSteps
+from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.text.tokenization.spelling import shown, symbol_shown
 from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.tokenizing import AskTokenizer, ChooseTokenizing
+from llm_lite.desktop.actions.texts.tokenizing import AskTokenizer, ChooseTokenizing
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES, LANGUAGES

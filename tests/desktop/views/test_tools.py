@@ -41,7 +41,7 @@ from llm_lite.desktop.views.tools.calls import shown_arguments
 from llm_lite.desktop.views.tools.panel import model_note
 from llm_lite.desktop.views.tools.results import figures, heading
 from llm_lite.desktop.views.tools.servers import read_form
-from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.scripted_engine import WEATHER, call
 
 ABLE = replace(MODEL, tool_style="tags")

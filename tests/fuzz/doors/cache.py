@@ -9,7 +9,7 @@ import zlib
 from functools import cache
 from pathlib import Path
 
-from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import loader

@@ -1,8 +1,4 @@
-"""The moving picture of each step: a function of the scene that draws it.
-
-Encoders and encoder-decoders get pictures of their own here: without a mask, and with the keys of
-another sentence.
-"""
+"""The moving picture of each step: a function of the scene that draws it."""
 
 from __future__ import annotations
 
@@ -14,12 +10,17 @@ from llm_lite.desktop.views.lesson.pictures.attending import (
     draw_softmax,
     draw_values,
 )
+from llm_lite.desktop.views.lesson.pictures.candidates import draw_choosing, draw_filling
 from llm_lite.desktop.views.lesson.pictures.choosing import draw_cache, draw_sampling
+from llm_lite.desktop.views.lesson.pictures.crossing import draw_cross
 from llm_lite.desktop.views.lesson.pictures.entering import draw_norm, draw_queries
 from llm_lite.desktop.views.lesson.pictures.leaving import draw_neurons, draw_output
 from llm_lite.desktop.views.lesson.pictures.placing import draw_position
+from llm_lite.desktop.views.lesson.pictures.pooling import draw_pooling
 from llm_lite.desktop.views.lesson.pictures.river import draw_residual
+from llm_lite.desktop.views.lesson.pictures.source import draw_source
 from llm_lite.desktop.views.lesson.pictures.tokens import draw_tokens
+from llm_lite.desktop.views.lesson.pictures.whole import draw_whole
 from llm_lite.desktop.views.lesson.scene import Scene
 
 PICTURES: dict[StepName, Callable[[Scene], None]] = {
@@ -35,4 +36,10 @@ PICTURES: dict[StepName, Callable[[Scene], None]] = {
     "residual": draw_residual,
     "sampling": draw_sampling,
     "cache": draw_cache,
+    "source": draw_source,
+    "cross": draw_cross,
+    "choosing": draw_choosing,
+    "filling": draw_filling,
+    "pooling": draw_pooling,
+    "summary": draw_whole,
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2
 
-from llm_lite.core.messages.lesson import TokenScore
+from llm_lite.core.messages.inspecting.lesson import TokenScore
 from llm_lite.desktop.actions.lesson.following import ShowScaled
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part
@@ -14,7 +14,7 @@ from llm_lite.desktop.views.lesson.scene import Scene
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.widgets import fit
 
-KEY_CELLS = 32  # of each row
+KEY_CELLS = 64  # of each row
 HIDDEN = 2  # rows of tokens that come later
 LABEL = 24.0  # spacing units
 DETAIL = 36.0  # spacing units, of one sum opened below the others
@@ -54,19 +54,30 @@ def draw_scores(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     head, small = trace.opened.head, ui.theme.size("small")
-    words = tr("query of “{token}”").format(token=scene.token(trace.position))
-    cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.5
+    turned = trace.shape.positions == "rotary"
+    words = tr("query of “{token}”, turned") if turned else tr("query of “{token}”")
+    words = words.format(token=scene.token(trace.position))
+    cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.58
     scene.say(words, x0 + ui.u(LABEL), y0, "link")
     scene.legend(x1, y0)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
-    scene.strip(head.query, strip, cells=KEY_CELLS)
+    scene.strip(head.query, strip, cells=KEY_CELLS, name=("query",))
     top = strip[3] + small + ui.u(4)
-    scene.say(tr("keys, from the KV cache"), x0 + ui.u(LABEL), top - small - ui.u(1))
+    words = tr("keys, from the KV cache") if trace.shape.causal else tr("keys of all tokens")
+    whole = head.query.size <= KEY_CELLS
+    note = tr("all {n} values") if whole else tr("first {n} of {size:,} values")
+    note = note.format(n=min(KEY_CELLS, head.query.size), size=head.query.size)
+    if head.others:
+        note = tr("{n:,} more tokens are not drawn").format(n=head.others)
+    taken = scene.say(words, x0 + ui.u(LABEL), top - small - ui.u(1))
+    room = cells_right - x0 - ui.u(LABEL + 3) - taken
+    scene.say(note, cells_right, top - small - ui.u(1), "faint", align="right", room=room)
     scene.say(tr("query · key"), x1, top - small - ui.u(1), align="right")
     detail = scene.u(DETAIL) if y1 - top - scene.u(DETAIL) > len(head.scores) * scene.u(5) else 0.0
     rows = _rows(scene, top, y1 - detail, 0, 8.0)
     most = max((abs(score.dot) for score in head.scores), default=1.0) or 1.0
     run = scene.t * (len(head.scores) + 1)
+    size = _common_size([score.key for score in head.scores])
     for index, score in enumerate(head.scores):
         y = rows.top + index * rows.each
         done = part(run, index, index + 1)
@@ -74,7 +85,9 @@ def draw_scores(scene: Scene) -> None:
         _label(scene, name, y, rows.each, color)
         high = max(rows.each - ui.u(1.5), ui.u(1.5))
         place = (rows.left, y + (rows.each - high) / 2, cells_right, y + (rows.each + high) / 2)
-        scene.strip(score.key, place, cells=KEY_CELLS, alpha=0.45 + 0.55 * done)
+        name_of = ("key_of", score.position)
+        alpha = 0.45 + 0.55 * done
+        scene.strip(score.key, place, cells=KEY_CELLS, alpha=alpha, name=name_of, rms=size)
         if scene.pressed(f"key.{score.position}", (x0, y, cells_right, y + rows.each)):
             scene.ui.memory[OPENED] = score.position
         _draw_dot(scene, score, (cells_right + ui.u(4), y, x1, y + rows.each), most, done)
@@ -85,6 +98,12 @@ def draw_scores(scene: Scene) -> None:
         scene.draw.add_rect(low, high_, ui.color("accent"), ui.u(0.5), ui.u(0.5))
     if detail:
         _draw_detail(scene, y1 - detail + scene.u(4), part(scene.t, 0.6, 1.0))
+
+
+def _common_size(vectors: list[tuple[float, ...]]) -> float:
+    """The root mean square of all together: one scale of colours for all of them."""
+    values = [value * value for vector in vectors for value in vector]
+    return float((sum(values) / len(values)) ** 0.5) if values else 0.0
 
 
 def _opened(scene: Scene) -> TokenScore:
@@ -101,7 +120,7 @@ def _draw_detail(scene: Scene, y: float, shown: float) -> None:
     x0, _, x1, _ = scene.rect
     small = ui.theme.size("small")
     products = tuple(a * b for a, b in zip(query, score.key, strict=False))
-    words = tr("One of the sums in detail: “{token}”. Press a key above for another one.")
+    words = tr("One of the sums in detail: “{token}”. Press a row above for another one.")
     scene.say(words.format(token=scene.token(score.position)), x0, y, "text")
     y += small + ui.u(2)
     rows = ((tr("query"), query, ""), (tr("key"), score.key, "×"), (tr("products"), products, "="))
@@ -111,7 +130,9 @@ def _draw_detail(scene: Scene, y: float, shown: float) -> None:
         scene.say(sign, x0, line + (ui.u(5) - small) / 2 - 1, "link", "body")
         _label(scene, label, line, ui.u(5))
         place = (x0 + ui.u(LABEL), line, x1 - ui.u(20), line + ui.u(5))
-        scene.strip(values, place, alpha=alpha, cells=128)
+        name = {"": ("query",), "×": ("key_of", score.position)}.get(sign)
+        scene.strip(values, place, alpha=alpha, cells=128,
+                    name=name or ("products", score.position))  # fmt: skip
     line = y + 2 * ui.u(6) + (ui.u(5) - small) / 2 - 1
     wide = scene.number(("sum", score.position), x1, line, "link", alpha=shown)
     scene.say("Σ", x1 - wide - ui.u(1.5), line, "muted", align="right", alpha=shown)
@@ -138,39 +159,57 @@ def _draw_dot(
 
 def draw_softmax(scene: Scene) -> None:
     ui, trace, lesson = scene.ui, scene.trace, scene.lesson
-    x0, y0, x1, y1 = scene.rect
+    _, y0, x1, y1 = scene.rect
     head, small = trace.opened.head, ui.theme.size("small")
     _draw_switch(scene, y0)
     top = y0 + ui.u(7) + small + ui.u(3)
-    columns = x0 + ui.u(LABEL + 14), x0 + ui.u(LABEL + 31)
-    heads = (tr("sum"), tr("× scale") if lesson.scaled else tr("no scale"))
-    for x, words in zip(columns, heads, strict=True):
+    places, heads = _columns(scene)
+    for x, words in zip(places, heads, strict=True):
         scene.say(words, x, top - small - ui.u(1), align="right")
-    scene.say(tr("share"), x1, top - small - ui.u(1), align="right")
-    later = _later(scene)
+    scene.say(tr("share = attention"), x1, top - small - ui.u(1), align="right")
+    later, right = _later(scene), places[-1]
     extra = (head.others > 0) + (head.sink > 0) + len(later)
     rows = _rows(scene, top, y1, extra)
-    moved, y = part(scene.t, 0.1, 0.8), rows.top
+    moved = part(scene.t, 0.1, 0.8)
+    y = _draw_others(scene, rows.top, rows.each, right, moved)
     for score in head.scores:
         name, color = _name(scene, score)
         _label(scene, name, y, rows.each, color)
         line = y + (rows.each - small) / 2 - 1
-        scene.number(("dot", score.position), columns[0], line, "muted")
-        shown = ("score", score.position) if lesson.scaled else ("dot", score.position)
-        scene.number(shown, columns[1], line, alpha=part(scene.t, 0.05, 0.3))
+        kinds = ("dot", "bias", "score") if len(places) == 3 else ("dot", "score")
+        for kind, x in zip(kinds, places, strict=True):
+            shown = kind if lesson.scaled or kind == "bias" else "dot"
+            ink = "text" if kind == "score" else "muted"
+            alpha = part(scene.t, 0.05, 0.3) if kind == "score" else 1.0
+            scene.number((shown, score.position), x, line, ink, alpha=alpha)
         share = score.probability if lesson.scaled else score.unscaled
         name_of = "probability" if lesson.scaled else "unscaled"
-        _draw_share(scene, (name_of, score.position), share, y, rows.each, columns[1], moved)
+        _draw_share(scene, (name_of, score.position), share, y, rows.each, right, moved)
         y += rows.each
-    y = _draw_rest(scene, y, rows.each, columns[1], moved)
+    y = _draw_sink(scene, y, rows.each, right, moved)
     for words in later:
-        _draw_masked(scene, words, y, rows.each, columns[1])
+        _draw_masked(scene, words, y, rows.each, right)
         y += rows.each
+
+
+def _columns(scene: Scene) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Right edges and heads of the columns before the shares."""
+    shape, left = scene.trace.shape, scene.rect[0] + scene.u(LABEL)
+    scaled = tr("× scale") if scene.lesson.scaled else tr("no scale")
+    if shape.positions == "bias":
+        last = tr("score") if shape.scale == 1.0 else scaled
+        places = (left + scene.u(13), left + scene.u(26), left + scene.u(39))
+        return places, (tr("sum"), tr("+ distance"), last)
+    if shape.scale == 1.0:
+        return (left + scene.u(14), left + scene.u(28)), (tr("sum"), tr("score"))
+    return (left + scene.u(14), left + scene.u(31)), (tr("sum"), scaled)
 
 
 def _draw_switch(scene: Scene, y: float) -> None:
-    """With the scale, and without it."""
+    """With the scale, and without it; where the model has one."""
     ui, lesson = scene.ui, scene.lesson
+    if scene.trace.shape.scale == 1.0:
+        return
     x = scene.rect[0]
     for scaled, words in ((True, tr("with the scale")), (False, tr("without it"))):
         wide = ui.u(34)
@@ -205,21 +244,33 @@ def _draw_share(
     scene.number(name, x1, y + (each - small) / 2 - 1, alpha=moved)
 
 
-def _draw_rest(scene: Scene, y: float, each: float, left: float, moved: float) -> float:
-    """What tokens before the sentence get together, and what goes to no token."""
+def _draw_others(scene: Scene, y: float, each: float, left: float, moved: float) -> float:
+    """What tokens outside of the sentence get together: a row above the others."""
     head, scaled = scene.trace.opened.head, scene.lesson.scaled
-    if head.others:
-        _label(scene, tr("{n:,} before").format(n=head.others), y, each, "muted")
-        share = head.others_probability if scaled else head.others_unscaled
-        name = "others" if scaled else "others_unscaled"
-        _draw_share(scene, (name,), share, y, each, left, moved)
-        y += each
-    if head.sink > 0:
-        _label(scene, tr("to no token"), y, each, "muted")
-        share, name = (head.sink, "sink") if scaled else (head.sink_unscaled, "sink_unscaled")
-        _draw_share(scene, (name,), share, y, each, left, moved)
-        y += each
-    return y
+    if not head.others:
+        return y
+    _label(scene, _others(scene), y, each, "muted")
+    share = head.others_probability if scaled else head.others_unscaled
+    name = "others" if scaled else "others_unscaled"
+    _draw_share(scene, (name,), share, y, each, left, moved)
+    return y + each
+
+
+def _others(scene: Scene) -> str:
+    """What tokens that are seen and not drawn are called."""
+    words = tr("{n:,} before") if scene.trace.shape.causal else tr("{n:,} others")
+    return words.format(n=scene.trace.opened.head.others)
+
+
+def _draw_sink(scene: Scene, y: float, each: float, left: float, moved: float) -> float:
+    """What goes to no token."""
+    head, scaled = scene.trace.opened.head, scene.lesson.scaled
+    if head.sink <= 0:
+        return y
+    _label(scene, tr("to no token"), y, each, "muted")
+    share, name = (head.sink, "sink") if scaled else (head.sink_unscaled, "sink_unscaled")
+    _draw_share(scene, (name,), share, y, each, left, moved)
+    return y + each
 
 
 def _draw_masked(scene: Scene, words: str, y: float, each: float, left: float) -> None:
@@ -250,6 +301,12 @@ def draw_values(scene: Scene) -> None:
     rows = _rows(scene, y0 + small + ui.u(1.5), bottom, head.others > 0)
     left, flow = shares + ui.u(3), part(scene.t, 0.45, 0.8)
     y = rows.top
+    if head.others:
+        _label(scene, _others(scene), y, rows.each, "muted")
+        scene.number(("others",), shares, y + (rows.each - small) / 2 - 1, "muted")
+        words = tr("their values are added, too")
+        scene.say(words, left, y + (rows.each - small) / 2 - 1, "faint", room=x1 - left)
+        y += rows.each
     high = max(rows.each - ui.u(1.5), ui.u(1.5))
     for index, score in enumerate(head.scores):
         name, color = _name(scene, score)
@@ -259,17 +316,14 @@ def draw_values(scene: Scene) -> None:
         shown = part(scene.t, 0.02 * index, 0.3 + 0.02 * index)
         strong = min(1.0, 0.06 + score.probability**0.6)
         top = y + (rows.each - high) / 2
-        scene.strip(score.value, (left, top, x1, top + high), shown, alpha=strong)
-        y += rows.each
-    if head.others:
-        _label(scene, tr("{n:,} before").format(n=head.others), y, rows.each, "muted")
-        line = y + (rows.each - small) / 2 - 1
-        scene.number(("others",), shares, line, "muted")
+        name_of = ("value_of", score.position)
+        scene.strip(score.value, (left, top, x1, top + high), shown, alpha=strong, name=name_of)
         y += rows.each
     for share in (0.2, 0.4, 0.6, 0.8):
         x = left + (x1 - left) * share
         scene.arrow((x, y + ui.u(1)), (x, out - small - ui.u(2.5)), flow, "accent")
     words = tr("Output of head {head}: the values, weighted and added up").format(head=trace.head)
     done = part(scene.t, 0.7, 1.0)
-    wide = left + (x1 - left)
-    scene.vector("head_output", words, head.output, (x0, out, wide, out + ui.u(4)), done)
+    cells = len(head.scores[0].value) if head.scores else head.output.size
+    place = (left, out, x1, out + ui.u(4))  # below the columns that are added up
+    scene.vector("head_output", words, head.output, place, done, cells=min(cells, 64))

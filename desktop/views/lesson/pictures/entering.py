@@ -1,76 +1,96 @@
-"""Steps 3 and 4: into a layer. The vector gets one size; a head makes query, key and value."""
+"""Into a layer. The vector gets one size; a head makes query, key and value."""
 
 from __future__ import annotations
 
 from imgui_bundle import ImVec2
 
-from llm_lite.core.messages.lesson import VectorPart
+from llm_lite.core.messages.inspecting.lesson import VectorPart
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.lesson.number import Number
+from llm_lite.desktop.state.lesson.numbers import divided, has_halves, normed_rows
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import COLD, WARM, Scene
+from llm_lite.desktop.widgets.ui import Rect
 
 COLUMNS = 64  # values that are drawn as columns
 
 
 def draw_norm(scene: Scene) -> None:
-    """Columns of the values: large ones shrink, small ones grow, the pattern stays."""
-    ui, trace = scene.ui, scene.trace
-    x0, y0, x1, y1 = scene.rect
-    before, after = trace.opened.residual, trace.opened.normed
-    each = (y1 - y0) / 2
-    moved, closer = part(scene.t, 0.15, 0.5), part(scene.t, 0.6, 0.9)
+    """Columns of the values: before the norm, between its two halves where it divides by the RMS
+    and multiplies then, and after it."""
+    trace, (_, y0, _, y1) = scene.trace, scene.rect
+    (given, before), (made, after) = normed_rows(trace)
+    first = tr("The sum, as it comes") if trace.shape.norm_behind else tr("Before layer {n}")
+    rows = [(given, first, before)]
+    last = tr("Brought to size, as the next part reads it")
+    if has_halves(trace):
+        rows.append(("divided", tr("÷ its RMS: the same pattern, in another size"), divided(trace)))
+        last = tr("× learned weights: what layer {n} reads")
+    rows.append((made, last, after))
+    each = (y1 - y0) / len(rows)
+    for index, (name, label, vector) in enumerate(rows):
+        shown = part(scene.t, 0.25 * index, 0.25 + 0.25 * index) if index else 1.0
+        since = rows[index - 1][2] if index else vector
+        _draw_normed(scene, name, label, (since, vector), y0 + index * each, each, shown)
+
+
+def _draw_normed(
+    scene: Scene, name: str, label: str, vectors: tuple[VectorPart, VectorPart], top: float,
+    each: float, shown: float,
+) -> None:  # fmt: skip
+    """One of the rows, as it grows out of the one above it; each has a scale of its own."""
+    ui, (x0, _, x1, _) = scene.ui, scene.rect
+    since, vector = vectors
     small = ui.theme.size("small")
-    most = max((abs(v) for v in (*before.values[:COLUMNS], *after.values[:COLUMNS])), default=1.0)
-    most = min(most, 4 * max(before.rms, after.rms)) or 1.0
-    blend = VectorPart(
-        tuple(a + (b - a) * moved for a, b in zip(before.values, after.values, strict=False)),
-        after.size, after.rms,
-    )  # fmt: skip
-    rows = (
-        ("residual", tr("Before layer {n}"), before, 1.0),
-        ("normed", tr("Brought to size, as the layer reads it"), blend, moved),
+    alpha = max(shown, 0.02)
+    taken = scene.say(label.format(n=scene.trace.layer), x0, top, "text", alpha=alpha)
+    room = x1 - x0 - taken - ui.u(3)
+    scene.note(vector, COLUMNS, x1, top, alpha, room)
+    foot = top + each - small - ui.u(3)
+    chart = (x0, top + small + ui.u(1.5), x1, foot - ui.u(1))
+    old, new = since.rms or 1.0, vector.rms or 1.0
+    values = tuple(
+        (a / old + (b / new - a / old) * shown) * new
+        for a, b in zip(since.values, vector.values, strict=False)
     )
-    for index, (name, label, vector, alpha) in enumerate(rows):
-        top = y0 + index * each
-        note = tr("first {n} of {size:,} values")
-        note = note.format(n=min(COLUMNS, len(vector.values)), size=vector.size)
-        begin = scene.say(label.format(n=trace.layer), x0, top, "text")
-        scene.say(note, x1, top, "faint", align="right")
-        if name == "normed" and closer > 0:
-            most += (most * after.rms / (before.rms or 1.0) - most) * closer
-            x = x0 + begin + ui.u(4)
-            x += scene.say(tr("here drawn larger:"), x, top, "faint", alpha=closer) + ui.u(1.5)
-            scene.number(("zoom",), x, top, "link", "left", alpha=closer)
-        chart = (x0, top + small + ui.u(2), x1, top + each - 2 * small - ui.u(5))
-        _draw_columns(scene, vector, chart, most)
-        scene.written(name, x0, top + each - 2 * small - ui.u(3), x1, alpha)
+    _draw_columns(scene, name, values[:COLUMNS], chart, new, shown)
+    scene.written(name, x0, foot, x1, shown)
 
 
 def _draw_columns(
-    scene: Scene, vector: VectorPart, rect: tuple[float, float, float, float], most: float
+    scene: Scene, name: str, values: tuple[float, ...], rect: Rect, size: float, alpha: float
 ) -> None:
-    """Values as columns up and down from a line; both charts have one scale."""
+    """Values as columns up and down from a line, full at four times `size` at most."""
     ui, (x0, y0, x1, y1) = scene.ui, rect
-    values = vector.values[:COLUMNS]
+    most = min(max((abs(value) for value in values), default=1.0), 4 * size) or 1.0
     middle, half, wide = (y0 + y1) / 2, (y1 - y0) / 2, (x1 - x0) / len(values)
     cold, warm = ui.color_of_series(COLD), ui.color_of_series(WARM)
-    for index, value in enumerate(values):
+    veil = round(255 * alpha) << 24
+    for index, value in enumerate(values if alpha > 0 else ()):
         high = max(-1.0, min(1.0, value / most)) * half
         x = x0 + index * wide
         low, end = sorted((middle, middle - high))
-        color = warm if value > 0 else cold
+        color = (warm if value > 0 else cold) & 0xFFFFFF | veil
         scene.draw.add_rect_filled(ImVec2(x, low), ImVec2(x + wide - 1, end), color)
     scene.draw.add_line(ImVec2(x0, middle), ImVec2(x1, middle), ui.color("border"), 1.0)
+    if scene.hovered and ui.at_pointer(rect) and alpha == 1.0:
+        index = min(int((ui.pointer[0] - x0) / wide), len(values) - 1)
+        scene.outline(rect, index, len(values))
+        scene.tell(Number((name, index), values[index]))
 
 
 def draw_queries(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     small, opened = ui.theme.size("small"), trace.opened
-    scene.say(tr("The vector, as layer {n} reads it").format(n=trace.layer), x0, y0, "text")
+    words = tr("The vector of “{token}”, as layer {n} reads it")
+    words = words.format(token=scene.token(trace.position), n=trace.layer)
+    taken = scene.say(words, x0, y0, "text")
+    scene.note(opened.normed, 64, x1, y0, room=x1 - x0 - taken - ui.u(3))
     top = y0 + small + ui.u(1)
-    scene.strip(opened.normed, (x0, top, x1, top + ui.u(4)))
+    scene.strip(opened.normed, (x0, top, x1, top + ui.u(4)), name=("normed",))
     tiles = y1 - ui.u(7)
     _draw_heads(scene, tiles)
     each = (tiles - small - ui.u(4) - (top + ui.u(8))) / 3
@@ -104,12 +124,18 @@ def _draw_matrix(
     band = (y1 - y0) / heads
     low, high = ImVec2(x0, y0 + own * band), ImVec2(x1, y0 + (own + 1) * band)
     scene.draw.add_rect_filled(low, high, ui.color("accent", 0.85), ui.u(0.5))
+    if scene.hovered and ui.at_pointer(rect):
+        words = tr("A matrix of the layer. The blue band is the part of head {n}.")
+        say_tip(ui, words.format(n=scene.trace.head))
     scene.draw.add_rect(ImVec2(x0, y0), ImVec2(x1, y1), ui.color("border"), ui.u(1), 1.0)
     small = ui.theme.size("small")
     middle = (x0 + x1) / 2
-    scene.say(name, middle, (y0 + y1 - small) / 2, "text", align="middle", face="mono")
-    words = tr("Head {n}").format(n=scene.trace.head)
-    scene.say(words, middle, y1 + ui.u(0.75), "faint", align="middle", room=x1 - x0)
+    line, half = (y0 + y1 - small) / 2, ui.u(2.5)
+    patch = ImVec2(middle - half, line - ui.u(0.5)), ImVec2(middle + half, line + small + ui.u(0.5))
+    scene.draw.add_rect_filled(*patch, ui.color("panel"), ui.u(1))
+    scene.say(name, middle, line, "text", align="middle", face="mono")
+    words = tr("filled: head {n}").format(n=scene.trace.head)
+    scene.say(words, x0, y1 + ui.u(0.75), "faint", room=ui.u(21))
 
 
 def _draw_heads(scene: Scene, y: float) -> None:
@@ -120,8 +146,10 @@ def _draw_heads(scene: Scene, y: float) -> None:
     words = tr("Heads of this layer: press one to open it")
     x = x0 + scene.say(words, x0, y - small - ui.u(1))
     if trace.shape.kv_heads < heads:
-        words = tr("{heads} queries, but {kv} keys and values: some heads share them")
-        words = words.format(heads=heads, kv=trace.shape.kv_heads)
+        group = heads // trace.shape.kv_heads
+        first = trace.head // group * group
+        words = tr("Heads {first} to {last} share their keys and values")
+        words = words.format(first=first, last=first + group - 1)
         scene.say(words, x1, y - small - ui.u(1), "faint", align="right", room=x1 - x - ui.u(3))
     each = min(ui.u(12), (x1 - x0) / heads)
     for head in range(heads):

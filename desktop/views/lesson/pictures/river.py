@@ -6,12 +6,14 @@ import math
 
 from imgui_bundle import ImVec2
 
+from llm_lite.core.messages.inspecting.lesson import LayerGrowth
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import LEFT, RIGHT, Scene
 
-ATTENTION, FEED_FORWARD = 0, 1  # of the palette's series
+ATTENTION, FEED_FORWARD, CROSS = 0, 1, 3  # of the palette's series
 
 
 def draw_residual(scene: Scene) -> None:
@@ -19,13 +21,15 @@ def draw_residual(scene: Scene) -> None:
     x0, y0, x1, y1 = scene.rect
     small = ui.theme.size("small")
     scene.say(
-        tr("How large the residual is behind each layer (RMS, on a logarithmic scale)"), x0, y0
+        tr("How large the residual is after each layer (RMS; large sizes are drawn closer)"),
+        x0,
+        y0,
     )
     foot = y1 - small - ui.u(8)
     split = y0 + (foot - y0) * 0.58
     pointed = _pointed(scene)
     _draw_river(scene, (x0, y0 + small + ui.u(3), x1, split - ui.u(2)), pointed)
-    scene.say(tr("What each layer adds (RMS, likewise)"), x0, split + ui.u(2))
+    scene.say(tr("How large what each layer adds is (RMS, drawn likewise)"), x0, split + ui.u(2))
     _draw_key(scene, split + ui.u(2))
     bars = (x0, split + small + ui.u(5), x1, foot)
     _draw_added(scene, bars, pointed)
@@ -74,13 +78,43 @@ def _draw_river(scene: Scene, rect: tuple[float, float, float, float], pointed: 
             draw.add_polyline(bank, ui.color("accent"), ui.u(0.5), 0)
     x = x0 + (pointed + 1) * each
     draw.add_line(ImVec2(x, y0), ImVec2(x, y1), ui.color("text", 0.5), 1.0)
+    for value in _ticks(most):
+        _draw_tick(scene, value, middle - _height(value, most) * (y1 - y0) / 2)
+
+
+def _kinds(scene: Scene) -> tuple[tuple[int, str], ...]:
+    """Which parts a layer has, and the colour of each."""
+    first, last = (ATTENTION, tr("attention")), (FEED_FORWARD, tr("feed-forward"))
+    if scene.trace.shape.path != "encoder_decoder":
+        return first, last
+    return first, (CROSS, tr("cross-attention")), last
+
+
+def _sizes(scene: Scene, growth: LayerGrowth) -> tuple[float, ...]:
+    """Of what the parts of a layer add, as `_kinds` has them."""
+    if scene.trace.shape.path != "encoder_decoder":
+        return growth.attention, growth.feed_forward
+    return growth.attention, growth.cross, growth.feed_forward
+
+
+def _ticks(most: float) -> list[float]:
+    """Powers of ten that an axis up to `most` names, two at most."""
+    top = math.floor(math.log10(most)) if most > 0 else 0
+    return [value for value in (10.0 ** (top - 1), 10.0**top) if _height(value, most) > 0.15]
+
+
+def _draw_tick(scene: Scene, value: float, y: float) -> None:
+    """A faint line, and its value at the left edge."""
+    x0, _, x1, _ = scene.rect
+    scene.draw.add_line(ImVec2(x0, y), ImVec2(x1, y), scene.ui.color("faint", 0.35), 1.0)
+    scene.say(f"{value:g}", x0, y + 1, "faint")
 
 
 def _draw_key(scene: Scene, y: float) -> None:
     """Which colour is which, at the right edge."""
     ui, x = scene.ui, scene.rect[2]
     small = ui.theme.size("small")
-    for series, words in ((FEED_FORWARD, tr("feed-forward")), (ATTENTION, tr("attention"))):
+    for series, words in (*reversed(_kinds(scene)),):
         x -= scene.say(words, x, y, align="right") + ui.u(2)
         center = ImVec2(x - ui.u(0.5), y + small / 2)
         scene.draw.add_circle_filled(center, ui.u(1), ui.color_of_series(series))
@@ -91,7 +125,11 @@ def _draw_added(scene: Scene, rect: tuple[float, float, float, float], pointed: 
     ui, trace = scene.ui, scene.trace
     x0, y0, _, y1 = rect
     each = _column(scene)
-    most = max((max(g.attention, g.feed_forward) for g in trace.growth), default=1.0) or 1.0
+    most = max((max(_sizes(scene, g)) for g in trace.growth), default=1.0) or 1.0
+    kinds = _kinds(scene)
+    for value in _ticks(most):
+        _draw_tick(scene, value, y1 - _height(value, most) * (y1 - y0))
+    wide = 0.74 / len(kinds)
     flowed = part(scene.t, 0.05, 0.95) * len(trace.growth)
     for layer, growth in enumerate(trace.growth):
         grown = min(1.0, max(0.0, flowed - layer))
@@ -99,11 +137,11 @@ def _draw_added(scene: Scene, rect: tuple[float, float, float, float], pointed: 
         if layer == pointed:
             low = ImVec2(left, y0 - ui.u(1))
             scene.draw.add_rect_filled(low, ImVec2(left + each, y1), ui.color("hover"), ui.u(0.5))
-        for index, value in enumerate((growth.attention, growth.feed_forward)):
+        for index, value in enumerate(_sizes(scene, growth)):
             high = _height(value, most) * (y1 - y0) * grown
-            begin = left + each * (0.14 + 0.37 * index)
-            low, end = ImVec2(begin, y1 - high), ImVec2(begin + each * 0.34, y1)
-            color = ui.color_of_series((ATTENTION, FEED_FORWARD)[index])
+            begin = left + each * (0.14 + wide * index)
+            low, end = ImVec2(begin, y1 - high), ImVec2(begin + each * (wide - 0.03), y1)
+            color = ui.color_of_series(kinds[index][0])
             scene.draw.add_rect_filled(low, end, color, min(ui.u(0.5), each * 0.1))
 
 
@@ -120,11 +158,13 @@ def _draw_numbers(scene: Scene, y: float, pointed: int) -> None:
     scene.say(str(pointed), x0 + (pointed + 0.5) * each, y - ui.u(1.5), "link", align="middle")
     y += small + ui.u(0.5)
     x = x0 + scene.say(tr("Layer {n}:").format(n=pointed), x0, y, "text") + ui.u(3)
-    parts = (
+    parts: tuple[tuple[str, str], ...] = (
         ("attention", tr("attention adds")),
         ("feed_forward", tr("feed-forward adds")),
         ("residual", tr("then the residual is")),
     )
+    if scene.trace.shape.path == "encoder_decoder":
+        parts = (parts[0], ("cross", tr("cross-attention adds")), *parts[1:])
     for name, words in parts:
         x += scene.say(words, x, y) + ui.u(1.5)
         x += scene.number((name, pointed), x, y, "text", "left") + ui.u(5)
@@ -135,5 +175,7 @@ def _draw_press(scene: Scene, pointed: int) -> None:
     x0, y0, _, y1 = scene.rect
     each = _column(scene)
     rect = (x0 + pointed * each, y0 + scene.u(8), x0 + (pointed + 1) * each, y1 - scene.u(9))
+    if scene.hovered and scene.ui.at_pointer(rect):
+        say_tip(scene.ui, tr("Click: open layer {n} in the other steps").format(n=pointed))
     if scene.pressed(f"layer.{pointed}", rect):
         scene.actions.append(OpenLayer(pointed, scene.lesson.head))

@@ -6,12 +6,11 @@ import argparse
 import shutil
 import sys
 
-import numpy as np
-
 from llm_lite.api.loading import opened
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
+from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
 from llm_lite.core.loading import loader
@@ -36,13 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
         for line in similarity_table(texts, cosines(vectors), columns):
             show(line)
     return 0
-
-
-def cosines(vectors: np.ndarray) -> np.ndarray:
-    """float32 [texts, texts], whatever the vectors' lengths."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
-    return unit @ unit.T
 
 
 def _texts(arguments: argparse.Namespace) -> list[str]:

@@ -7,11 +7,12 @@ import argparse
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import fitted, width
-from llm_lite.core.encoding.masked import Mask, fill, filled
+from llm_lite.core.encoding.masked import fill, filled
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.starting import encoder
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.messages.encoding import Mask
 
 _MOST = 1000  # candidates
 

@@ -12,6 +12,7 @@ from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.targets.beam_search import BeamOptions
+from llm_lite.core.generation.targets.texts import encode_source, target_text
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
@@ -51,19 +52,18 @@ def _texts(text: str | None) -> Iterator[str]:
 def _translated(
     runner: Runner, tokenizer: Tokenizer, translator: Translator, options: BeamOptions, text: str
 ) -> dict[str, object]:
-    source = tokenizer.encode(text, add_special=True)
+    source = encode_source(tokenizer, text, runner.session.context)
     began = time.perf_counter()
     target = translator.translate(source, options)
     seconds = time.perf_counter() - began
 
-    def written(tokens: tuple[int, ...]) -> str:
-        return tokenizer.decode(tokens, skip_special=True).strip()
-
     return {
-        "text": written(target.tokens),
+        "text": target_text(tokenizer, target.tokens),
         "score": target.score,
         "tokens": list(target.tokens),
-        "others": [{"text": written(o.tokens), "score": o.score} for o in target.others],
+        "others": [
+            {"text": target_text(tokenizer, o.tokens), "score": o.score} for o in target.others
+        ],
         "source_tokens": source,
         "beam": options.width,
         **executor_fields(runner.executor_info),

@@ -13,7 +13,7 @@ from llm_lite.core.messages import (
     KernelStudy,
     StudyBackend,
 )
-from llm_lite.core.messages.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
+from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
 from llm_lite.core.metrics.kernel_study.study import products_on, study
 
 

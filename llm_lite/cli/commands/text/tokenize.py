@@ -13,7 +13,7 @@ from llm_lite.core.files.text_input import read_text
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.tokenizers import name_of, open_tokenizer
 from llm_lite.core.messages import ChatMessage
-from llm_lite.core.messages.tokenizing import (
+from llm_lite.core.messages.inspecting.tokenizing import (
     Lattice,
     LongestMatches,
     MergeSteps,

@@ -1,5 +1,6 @@
 """What is estimated is what executors allocate."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,13 @@ from llm_lite.core.hub.fit.estimate import estimate
 from llm_lite.core.hub.fit.executors import cpu_memory, vulkan_memory
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions
-from tests.runners import running
+from tests.fixtures.seq2seq import marian
+from tests.runners import exact, running
+from tests.seq2seq_checks import write_case
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,7 @@ def memory_under(array):
 def test_on_the_processor(tiny_llama, source, mode):
     options = EngineOptions(backend="cpu", mode=mode, context=96)
     plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
-    found = cpu_memory(plan.program, plan.loaded, True)
+    found = cpu_memory(plan.programs, plan.loaded, True)
     with running(tiny_llama, options) as runner:
         executor = runner.executor
         states = {name: np.asarray(memory).nbytes for name, memory in executor._state.items()}
@@ -59,7 +63,7 @@ def test_on_a_device(tiny_llama, source, device, mode):
     options = EngineOptions(backend="vulkan", mode=mode, context=96)
     choice = backends.choose(options, device)
     plan = planned(source, options, choice, Machine(None, device.info))
-    found = vulkan_memory(plan.program, plan.loaded, True, device.info)
+    found = vulkan_memory(plan.programs, plan.loaded, True, device.info)
     with running(tiny_llama, options, device=device) as runner:
         executor = runner.executor
         assert found.device_weights == executor._weights._arena.nbytes
@@ -82,7 +86,7 @@ def test_a_model_in_rows_is_laid_out_in_tiles_and_no_longer_mapped(source):
     plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
     rows = [one for one in plan.loaded.values() if executors._tile_bytes(one)]
     assert rows, "the fixture has blocks in rows"
-    found = cpu_memory(plan.program, plan.loaded, True)
+    found = cpu_memory(plan.programs, plan.loaded, True)
     file = sum(one.stored_bytes for one in plan.loaded.values())
     assert found.weights < 1.2 * file
     assert found.loading > file
@@ -118,3 +122,37 @@ def test_a_program_that_runs_counts_no_more(source):
         assert fit.fits, "where the system does not tell"
         sizes.append(next(part.host for part in fit.parts if part.name == "program"))
     assert sizes[0] - sizes[1] == 40 << 20
+
+
+def test_an_encoder_decoder_counts_its_encoder_and_its_beam(tmp_path, device):
+    """What executors beside its own hold, on the processor and on a device."""
+    folder = write_case(marian.FAMILY, "plain", tmp_path)
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"num_beams": 3}))
+    opened = open_source(folder)
+    options = exact("cpu", context=48)
+    plan = planned(opened, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    assert len(plan.programs) == 3
+    found = cpu_memory(plan.programs, plan.loaded, True)
+    with running(folder, options) as runner:
+        translate_with_beam(runner)
+        executors = (runner.executor, *runner.beside)
+        assert len(executors) == 3
+        states = sum(np.asarray(m).nbytes for one in executors for m in one._state.values())
+        assert found.cache + found.maps == states
+        assert found.scratch == sum(np.asarray(one._arena).nbytes for one in executors)
+    options = replace(options, backend="vulkan")
+    choice = backends.choose(options, device)
+    plan = planned(opened, options, choice, Machine(None, device.info))
+    on_device = vulkan_memory(plan.programs, plan.loaded, True, device.info)
+    with running(folder, options, device=device) as runner:
+        translate_with_beam(runner)
+        executors = (runner.executor, *runner.beside)
+        buffers = [buffer[0] for one in executors for buffer in one._state.values()]
+        assert on_device.cache + on_device.maps == sum({b.handle: b.size for b in buffers}.values())
+    opened.close()
+
+
+def translate_with_beam(runner):
+    translator = translator_of(runner)
+    translator.translate([5, 6, 7], translator.options(3, 4))

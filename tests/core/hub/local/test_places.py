@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.hub import catalog
+from llm_lite.core.hub.local.grouping import models_below
 from llm_lite.core.hub.local.listing import machine_places
 from llm_lite.core.hub.local.places import huggingface, llama_cpp, lm_studio, ollama
 from tests.core.hub.local.layouts import (
@@ -221,3 +222,16 @@ def test_ollama_list_of_manifests_takes_the_one_that_is_gguf(home):
         "told:1b": "",
         "referred:1b": "",
     }
+
+
+def test_modules_of_sentence_transformers_are_files_of_their_encoder(tmp_path):
+    place = tmp_path / "place"
+    model = place / "minilm"
+    for name in ("1_Pooling", "2_Dense", "onnx"):
+        (model / name).mkdir(parents=True)
+    texts = ("config.json", "model.safetensors", "vocab.txt", "modules.json")
+    modules = ("1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors")
+    for name in (*texts, *modules, "2_Dense/notes.txt"):
+        (model / name).write_text("{}")
+    (found,) = models_below("llm-lite", place)
+    assert set(found.files) == {model / name for name in (*texts, *modules)}

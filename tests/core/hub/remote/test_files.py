@@ -11,6 +11,7 @@ from llm_lite.core.hub.remote.files import (
     is_read,
     usable_path,
 )
+from llm_lite.core.text import tokenizer_files
 
 OID = "0" * 40
 
@@ -95,11 +96,33 @@ def test_a_checkpoint_with_its_documents():
     }
 
 
+def test_an_encoder_comes_with_what_makes_vectors():
+    wanted = {
+        "config.json",
+        "model.safetensors",
+        "vocab.txt",
+        "modules.json",
+        "sentence_bert_config.json",
+        "1_Pooling/config.json",
+        "2_Dense/config.json",
+        "2_Dense/model.safetensors",
+    }
+    others = ("2_Dense/pytorch_model.bin", "onnx/config.json", "openvino/model.safetensors")
+    (found,) = named(*wanted, *others)
+    assert set(found.parts) == wanted and found.problem == ""
+
+
+@pytest.mark.parametrize("tokenizer", tokenizer_files.SETS)
+def test_any_tokenizer_that_is_read_will_do(tokenizer):
+    (found,) = named("config.json", "model.safetensors", *tokenizer)
+    assert found.problem == "" and {*tokenizer} < {*found.parts}
+
+
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
         (["model-00001-of-00002.safetensors", "tokenizer.json"], "1 of its 2 parts are missing"),
-        (["model.safetensors"], "tokenizer.json is missing"),
+        (["model.safetensors", "vocab.json"], "its tokenizer is missing: tokenizer.json, or"),
         (
             [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)] + ["tokenizer.json"],
             "its index model.safetensors.index.json is missing",

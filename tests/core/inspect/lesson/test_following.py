@@ -8,9 +8,10 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.lesson.collecting import follow
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.messages.lesson import (
+from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
     MOST_LOGITS,
     MOST_TOKENS,
@@ -19,7 +20,6 @@ from llm_lite.core.messages.lesson import (
 )
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind
 from tests.families import family_of
@@ -29,18 +29,16 @@ from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
 FAMILIES = (
-    "gemma2", "gemma3", "gemma4", "gpt2", "granite", "llama", "ministral3", "mistral", "olmo2",
-    "olmo3", "phi3", "qwen2", "qwen3", "smollm3",
+    "bloom", "gemma2", "gemma3", "gemma4", "gpt1", "gpt2", "granite", "llama", "ministral3",
+    "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "smollm3",
 )  # fmt: skip
-COMPARED = ("llama", "gemma2", "gpt2", "qwen3", "olmo2")
+COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2")
 
 
 def trace_of(runner, tokens, position, layer, head, first=0):
     runner.session.clear()
     runner.session.prefill(tokens)
-    return follow(
-        runner.session, runner.attention.layers, FollowToken(1, position, layer, head, first)
-    )
+    return follow(runner.session, runner.attention, FollowToken(1, position, layer, head, first))
 
 
 def tiny(family, folder):
@@ -105,7 +103,7 @@ def test_the_cache_stays_bit_for_bit(request, backend, tmp_path):
 
         before, committed = held(), session.committed
         for position in (0, 7, len(tokens) - 1):
-            follow(session, runner.attention.layers, FollowToken(1, position, 0, ANY_HEAD))
+            follow(session, runner.attention, FollowToken(1, position, 0, ANY_HEAD))
         assert held() == before and session.committed == committed
         fresh = session.decode(5)
         session.clear()
@@ -154,7 +152,7 @@ def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
         runner.session.prefill(tokens)
         asked = replace(FollowToken(1, 3, 0, 0), **changes)
         with pytest.raises(RequestError, match=words):
-            follow(runner.session, runner.attention.layers, asked)
+            follow(runner.session, runner.attention, asked)
 
 
 def test_keys_that_a_ring_has_lost_are_told(tmp_path):
@@ -168,13 +166,13 @@ def test_keys_that_a_ring_has_lost_are_told(tmp_path):
     try:
         session = Session(executor, weights)
         session.prefill(tokens)
-        layers = attention_layers(executor.program.plans[0])
+        source = AttentionSource(executor, session)
         last = len(tokens) - 1
-        trace = follow(session, layers, FollowToken(1, last, 1, 0))
+        trace = follow(session, source, FollowToken(1, last, 1, 0))
         check_trace(trace, LessonReference(path, tokens, 1, 0))
         assert len(trace.opened.head.scores) == trace.shape.window < len(tokens)
         with pytest.raises(RequestError, match="no longer holds what token 3 saw"):
-            follow(session, layers, FollowToken(1, 3, 1, 0))
+            follow(session, source, FollowToken(1, 3, 1, 0))
     finally:
         executor.close()
 

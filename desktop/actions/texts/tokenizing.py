@@ -46,7 +46,8 @@ def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
     command = TokenizeText(
         request, choice.text, source, action.slot, control=choice.control, samples=samples
     )
-    if choice.form == "chat" and action.slot == MODEL and not action.samples:
+    is_chat = choice.form == "chat" and not state.encodes
+    if is_chat and action.slot == MODEL and not action.samples:
         said = (*state.messages, Message("user", choice.text))
         told, tools = conversation(state, said), offered(state)
         command = replace(command, messages=told, thinking=state.thinking, tools=tools)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from llm_lite.core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
+from llm_lite.core.errors import (
+    DeviceError,
+    FileError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    OutOfMemoryError,
+)
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level
@@ -17,8 +26,10 @@ Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 
-def take_out(runner: Runner, log: Log) -> Prefix | None:
+def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
     """What the cache holds; None where that is nothing, or the device gives it no more."""
+    if not isinstance(runner, Runner) or runner.translator is not None:
+        return None
     if not runner.session.context_used:
         return None
     try:
@@ -28,13 +39,31 @@ def take_out(runner: Runner, log: Log) -> Prefix | None:
         return None
 
 
-def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
-    """The conversation, and the prefixes of others, to a new executor of the same model."""
+def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
+    """The conversation, and the prefixes of others, to a new executor of the same model. Of an
+    encoder-decoder the source and its target, which are read again; of an encoder, which keeps no
+    conversation, the gains of its heads."""
+    if not isinstance(old, Runner) or not isinstance(new, Runner):
+        new.session.set_gains(old.session.gains)
+        return
     budget = new.session.pool.budget
     new.session.pool = old.session.pool
     new.session.pool.budget = budget
-    if kept is not None:
+    if new.translator is not None and old.source_encoder is not None:
+        _read_again(new.translator, old.source_encoder.tokens(), old.session)
+    elif kept is not None:
         new.session.take_in(kept)
+
+
+def _read_again(translator: Translator, source: Sequence[int], old: Session) -> None:
+    """Nothing is there where that fails, as in a context that is too small."""
+    if not source or not old.context_used:
+        return
+    try:
+        translator.read_source(source)
+        translator.read_target(old.tokens()[1:])
+    except LlmLiteError:
+        translator.forget()
 
 
 def save(runner: Runner, path: Path) -> int:

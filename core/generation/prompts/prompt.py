@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
-from llm_lite.core.generation.tool_messages import for_template, told_plainly, tools_for
+from llm_lite.core.generation.prompts.tool_messages import for_template, told_plainly, tools_for
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,

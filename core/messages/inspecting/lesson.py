@@ -15,19 +15,25 @@ MOST_VALUES = 128  # of a vector; a head is rarely wider
 MOST_TOKENS = 24  # of a sentence
 MOST_NEURONS = 10
 MOST_LOGITS = 512
+MOST_BESIDE = 400  # characters of a text that is compared
 TEMPERATURES = tuple(step / 10 for step in range(1, 21))  # at which tails of logits are summed
 
+ModelPath = Literal["decoder", "encoder", "encoder_decoder"]
 Norm = Literal["rms", "layer", "none"]
 Gate = Literal["silu", "gelu", "none"]
-Positions = Literal["rotary", "learned", "none"]
+Curve = Literal["silu", "gelu", "relu"]
+Positions = Literal["rotary", "learned", "sines", "bias", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class FollowToken:
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
     as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
-    the one that looks most at the tokens between the first and this one. Scores are told for the
-    positions `first`..`position`, MOST_TOKENS at most.
+    the one that looks most at other tokens than the first, the last and this one. Scores are told
+    for the positions `first`..`position`, MOST_TOKENS at most; of an encoder for those around it.
+
+    Of an encoder it is a token of the text that was encoded last; `beside` is a text whose vector
+    is compared, MOST_BESIDE characters at most. Of an encoder-decoder it is a token of the target.
 
     Served between two tokens of an answer.
     """
@@ -37,6 +43,7 @@ class FollowToken:
     layer: int
     head: int
     first: int = 0
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +65,10 @@ class TracedShape:
     feed_forward: int
     vocabulary: int
     context: int
-    norm: Norm  # before the opened layer's attention; "none": it has none there
+    norm: Norm  # of the opened layer's attention, before it or behind its sum
     post_norm: bool  # what attention and feed-forward give is normed
     qk_norm: bool
-    positions: Positions
+    positions: Positions  # "bias": a number by distance is added to scores
     rotary_dim: int  # values of a head that are turned by position
     half_split: bool  # pairs are a half apart, not neighbours
     theta: float  # base of the angles
@@ -76,7 +83,20 @@ class TracedShape:
     gate: Gate
     logit_cap: float  # 0: none
     cache_bytes: int  # of one position, in all layers
-    causal: bool = True  # False: tokens see those that follow, as in an encoder
+    path: ModelPath = "decoder"
+    norm_behind: bool = False  # the sum with the residual is normed, not what a part is given
+    final_norm: bool = True  # behind the last layer
+    curve: Curve = "gelu"  # the activation; `gate` says whether there is a second factor
+    segments: int = 0  # rows of the table of segments; 0: there is none
+    embedding_norm: bool = False  # the embedding's sum is normed
+    has_head: bool = True  # logits are made; an encoder may have only hidden states
+    encoder_layers: int = 0  # of an encoder-decoder
+    beams: int = 1  # hypotheses that the model's own settings keep
+
+    @property
+    def causal(self) -> bool:
+        """Tokens see none of those that follow."""
+        return self.path != "encoder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +105,12 @@ class TokenScore:
 
     position: int
     dot: float  # q . k
-    score: float  # what softmax is given: dot * scale, within the cap where there is one
+    score: float  # what softmax is given: dot * scale + bias, within the cap where there is one
     probability: float
     unscaled: float  # probability that softmax would give without the scale
     key: tuple[float, ...]  # [d], MOST_VALUES at most
     value: tuple[float, ...]  # [d], likewise
+    bias: float = 0.0  # by distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +155,9 @@ class LayerGrowth:
     """Root mean squares of what a layer adds to the residual, and of the residual behind it."""
 
     attention: float
-    feed_forward: float  # and all else that follows attention in the layer
+    feed_forward: float  # and all else at the layer's end
     residual: float
+    cross: float = 0.0  # cross-attention, where there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +171,40 @@ class LayerTrace:
     after_attention: VectorPart
     feed_forward: FeedForwardTrace
     after: VectorPart
+    summed: VectorPart | None = None  # residual + attention, where a norm stands behind the sum
+    cross: CrossTrace | None = None  # of an encoder-decoder
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTrace:
+    """Cross-attention of the opened layer: a query of the target over keys of the source. Scores
+    of `head` are of the source's positions."""
+
+    head: HeadTrace
+    attended: VectorPart  # [width], what it adds to the residual
+    after: VectorPart  # [width], the residual behind it
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSource:
+    position: int
+    id: int
+    hidden: VectorPart  # [width], what the encoder makes of it
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """How an encoder's hidden states become the vector of a text."""
+
+    names: tuple[str, ...]  # of the ways that are used, "mean" or "cls"
+    states: tuple[VectorPart, ...]  # hidden states of the sentence's tokens
+    count: int  # tokens of the whole text
+    normalized: bool
+    vector: VectorPart  # of the whole text
+    length: float  # of the vector before it was normalized
+    beside: VectorPart | None = None  # of the other text
+    similarity: float = 0.0  # cosine of the two
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +239,12 @@ class TokenTrace:
     opened: LayerTrace
     growth: tuple[LayerGrowth, ...]  # by layer
     final: VectorPart  # what the head of the model is given: the residual behind its last norm
-    distribution: Distribution
+    distribution: Distribution  # without tokens where the model has no head
+    segment: VectorPart | None = None  # the row of its segment
+    embedding_sum: VectorPart | None = None  # before the embedding's norm
+    source: tuple[TracedSource, ...] = ()  # of an encoder-decoder, MOST_TOKENS at most
+    pooled: Pooled | None = None  # of an encoder without a masked-token head
+    texts: tuple[str, ...] = ()  # of `tokens`, each by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from llm_lite.core.loading.runner import Runner
+from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
 
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
@@ -33,10 +33,10 @@ class Request:
 class Preparation:
     """A runner in the making."""
 
-    def __init__(self, request: Request, make: Callable[[Request], Runner]) -> None:
+    def __init__(self, request: Request, make: Callable[[Request], AnyRunner]) -> None:
         self.request = request
         self._make = make
-        self._runner: Runner | None = None
+        self._runner: AnyRunner | None = None
         self._error: BaseException | None = None
         # Started by the engine's thread, whose low priority it inherits.
         self._thread = threading.Thread(target=self._work, name="switching", daemon=True)
@@ -56,7 +56,7 @@ class Preparation:
         """For its end, but no longer than that."""
         self._thread.join(seconds)
 
-    def result(self) -> Runner:
+    def result(self) -> AnyRunner:
         """Waits for the end; raises what the making raised."""
         self._thread.join()
         if self._error is not None:
@@ -68,7 +68,7 @@ class Preparation:
 class Switching:
     """Requests in order, one prepared at a time. `ask` is for any thread, the rest for one."""
 
-    def __init__(self, make: Callable[[Request], Runner]) -> None:
+    def __init__(self, make: Callable[[Request], AnyRunner]) -> None:
         self._make = make
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None

@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_lite.core.engine import cache_transfer
-from llm_lite.core.engine.mode_switches import ModeSwitches
-from llm_lite.core.engine.switching import Preparation, Request
+from llm_lite.core.engine.hosting import cache_transfer
+from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
+from llm_lite.core.engine.hosting.switching import Preparation, Request
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
-    DeviceLostError,
     DoesNotFitError,
     FileError,
     LlmLiteError,
@@ -31,6 +30,7 @@ from llm_lite.core.generation.answer import Emit, cache_status
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.encoders.starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
 
+NO_MODEL = "no model is loaded: open one first"
+
+
 class ModelHost:
     """`device` is the Vulkan device that also draws, None where nothing draws.
 
@@ -79,7 +82,7 @@ class ModelHost:
         self.variants = variants
         self._modes = modes or ModeSwitches(lambda _: None)
         self.file: ModelFile | None = None
-        self.runner: Runner | None = None
+        self.loaded: AnyRunner | None = None
         self.options = EngineOptions()
         self._verification = Verification()
         self._noted = ""  # of the model's formats, in the log
@@ -89,6 +92,18 @@ class ModelHost:
         self._closing = closing
         self._lock = threading.Lock()  # of the two below, while they change hands
         self._is_left = False
+
+    @property
+    def runner(self) -> Runner | None:
+        """What writes text; None where there is no model, or where it is an encoder."""
+        return self.loaded if isinstance(self.loaded, Runner) else None
+
+    @property
+    def no_runner(self) -> str:
+        """A sentence on why there is no `runner`."""
+        if self.file is None or self.loaded is None:
+            return NO_MODEL
+        return loader.what_it_is_for(self.file)
 
     def load(self, number: int, command: LoadModel) -> bool:
         """Whether the model is in the place of what was there."""
@@ -121,39 +136,39 @@ class ModelHost:
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
-        self._emit(cache_status(runner.session))
+        self._tell_cache()
         self._verification = Verification()  # what waits is of the model before
         if file.file.checked_later:
             self._verification.add(file.file.parts, file.model.on_disk)
         self._verification.add(runner.unchecked)
         return True
 
-    def _install(self, file: ModelFile, runner: Runner, options: EngineOptions) -> bool:
+    def _install(self, file: ModelFile, runner: AnyRunner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
         with self._lock:
             if self._is_left:
                 old_file: ModelFile | None = file
-                old_runner: Runner | None = runner
+                old_runner: AnyRunner | None = runner
             else:
-                old_file, old_runner = self.file, self.runner
-                self.file, self.runner, self.options = file, runner, options
+                old_file, old_runner = self.file, self.loaded
+                self.file, self.loaded, self.options = file, runner, options
         self._close(old_file, old_runner)
-        return self.runner is runner
+        return self.loaded is runner
 
     def hand_over(self, successor: ModelHost) -> None:
         """Give what is in use to another; a load under way here is then discarded. For any
         thread."""
         with self._lock:
             self._is_left = True
-            successor.file, successor.runner = self.file, self.runner
+            successor.file, successor.loaded = self.file, self.loaded
             successor.options = self.options
-            self.file = self.runner = None
+            self.file = self.loaded = None
 
     def start_over(self) -> None:
         """After a defect: nothing in the cache counts any more."""
         if self.runner is not None:
             self.runner.session.clear()
-            self._emit(cache_status(self.runner.session))
+        self._tell_cache()
 
     def verify_next(self) -> bool:
         """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
@@ -168,7 +183,7 @@ class ModelHost:
             self._emit(FileDamaged(str(problem)))
         return self._verification.pending
 
-    def prepare(self, request: Request) -> Runner:
+    def prepare(self, request: Request) -> AnyRunner:
         """A runner beside the one in use; on the switching thread."""
         if self.file is None:
             raise RequestError("no model is loaded: open one first")
@@ -231,7 +246,7 @@ class ModelHost:
     ) -> None:
         """There is no room for two executors: close the old one first, and restore it if even so
         the new one does not fit."""
-        old = self.runner
+        old = self.loaded
         if old is None:
             raise problem
         self._log("info", f"{problem} Trying again without the executor that is in use.")
@@ -247,31 +262,35 @@ class ModelHost:
         self.options = options
         self._take_over(runner, old, kept)
 
-    def _begin(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
+    def _begin(
+        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
+    ) -> AnyRunner:
         """As `_start`, but lack of memory passes through while there is some to be freed."""
         try:
-            return loader.start(file, options, self.device, progress)
+            return start_runner(file, options, self.device, progress)
         except OutOfDeviceMemoryError:
-            if self.runner is not None:
+            if self.loaded is not None:
                 raise
         except DeviceError:
             pass
         return self._start(file, options, progress)
 
-    def _start(self, file: ModelFile, options: EngineOptions, progress: loader.Progress) -> Runner:
+    def _start(
+        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
+    ) -> AnyRunner:
         """A runner as asked for; the C++ executor where the device fails."""
         try:
-            return loader.start(file, options, self.device, progress)
+            return start_runner(file, options, self.device, progress)
         except DeviceError as error:
             if options.backend == "cpu":
                 raise
             self._log("warning", f"{error} The C++ executor takes over.")
-            return loader.start(file, options, None, progress, choice=_fallback(error))
+            return start_runner(file, options, None, progress, choice=backends.fallback(error))
 
     def file_away(self, command: SaveCache | OpenCache) -> None:
         """A cache to a file, or from one; what cannot be is only said in the log."""
         if self.runner is None:
-            self._log("warning", "no model is loaded: open one first")
+            self._log("warning", self.no_runner)
             return
         path = Path(command.path)
         try:
@@ -283,45 +302,45 @@ class ModelHost:
                 self._log("info", f"{path}: {count} tokens came back into the cache")
         except LlmLiteError as error:
             self._log("warning", str(error))
-        self._emit(cache_status(self.runner.session))
+        self._tell_cache()
 
     def fall_back(self, error: DeviceError) -> None:
         """The device failed in the middle of an answer: go on with the C++ executor."""
-        if self.file is None or self.runner is None or self.runner.choice.backend == "cpu":
+        if self.file is None or self.loaded is None or self.loaded.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
         options = replace(self.options, force=True)  # better slow than no answer
-        runner = loader.start(
-            self.file, options, None, self._unless_closing, choice=_fallback(error)
+        runner = start_runner(
+            self.file, options, None, self._unless_closing, choice=backends.fallback(error)
         )
         self._replace_runner(runner)
 
-    def _replace_runner(self, runner: Runner) -> None:
-        old = self.runner
+    def _replace_runner(self, runner: AnyRunner) -> None:
+        old = self.loaded
         assert old is not None
         kept = cache_transfer.take_out(old, self._log)
         self._close_runner()
         self._take_over(runner, old, kept)
 
-    def _take_over(self, runner: Runner, old: Runner, kept: Prefix | None) -> None:
+    def _take_over(self, runner: AnyRunner, old: AnyRunner, kept: Prefix | None) -> None:
         cache_transfer.hand_over(kept, old, runner)
-        self.runner = runner
+        self.loaded = runner
         self._verification.add(runner.unchecked)
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
         self._log_executor(runner)
-        self._emit(cache_status(runner.session))
+        self._tell_cache()
 
     def unload(self) -> None:
         self._verification = Verification()
         file, self.file = self.file, None
-        runner, self.runner = self.runner, None
+        runner, self.loaded = self.loaded, None
         self._close(file, runner)
 
     def _close_runner(self) -> None:
-        runner, self.runner = self.runner, None
+        runner, self.loaded = self.loaded, None
         self._close(None, runner)
 
-    def _close(self, file: ModelFile | None, runner: Runner | None) -> None:
+    def _close(self, file: ModelFile | None, runner: AnyRunner | None) -> None:
         if runner is not None:
             try:
                 runner.close()
@@ -360,7 +379,11 @@ class ModelHost:
 
         return report
 
-    def _log_executor(self, runner: Runner) -> None:
+    def _tell_cache(self) -> None:
+        if self.runner is not None:
+            self._emit(cache_status(self.runner.session))
+
+    def _log_executor(self, runner: AnyRunner) -> None:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
         asked = self.options.backend == "auto" and self.options.device is not None
@@ -371,8 +394,3 @@ class ModelHost:
         if runner.note and runner.note != self._noted:
             self._noted = runner.note
             self._log("info", runner.note)
-
-
-def _fallback(error: DeviceError) -> backends.ExecutorChoice:
-    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
-    return backends.ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")

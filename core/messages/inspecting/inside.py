@@ -9,6 +9,9 @@ from llm_lite.core.messages.answers import Alternative, Gains
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
+# What an encoder-decoder attends to: its target so far, its source while that is encoded, or the
+# source while the target is written. Layers are counted in each. Other models have one part.
+AttentionPart = Literal["decoder", "encoder", "cross"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class ReadAttentionRows:
     heads: tuple[tuple[int, int], ...] = ()
     layer: int = 0
     without_first: bool = False  # of a rollout
+    part: AttentionPart = "decoder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class ExportMaps:
     request: int
     path: str
     heads: tuple[tuple[int, int], ...]
+    part: AttentionPart = "decoder"
 
 
 @dataclass(frozen=True, slots=True)

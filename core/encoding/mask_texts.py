@@ -1,0 +1,15 @@
+"""Words in the places of mask tokens, as texts."""
+
+from __future__ import annotations
+
+
+def with_word(text: str, mask: str, number: int, word: str) -> str:
+    """The text with a word in the place of its mask of that number, from 0 on; "##ing" joins the
+    word before it. The same text where there is no such mask."""
+    pieces = text.split(mask)
+    if number + 1 >= len(pieces):
+        return text
+    before, behind = mask.join(pieces[: number + 1]), mask.join(pieces[number + 1 :])
+    if word.startswith("##"):
+        before, word = before.rstrip(), word[2:]
+    return f"{before}{word}{behind}"

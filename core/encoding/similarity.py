@@ -1,0 +1,16 @@
+"""How alike texts are, by their vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+
+
+def cosines(vectors: F32) -> F32:
+    """Of every two vectors [texts, width], float32 [texts, texts], whatever their lengths; 0 for
+    one of length 0."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: F32 = vectors / np.maximum(lengths, np.float32(1e-30))
+    return unit @ unit.T

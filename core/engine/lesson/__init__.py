@@ -1,0 +1,1 @@
+"""The lesson that follows one token, asked of whatever model is loaded."""

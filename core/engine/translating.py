@@ -1,0 +1,122 @@
+"""One `Translate`: the source is encoded, then the target is written a token a step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.answer import Emit, cache_status
+from llm_lite.core.generation.targets.beam_search import BeamOptions
+from llm_lite.core.generation.targets.texts import (
+    encode_source,
+    source_tokens,
+    target_text,
+    target_tokens,
+)
+from llm_lite.core.generation.targets.translation import Target, TargetWriter
+from llm_lite.core.generation.token_texts import completed_texts, text_of
+from llm_lite.core.loading.beside import translator_of
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import (
+    Gains,
+    OtherTarget,
+    SourceRead,
+    StopReason,
+    TargetFinished,
+    TargetGrown,
+    Translate,
+    TranslationStats,
+)
+
+
+@dataclass(slots=True)
+class Translation:
+    """After a change of executor it begins again, and finds the same."""
+
+    command: Translate
+    emit: Emit
+    should_stop: StopCheck
+    gains: Gains | None = None  # those in force
+    _runner: Runner | None = None
+    _options: BeamOptions | None = None
+    _writer: TargetWriter | None = None  # None: the source was not read
+    _source: int = 0  # tokens
+    _encode_seconds: float = 0.0
+    _decode_seconds: float = 0.0
+
+    def begin(self, runner: Runner) -> None:
+        command, tokenizer = self.command, runner.model_file.tokenizer
+        translator = translator_of(runner)
+        self._runner, self._writer, self._decode_seconds = runner, None, 0.0
+        self._options = translator.options(command.beams, command.most_tokens, keeps_choices=True)
+        ids = encode_source(tokenizer, command.source, runner.session.context)
+        began = time.perf_counter()
+        try:
+            translator.read_source(ids, self.should_stop)
+        except CancelledError:
+            return
+        self._encode_seconds, self._source = time.perf_counter() - began, len(ids)
+        start = text_of(tokenizer, translator.start)
+        self.emit(SourceRead(command.request, source_tokens(tokenizer, ids), start))
+        self._writer = translator.write(self._options, self.should_stop)
+
+    def step(self) -> bool:
+        if self._writer is None or self._runner is None:
+            return False
+        began = time.perf_counter()
+        try:
+            is_going = self._writer.step()
+        except CancelledError:
+            return False
+        self._decode_seconds += time.perf_counter() - began
+        tokens = self._writer.best.tokens
+        texts = completed_texts(self._runner.model_file.tokenizer, tokens)
+        self.emit(TargetGrown(self.command.request, tokens, tuple(texts)))
+        return is_going
+
+    def interrupted(self, seconds: float) -> None:
+        """Only steps are measured."""
+
+    def finish(self) -> None:
+        if self._writer is None or self._runner is None:
+            self.emit(TargetFinished(self.command.request, stop_reason="stopped"))
+            return
+        target = self._writer.finish()
+        self.emit(self._told(self._runner, target))
+        self.emit(cache_status(self._runner.session))
+
+    def fail(self, message: str) -> None:
+        self.emit(TargetFinished(self.command.request, stop_reason="error", problem=message))
+
+    def _told(self, runner: Runner, target: Target) -> TargetFinished:
+        tokenizer = runner.model_file.tokenizer
+        others = (OtherTarget(target_text(tokenizer, o.tokens), o.score) for o in target.others)
+        return TargetFinished(
+            self.command.request,
+            target_tokens(tokenizer, target.best),
+            target_text(tokenizer, target.tokens),
+            target.score,
+            tuple(others),
+            self._stats(len(target.tokens)),
+            self._stop_reason(target),
+        )
+
+    def _stop_reason(self, target: Target) -> StopReason:
+        assert self._options is not None and self._writer is not None
+        if not self._writer.is_done:
+            return "stopped"
+        return "end" if target.tokens[-1] in self._options.ends else "length"
+
+    def _stats(self, tokens: int) -> TranslationStats:
+        assert self._options is not None
+        seconds = self._decode_seconds
+        return TranslationStats(
+            self._source,
+            tokens,
+            self._options.width,
+            1e3 * self._encode_seconds,
+            1e3 * seconds,
+            tokens / seconds if seconds > 0 else 0.0,
+        )

@@ -1,0 +1,83 @@
+"""Texts through an encoder: tokens, candidates for masked tokens, and how alike texts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CANDIDATES = 8  # of a masked token
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInfo:
+    """What an encoder can do."""
+
+    most_tokens: int  # of a text, that are read
+    vector_width: int
+    mask_token: str = ""  # as a text has it, "[MASK]"; "": it has no masked-token head
+    has_pairs: bool = False  # its tokenizer puts a separator between two texts
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeText:
+    """Ask for TextEncoded: run the encoder over a text, or with `pair` over "[CLS] text [SEP] pair
+    [SEP]"; attention maps are of it from then on. With `fills`, mask tokens in the text count as
+    such; else what is typed is text. Of requests that wait, only the last one is answered."""
+
+    request: int
+    text: str
+    pair: str = ""  # the second text; "": there is one
+    fills: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTexts:
+    """Ask for TextsCompared, of two texts or more. Of requests that wait, only the last one is
+    answered."""
+
+    request: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedToken:
+    token: int
+    text: str  # "the", "##ing", "[CLS]"
+    special: bool = False  # the tokenizer's own: it stands for no text
+    segment: int = 0  # of a pair: 0 the first text, 1 the second
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could stand in the place of a masked one."""
+
+    token: int
+    text: str  # without spaces around it; "##ing" joins the word before it
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    position: int  # of the masked token among the text's
+    candidates: tuple[Candidate, ...]  # the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
+class TextEncoded:
+    """The answer to EncodeText."""
+
+    request: int
+    tokens: tuple[EncodedToken, ...] = ()
+    left_out: int = 0  # tokens at the end that are more than the model reads
+    masks: tuple[Mask, ...] = ()
+    seconds: float = 0.0
+    problem: str = ""  # a sentence where nothing was encoded
+
+
+@dataclass(frozen=True, slots=True)
+class TextsCompared:
+    """The answer to CompareTexts: the cosine of every two vectors, [texts][texts]."""
+
+    request: int
+    similarities: tuple[tuple[float, ...], ...] = ()
+    seconds: float = 0.0
+    problem: str = ""

@@ -1,0 +1,1 @@
+"""Looking inside: attention, the cache, a token followed, texts cut into tokens, measured steps."""

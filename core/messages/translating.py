@@ -1,0 +1,99 @@
+"""Targets that an encoder-decoder writes about a source, a token at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from llm_lite.core.messages.answers import Alternative, StopReason
+
+MOST_BEAMS = 16  # hypotheses at a time
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatorInfo:
+    """What an encoder-decoder's file says of its use."""
+
+    beams: int = 1  # hypotheses at a time; 1: greedy
+    prefixes: tuple[str, ...] = ()  # of tasks, before a source: "translate English to German: "
+
+
+@dataclass(frozen=True, slots=True)
+class Translate:
+    """Ask an encoder-decoder for a target about `source`: SourceRead, a TargetGrown after each
+    token, and TargetFinished in any case. Stop ends it; what was written stays.
+
+    beams: hypotheses at a time, 1 for greedy decoding, up to MOST_BEAMS. most_tokens: of the
+    target. Left out (0), both are the model's own. Maps are of this source and target from then on.
+    """
+
+    request: int
+    source: str
+    beams: int = 0
+    most_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToken:
+    token: int
+    text: str  # what it stands for, by itself; U+FFFD for a part of a character
+    special: bool = False  # the tokenizer's own: it stands for no text
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """The encoder has read the source."""
+
+    request: int
+    tokens: tuple[SourceToken, ...]
+    start: str  # the text of the token that the decoder begins with
+
+
+@dataclass(frozen=True, slots=True)
+class TargetGrown:
+    """The best target so far; of a beam it may differ from the one before in any token."""
+
+    request: int
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]  # what each adds: a character of several tokens stands at its last one
+
+
+@dataclass(frozen=True, slots=True)
+class TargetToken:
+    token: int
+    text: str
+    probability: float  # that the model gave it there
+    alternatives: tuple[Alternative, ...] = ()  # the likeliest in its place, the likeliest first
+    special: bool = False  # it stands for no text, such as the token that ends a target
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTarget:
+    """Another hypothesis of the beam."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationStats:
+    source_tokens: int = 0
+    new_tokens: int = 0
+    beams: int = 1
+    encode_ms: float = 0.0
+    decode_ms: float = 0.0  # of all steps of the decoder
+    tokens_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFinished:
+    """The end of a Translate. Scores are sums of log probabilities, divided as the model's length
+    penalty has it: by the length where that is 1."""
+
+    request: int
+    tokens: tuple[TargetToken, ...] = ()
+    text: str = ""  # without special tokens
+    score: float = 0.0
+    others: tuple[OtherTarget, ...] = ()  # the best first
+    stats: TranslationStats = field(default_factory=TranslationStats)
+    stop_reason: StopReason = "end"
+    problem: str = ""  # a sentence, for stop_reason "error"

@@ -1,0 +1,20 @@
+"""The files beside a checkpoint that its tokenizer is read from. Any one of `SETS` makes a
+tokenizer; the first that is there is read."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+TOKENIZER_FILE = "tokenizer.json"
+WORDS = "vocab.txt"  # of WordPiece, a token a line
+PAIRS, MERGES = "vocab.json", "merges.txt"  # of GPT-2 and RoBERTa
+SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"  # of Marian, with vocab.json
+CONFIG, NAMED = "tokenizer_config.json", "special_tokens_map.json"
+
+SETS = ((TOKENIZER_FILE,), (WORDS,), (SOURCE_PIECES, TARGET_PIECES, PAIRS), (PAIRS, MERGES))
+ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, NAMED]))
+
+
+def makes_tokenizer(names: Container[str]) -> bool:
+    """Whether a tokenizer can be made of files of these names."""
+    return any(all(name in names for name in one) for one in SETS)

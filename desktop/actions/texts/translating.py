@@ -1,0 +1,160 @@
+"""What a person does on the page of an encoder-decoder, as pure functions of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.core.messages import ReadAttentionRows, Stop, Translate
+from llm_lite.desktop.actions.requests import Result, obstacle
+from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.translating.translating_state import LONGEST, CrossLook, TokenAt
+
+
+@dataclass(frozen=True, slots=True)
+class SetSource:
+    """The text to be translated, as it is typed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseTask:
+    """What goes before the source, as the model's file has it for a task; "": nothing."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseBeams:
+    """Hypotheses at a time; 0: as many as the model's file says."""
+
+    beams: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """Write a target about this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopTarget:
+    """Stop; what was written stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TintTarget:
+    """Whether tokens are tinted by how likely they were."""
+
+    tinted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookAcross:
+    """Tint by other heads of cross-attention."""
+
+    look: CrossLook
+
+
+@dataclass(frozen=True, slots=True)
+class PointAtToken:
+    """Ask where a token of the target looks, or who looks at one of the source; None: at none."""
+
+    token: TokenAt | None
+
+
+TranslatingAction = (
+    SetSource
+    | ChooseTask
+    | ChooseBeams
+    | WriteTarget
+    | StopTarget
+    | TintTarget
+    | LookAcross
+    | PointAtToken
+)
+
+
+def set_source(action: SetSource, state: AppState, now: float) -> Result:
+    draft = typed(action.text[:LONGEST])
+    return replace(state, translating=replace(state.translating, draft=draft)), ()
+
+
+def choose_task(action: ChooseTask, state: AppState, now: float) -> Result:
+    return replace(state, translating=replace(state.translating, prefix=action.prefix)), ()
+
+
+def choose_beams(action: ChooseBeams, state: AppState, now: float) -> Result:
+    return replace(state, translating=replace(state.translating, beams=action.beams)), ()
+
+
+def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
+    state, _ = set_source(SetSource(action.text), state, now)
+    translating, request = state.translating, state.next_request
+    if not translating.draft.strip():
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    source = translating.prefix + translating.draft.strip()
+    translating = translating.begun(request, source, now)
+    state = replace(state, translating=translating, next_request=request + 1)
+    return state, (Translate(request, source, translating.beams),)
+
+
+def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
+    if not state.translating.running or state.translating.stopping:
+        return state, ()
+    return replace(state, translating=replace(state.translating, stopping=True)), (Stop(),)
+
+
+def tint_target(action: TintTarget, state: AppState, now: float) -> Result:
+    return replace(state, translating=replace(state.translating, tinted=action.tinted)), ()
+
+
+def look_across(action: LookAcross, state: AppState, now: float) -> Result:
+    state = replace(state, translating=replace(state.translating, look=action.look))
+    return _ask_rows(state)
+
+
+def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
+    if action.token == state.translating.pointed:
+        return state, ()
+    state = replace(state, translating=replace(state.translating, pointed=action.token))
+    return _ask_rows(state)
+
+
+def _ask_rows(state: AppState) -> Result:
+    """Of the token under the pointer; what was told of another is forgotten."""
+    token, model, request = state.translating.pointed, state.model, state.next_step_request
+    state = replace(state, rows_request=0, attention_rows=None)
+    if token is None or model is None:
+        return state, ()
+    heads = state.translating.look.heads(model.layers, model.heads)
+    asked = ReadAttentionRows(
+        request,
+        token.position,
+        "from" if token.side == "target" else "to",
+        "heads",
+        heads,
+        part="cross",
+    )
+    details = replace(state.row_details, request=0)  # one that waits gives way to this one
+    state = replace(state, rows_request=request, row_details=details)
+    return replace(state, next_step_request=request + 1), (asked,)
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetSource: set_source,
+    ChooseTask: choose_task,
+    ChooseBeams: choose_beams,
+    WriteTarget: write_target,
+    StopTarget: stop_target,
+    TintTarget: tint_target,
+    LookAcross: look_across,
+    PointAtToken: point_at,
+}

@@ -1,0 +1,1 @@
+"""What an encoder was given to read, and what it answered."""

@@ -1,0 +1,56 @@
+"""What an encoder-decoder says of a source and its target, folded into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from llm_lite.core.messages import SourceRead, TargetFinished, TargetGrown
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import TEMPLATE
+from llm_lite.desktop.state.translating.translating_state import TranslatingState, grown
+
+
+def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
+    translating = state.translating
+    if event.request != translating.request:
+        return state
+    translating = replace(translating, source=event.tokens, start=event.start)
+    translating = replace(translating, tokens=(), result=None, pointed=None)
+    state = replace(
+        state, attention=replace(state.attention, row=None), rows_request=0, attention_rows=None
+    )
+    return _shown(state, translating)
+
+
+def _target_grown(event: TargetGrown, state: AppState, now: float) -> AppState:
+    if event.request != state.translating.request:
+        return state
+    tokens = grown(event.tokens, event.texts)
+    return _shown(state, replace(state.translating, tokens=tokens))
+
+
+def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppState:
+    if event.request != state.translating.request:
+        return state
+    ended = replace(state.translating, request=0, stopping=False, result=event)
+    if event.tokens or not event.problem:
+        ended = replace(ended, tokens=event.tokens)
+    state = _shown(state, ended)
+    return notify(state, "error", event.problem, now) if event.problem else state
+
+
+def _shown(state: AppState, translating: TranslatingState) -> AppState:
+    """With the texts of the target's positions, which are no message's."""
+    positions = (translating.start, *(token.text for token in translating.tokens))
+    owners = (TEMPLATE,) * len(positions)
+    return replace(state, translating=translating, positions=positions, owners=owners)
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    SourceRead: _source_read,
+    TargetGrown: _target_grown,
+    TargetFinished: _target_finished,
+}

@@ -1,0 +1,97 @@
+"""What a person has typed for an encoder-decoder, and what it has written about it.
+
+Pure, like everything in the state.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from llm_lite.core.messages import SourceToken, TargetFinished, TargetToken
+from llm_lite.desktop.state.attention_state import Head
+
+LookBy = Literal["all", "layer", "head"]
+Side = Literal["source", "target"]
+LONGEST = 100_000  # characters that can be typed or pasted
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAt:
+    """A token of the source, or of the target without the token that it starts with."""
+
+    side: Side
+    index: int
+
+    @property
+    def position(self) -> int:
+        """Where maps of cross-attention have it: targets start with a token of their own."""
+        return self.index + (self.side == "target")
+
+
+@dataclass(frozen=True, slots=True)
+class CrossLook:
+    """By which heads of cross-attention tokens are tinted: the mean of all, of a layer, or one."""
+
+    by: LookBy = "all"
+    layer: int = 0
+    head: int = 0
+
+    def heads(self, layers: int, heads: int) -> tuple[Head, ...]:
+        """Those of a model of so many."""
+        if self.by == "all":
+            return tuple((layer, head) for layer in range(layers) for head in range(heads))
+        layer = min(self.layer, layers - 1)
+        if self.by == "layer":
+            return tuple((layer, head) for head in range(heads))
+        return ((layer, min(self.head, heads - 1)),)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatingState:
+    """`request` is of the target that is being written; 0: none is."""
+
+    draft: str = ""
+    prefix: str = ""  # of a task; goes before the draft
+    beams: int = 0  # hypotheses at a time; 0: as many as the model's file says
+    request: int = 0
+    began: float = 0.0  # when it was asked for
+    stopping: bool = False
+    asked: str = ""  # the source of what is shown, its prefix included
+    source: tuple[SourceToken, ...] = ()
+    start: str = ""  # text of the token that the decoder begins with
+    tokens: tuple[TargetToken, ...] = ()  # nan: how likely one was is told at the end
+    result: TargetFinished | None = None
+    tinted: bool = True  # targets by how likely each token was
+    look: CrossLook = CrossLook()
+    pointed: TokenAt | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.request != 0
+
+    @property
+    def text(self) -> str:
+        """The target so far."""
+        if self.result is not None and not self.result.problem:
+            return self.result.text
+        return "".join(token.text for token in self.tokens).strip()
+
+    def begun(self, request: int, source: str, now: float) -> TranslatingState:
+        """A target about a source was asked for: what was shown of another goes."""
+        kept = TranslatingState(self.draft, self.prefix, self.beams, tinted=self.tinted)
+        return replace(kept, request=request, began=now, asked=source, look=self.look)
+
+    def forgotten(self) -> TranslatingState:
+        """For another model: what was typed stays."""
+        return TranslatingState(self.draft, tinted=self.tinted)
+
+
+def grown(tokens: tuple[int, ...], texts: tuple[str, ...]) -> tuple[TargetToken, ...]:
+    """While a target is being written nobody says how likely its tokens are."""
+    return tuple(map(_unjudged, tokens, texts))
+
+
+def _unjudged(token: int, text: str) -> TargetToken:
+    return TargetToken(token, text, math.nan)

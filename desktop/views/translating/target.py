@@ -1,0 +1,142 @@
+"""The target as it grows, and when it is there how likely its tokens were and where they look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages import TargetFinished
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.texts.translating import LookAcross, PointAtToken, TintTarget
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.translating.translating_state import CrossLook, LookBy
+from llm_lite.desktop.views.tokens.bar import draw_legend, likelihood_legend, weights_legend
+from llm_lite.desktop.views.tokens.colors import shades_of
+from llm_lite.desktop.views.translating.boxes import draw_tokens, look_of
+from llm_lite.desktop.views.translating.tips import draw_tip
+from llm_lite.desktop.widgets.controls import picker, toggle
+from llm_lite.desktop.widgets.icons import ICON_COPY
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, text, wrapped
+
+BY: tuple[tuple[LookBy, str], ...] = (
+    ("all", mark("Mean of all heads")),
+    ("layer", mark("Mean of a layer")),
+    ("head", mark("One head")),
+)
+BY_HINT = mark("Which heads of cross-attention say where a token looks.")
+LIKELY = mark("Tint each token of the target by how unlikely the model found it.")
+READS = mark("The source as the encoder reads it, token by token.")
+
+
+def draw_target(state: AppState, ui: Ui) -> list[Action]:
+    translating, actions = state.translating, list[Action]()
+    pointed = None
+    if translating.source:
+        text(ui, tr(READS), "muted", "small")
+        pointed = draw_tokens(state, ui, "source", translating.source)
+    imgui.dummy(ImVec2(0, ui.u(2)))
+    actions += _draw_title(state, ui)
+    if translating.tokens:
+        pointed = draw_tokens(state, ui, "target", translating.tokens) or pointed
+    elif translating.running:
+        text(ui, tr("Reading the source"), "muted")
+    _draw_foot(state, ui)
+    able = pointed if translating.result is not None else None
+    if able != translating.pointed:
+        actions.append(PointAtToken(able))
+    if pointed is not None:
+        draw_tip(state, ui, pointed)
+    return actions
+
+
+def _draw_title(state: AppState, ui: Ui) -> list[Action]:
+    translating, actions = state.translating, list[Action]()
+    imgui.align_text_to_frame_padding()
+    text(ui, tr("Target"), bold=True)
+    if not translating.tokens:
+        return actions
+    imgui.same_line(0, ui.u(4))
+    look = _draw_look(state, ui)
+    imgui.same_line(0, ui.u(4))
+    with ui.font(style="small"):
+        tinted = toggle(ui, "translating.likely", tr("Likelihood"), translating.tinted, tr(LIKELY))
+        label = tr("Copy")
+        width = imgui.calc_text_size(f"{ICON_COPY}  {label}").x + ui.u(5)
+        imgui.same_line(ui.right(width))
+        if button(ui, "translating.copy", label, ICON_COPY):
+            imgui.set_clipboard_text(translating.text)
+    if look != translating.look:
+        actions.append(LookAcross(look))
+    if tinted != translating.tinted:
+        actions.append(TintTarget(tinted))
+    return actions
+
+
+def _draw_look(state: AppState, ui: Ui) -> CrossLook:
+    """Which heads tint the source."""
+    look, model = state.translating.look, state.model
+    assert model is not None
+    look = replace(
+        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, ui.u(36), tr(BY_HINT))
+    )
+    if look.by == "all":
+        return look
+    imgui.same_line(0, ui.u(1))
+    layers = [(str(i), tr("Layer {i}").format(i=i)) for i in range(model.layers)]
+    layer = str(min(look.layer, model.layers - 1))
+    look = replace(look, layer=int(picker(ui, "translating.layer", layers, layer, ui.u(22))))
+    if look.by == "layer":
+        return look
+    imgui.same_line(0, ui.u(1))
+    heads = [(str(i), tr("Head {i}").format(i=i)) for i in range(model.heads)]
+    head = str(min(look.head, model.heads - 1))
+    return replace(look, head=int(picker(ui, "translating.head", heads, head, ui.u(22))))
+
+
+def _draw_foot(state: AppState, ui: Ui) -> None:
+    """What the colours mean, and what it took; why there is nothing more."""
+    translating = state.translating
+    result = translating.result
+    if result is None:
+        return
+    if result.problem:
+        wrapped(ui, f"{result.problem[:1].upper()}{result.problem[1:]}.", "error")
+        return
+    _draw_legend(state, ui)
+    text(ui, "  ·  ".join(facts(result)), "muted", "small")
+    ui.mark("translating.facts")
+
+
+def _draw_legend(state: AppState, ui: Ui) -> None:
+    """On a line of its own, which is kept free where nothing has colours."""
+    rows, found = look_of(state), None
+    if rows is not None:
+        shades = shades_of(ui, rows, state.attention, state.theme, first_counts=True)
+        found = weights_legend(state, shades, back=rows.direction == "to")
+    elif state.translating.tinted:
+        found = likelihood_legend(ui)
+    at = imgui.get_cursor_screen_pos()
+    if found is not None:
+        draw_legend(ui, found, (at.x, at.y), imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(0, ui.theme.size("small")))
+    ui.mark("translating.legend")
+
+
+def facts(result: TargetFinished) -> list[str]:
+    """How it was found, how long that took, and how it ended."""
+    stats = result.stats
+    found = [
+        tr("{n:,} tokens").format(n=stats.new_tokens),
+        tr("{ms:,.0f} ms").format(ms=stats.encode_ms + stats.decode_ms),
+        tr("{rate:,.1f} tokens/s").format(rate=stats.tokens_per_s),
+        tr("greedy") if stats.beams == 1 else tr("beam of {n}").format(n=stats.beams),
+        tr("score {score:.3f}").format(score=result.score),
+    ]
+    if result.stop_reason == "stopped":
+        found.append(tr("stopped"))
+    elif result.stop_reason == "length":
+        found.append(tr("as long as it may be"))
+    return found

@@ -1,0 +1,77 @@
+"""What the pointer says of a token: how likely it was, what else could stand there, where it
+looks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages import TargetToken
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.translating.translating_state import TokenAt
+from llm_lite.desktop.views.tokens.tokens import share_words
+from llm_lite.desktop.views.translating.boxes import look_of
+from llm_lite.desktop.widgets.token_text import visible
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import meter, text, wrapped
+
+MOST = 5  # tokens of a list
+
+
+def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
+    translating = state.translating
+    tokens = translating.source if pointed.side == "source" else translating.tokens
+    if pointed.index >= len(tokens):
+        return
+    token = tokens[pointed.index]
+    with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1.25))):
+        if not imgui.begin_tooltip():
+            return
+        text(ui, f"“{visible(token.text, 40)}”", bold=True)
+        facts = [tr("token {n:,}").format(n=token.token)]
+        if isinstance(token, TargetToken) and not math.isnan(token.probability):
+            facts.append(tr("{share:.1%} likely").format(share=token.probability))
+        text(ui, "  ·  ".join(facts), "muted", "small")
+        if isinstance(token, TargetToken) and token.alternatives:
+            text(ui, tr("Likeliest here"), style="small", bold=True)
+            _draw_lines(ui, [(a.text, a.probability) for a in token.alternatives[:MOST]])
+        _draw_looks(state, ui, pointed)
+        imgui.end_tooltip()
+
+
+def _draw_looks(state: AppState, ui: Ui, pointed: TokenAt) -> None:
+    translating, rows = state.translating, state.attention_rows
+    if pointed != translating.pointed:
+        return
+    if rows is not None and rows.message and rows.position == pointed.position:
+        imgui.dummy(ImVec2(ui.u(60), 0))
+        wrapped(ui, f"{rows.message[:1].upper()}{rows.message[1:]}.")
+    found = look_of(state)
+    if found is None:
+        return
+    weights = np.array(found.weights)
+    back = found.direction == "to"
+    labels = state.positions if back else [token.text for token in translating.source]
+    best = [i for i in np.argsort(-weights, kind="stable")[:MOST].tolist() if weights[i] > 0]
+    title = tr("Most looked at by") if back else tr("Looks most at")
+    text(ui, title, style="small", bold=True)
+    _draw_lines(ui, [(labels[i] if i < len(labels) else "", float(weights[i])) for i in best])
+
+
+def _draw_lines(ui: Ui, lines: list[tuple[str, float]]) -> None:
+    """Shares with their bars and texts, the largest first."""
+    top = max((share for _, share in lines), default=0.0)
+    for label, share in lines:
+        at, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
+        text(ui, share_words(share), style="small")
+        imgui.same_line(at + ui.u(12))
+        imgui.set_cursor_pos_y(y + ui.u(1.25))
+        meter(ui, share / max(top, 1e-9), ui.u(16), ui.u(1))
+        imgui.same_line(at + ui.u(31))
+        imgui.set_cursor_pos_y(y)
+        text(ui, visible(label), style="small")
+        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
+    imgui.dummy(ImVec2(0, 0))

@@ -1,0 +1,236 @@
+"""The engine with an encoder: texts, pairs, masks and vectors, in every weight mode."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.encoding.masked import fill
+from llm_lite.core.encoding.similarity import cosines
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.inspect.text_maps import text_maps
+from llm_lite.core.messages import (
+    AttentionRows,
+    CompareGains,
+    CompareTexts,
+    EncodeText,
+    ExecutorChanged,
+    ExportMaps,
+    GainsEffect,
+    Generate,
+    GenerationFinished,
+    Inspect,
+    LensResult,
+    MapsExported,
+    MeasureModes,
+    ReadAttentionRows,
+    Reconfigure,
+    ServingChanged,
+    SetGains,
+    StartServing,
+    TaskFinished,
+    TextEncoded,
+    TextsCompared,
+)
+from tests.core.engine_client import HELLO
+from tests.encoder_checks import started, write_case
+from tests.encoder_families import family_of
+from tests.runners import exact
+
+TEXT, OTHER = "the cat sat on the cat", "a cat"
+FILLED = "the [MASK] sat on [MASK]"
+FOR_CHATS = "is an encoder, which writes no text"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return write_case(family_of("bert"), "masked", tmp_path_factory.mktemp("encoders") / "bert")
+
+
+@pytest.fixture(scope="module")
+def reference(bert):
+    runner = started(bert, "numpy")
+    yield runner
+    runner.close()
+    runner.model_file.close()
+
+
+@pytest.fixture(params=["cpu", "vulkan"])
+def loaded(request, client, bert):
+    """The engine with the model on an executor."""
+    if request.param == "vulkan":
+        client.engine.device_lost(request.getfixturevalue("device"))
+    client.load(bert, exact(request.param))
+    return client
+
+
+def encode(client, text=TEXT, request=1, **changes):
+    client.send(EncodeText(request, text, **changes))
+    return client.until(TextEncoded)
+
+
+def map_of(source):
+    """All maps of the text that the source holds, float32 [layers, heads, n, n]."""
+    shape = source.layers[0]
+    return text_maps(source, Held(), source.tokens(), range(len(source.layers)), range(shape.heads))
+
+
+class Held:
+    """A session that has read the text already."""
+
+    def prefill(self, tokens):
+        pass
+
+
+def reference_maps(runner, tokens):
+    shape = runner.attention.layers[0]
+    layers, heads = range(len(runner.attention.layers)), range(shape.heads)
+    return text_maps(runner.attention, runner.session, tokens, layers, heads)
+
+
+def test_what_is_known_of_the_model(client, bert):
+    model = client.load(bert).model
+    assert model.kind == "encoder" and model.encoder is not None
+    assert model.encoder.most_tokens == model.context
+    assert model.encoder.mask_token == "[MASK]" and model.encoder.has_pairs
+
+
+@pytest.mark.vulkan
+def test_a_text_its_tokens_and_maps(loaded, reference):
+    told = encode(loaded)
+    names = [token.text for token in told.tokens]
+    assert names == ["[CLS]", "the", "cat", "sat", "on", "the", "cat", "[SEP]"]
+    assert [token.special for token in told.tokens] == [True, *[False] * 6, True]
+    assert not told.problem and not told.left_out and not told.masks and told.seconds > 0
+    ids = [token.token for token in told.tokens]
+    found = map_of(loaded.engine.attention())
+    assert np.abs(found - reference_maps(reference, ids)).max() < 1e-4
+    assert np.triu(found, 1).max() > 0.01, "tokens look at those behind them"
+
+
+@pytest.mark.vulkan
+def test_masks_and_their_candidates(loaded, reference):
+    told = encode(loaded, FILLED, fills=True)
+    tokenizer, session = reference.model_file.tokenizer, reference.session
+    _, known = fill(session, tokenizer, FILLED, 8)
+    assert [mask.position for mask in told.masks] == [2, 5]
+    for mask, other in zip(told.masks, known, strict=True):
+        assert [one.token for one in mask.candidates] == [one.token for one in other.candidates]
+        found = [one.probability for one in mask.candidates]
+        assert found == pytest.approx([one.probability for one in other.candidates], abs=1e-4)
+    plain = encode(loaded, FILLED)
+    assert not plain.masks, "in a text, what is typed is text"
+
+
+@pytest.mark.vulkan
+def test_a_pair_and_its_segments(loaded):
+    told = encode(loaded, TEXT, pair=OTHER)
+    assert [token.segment for token in told.tokens] == [0] * 8 + [1] * 3
+    assert [token.text for token in told.tokens[-4:]] == ["[SEP]", "a", "cat", "[SEP]"]
+    assert loaded.engine.attention().length == 11
+
+
+@pytest.mark.vulkan
+def test_comparing_leaves_the_maps_of_the_text(loaded, reference):
+    encode(loaded)
+    before = loaded.engine.attention().tokens()
+    loaded.send(CompareTexts(2, (TEXT, OTHER, "on")))
+    told = loaded.until(TextsCompared)
+    known = cosines(reference.embed((TEXT, OTHER, "on")))
+    assert np.abs(np.array(told.similarities) - known).max() < 1e-4
+    assert loaded.engine.attention().tokens() == before
+
+
+@pytest.mark.vulkan
+def test_a_head_that_is_off_changes_maps_and_stays_off(loaded):
+    encode(loaded)
+    source = loaded.engine.attention()
+    before = map_of(source)
+    gains = tuple((1.0, 0.0, *(1.0,) * (source.layers[0].heads - 2)) for _ in source.layers)
+    loaded.send(SetGains(gains))
+    encode(loaded, request=2)
+    changed = map_of(loaded.engine.attention())
+    assert np.abs(changed[0] - before[0]).max() < 1e-5, "the first layer looks as it did"
+    assert np.abs(changed[1:] - before[1:]).max() > 1e-3
+    loaded.send(Reconfigure(exact("cpu", mode="fp32")))
+    loaded.until(ExecutorChanged)
+    encode(loaded, request=3)
+    assert np.abs(map_of(loaded.engine.attention()) - changed).max() < 1e-4
+
+
+@pytest.mark.parametrize("mode", ["as-stored", "fp32", "fp16", "int8", "int4"])
+def test_every_mode(client, bert, mode):
+    client.load(bert, exact("cpu"))
+    client.send(Reconfigure(exact("cpu", mode=mode)))
+    changed = client.until(ExecutorChanged)
+    assert changed.executor.mode == mode and changed.model.encoder.has_pairs
+    assert len(encode(client).tokens) == 8
+
+
+def test_of_texts_that_wait_only_the_last_is_encoded(client, bert, hook):
+    client.load(bert)
+    reached = hook.steps
+    encode(client)
+    taken = len(reached)
+    server = client.engine._step_requests
+    for number in range(5):  # before the engine hears of any
+        server.ask(EncodeText(10 + number, TEXT))
+    client.send(EncodeText(99, OTHER))
+    assert client.until(TextEncoded).request == 99
+    assert len(reached) == taken + 1
+
+
+def test_a_device_that_is_lost_gives_the_text_to_the_cpp_executor(client, bert, hook):
+    client.load(bert, exact("numpy"))
+
+    def lose(step, stop):
+        hook.at_step = lambda step, stop: None
+        raise DeviceLostError("lost")
+
+    hook.at_step = lose
+    client.send(EncodeText(5, TEXT))
+    told = client.until(TextEncoded)
+    assert told.request == 5 and len(told.tokens) == 8 and not told.problem
+    assert client.of(ExecutorChanged)[0].executor.backend == "cpu"
+
+
+def test_rows_and_maps_as_a_file(client, bert, tmp_path):
+    client.load(bert)
+    encode(client)
+    client.send(ReadAttentionRows(3, 1, "from", "layer-mean", layer=0))
+    row = client.until(AttentionRows)
+    assert len(row.weights) == 8 and row.weights[5] > 0 and sum(row.weights) == pytest.approx(1)
+    client.send(ReadAttentionRows(4, 6, "to", "rollout"))
+    assert len(client.until(AttentionRows).weights) == 8
+    path = tmp_path / "maps.npz"
+    client.send(ExportMaps(5, str(path), ((0, 0), (1, 1))))
+    assert not client.until(MapsExported).message
+    with np.load(path) as arrays:
+        assert arrays["probs"].shape == (2, 8, 8)
+
+
+def test_what_is_of_writing_is_refused_with_a_sentence(client, bert):
+    client.load(bert)
+    client.send(Generate(1, HELLO))
+    assert FOR_CHATS in client.until(GenerationFinished).message
+    client.send(Inspect(0, 1))
+    assert FOR_CHATS in client.until(LensResult).message
+    client.send(CompareGains(1))
+    assert FOR_CHATS in client.until(GainsEffect).message
+    client.send(MeasureModes(1, exact()))
+    assert FOR_CHATS in client.until(TaskFinished).message
+    client.send(StartServing())
+    assert FOR_CHATS in client.until(ServingChanged).problem
+
+
+def test_texts_for_what_is_no_encoder_and_too_few(client, bert, tiny_llama):
+    client.load(tiny_llama)
+    assert "is no encoder" in encode(client).problem
+    client.load(bert)
+    client.send(CompareTexts(1, (TEXT,)))
+    assert "two texts or more" in client.until(TextsCompared).problem
+
+
+def test_a_long_text_says_what_is_left_out(client, bert):
+    most = client.load(bert).model.encoder.most_tokens
+    told = encode(client, "cat " * (most + 5))
+    assert len(told.tokens) == most and told.left_out == 7
+    assert told.tokens[-1].text == "[SEP]"

@@ -1,0 +1,175 @@
+"""Targets by the engine: token by token, stopped, refused, and looked into."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.loading.beside import translator_of
+from llm_lite.core.messages import (
+    AttentionRows,
+    CacheStatus,
+    ConversationRead,
+    ExecutorChanged,
+    ExportMaps,
+    Generate,
+    GenerationFinished,
+    MapsExported,
+    Read,
+    ReadAttentionRows,
+    Reconfigure,
+    SourceRead,
+    Stop,
+    TargetFinished,
+    TargetGrown,
+    Translate,
+)
+from tests.core.engine_client import HELLO, Hook
+from tests.fixtures.seq2seq import marian, t5
+from tests.runners import exact, running
+from tests.seq2seq_checks import write_case
+
+TEXT, TOKENS = "Where is the station?", 7
+PARTS = ("encoder", "decoder", "cross")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_case(t5.FAMILY, "gated", tmp_path_factory.mktemp("t5"))
+
+
+def translated(client, request=1, **changes):
+    before = len(client.events)
+    client.send(replace(Translate(request, TEXT, 1, TOKENS), **changes))
+    finished = client.until(TargetFinished)
+    assert finished.request == request
+    client.until(CacheStatus)
+    return finished, client.events[before:]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "vulkan"])
+@pytest.mark.parametrize(("family", "case"), [(t5.FAMILY, "gated"), (marian.FAMILY, "plain")])
+def test_the_target_grows_as_the_translator_finds_it(
+    client, device, family, case, backend, tmp_path
+):
+    client.engine.device_lost(device)  # "use that one from now on"
+    path = write_case(family, case, tmp_path)
+    loaded = client.load(path, exact(backend))
+    assert loaded.model.kind == "encoder-decoder" and loaded.model.translator.beams == 1
+    with running(path, exact("cpu")) as runner:
+        for beams in (1, 4):
+            finished, events = translated(client, beams, beams=beams)
+            source = next(event for event in events if isinstance(event, SourceRead))
+            grown = [event for event in events if isinstance(event, TargetGrown)]
+            translator = translator_of(runner)
+            options = translator.options(beams, TOKENS)
+            expected = translator.translate([t.token for t in source.tokens], options)
+            assert tuple(t.token for t in finished.tokens) == expected.tokens
+            assert finished.score == pytest.approx(expected.score, abs=1e-4)
+            assert [o.score for o in finished.others] == pytest.approx(
+                [o.score for o in expected.others], abs=1e-4
+            )
+            assert len(grown) >= len(finished.tokens) and len(finished.others) == beams - 1
+            assert all(len(one.tokens) == len(one.texts) for one in grown)
+            assert finished.stats.source_tokens == len(source.tokens)
+            assert finished.stats.beams == beams and finished.stats.tokens_per_s > 0
+            logs = sum(math.log(token.probability) for token in finished.tokens)
+            assert logs / len(finished.tokens) == pytest.approx(finished.score, abs=1e-3)
+            assert all(t.alternatives[0].probability >= t.probability for t in finished.tokens)
+            check_maps(client.engine, runner)
+
+
+def check_maps(engine, runner):
+    """Of each part, beside those of the C++ executor."""
+    layers = [len(engine.attention(part).layers) for part in PARTS]
+    assert layers[1:] == [runner.model.shape.layers] * 2
+    for part in PARTS:
+        found, known = engine.attention(part), runner.attention_of(part)
+        assert found.tokens() == known.tokens() and found.length == known.length > 1
+        for layer, shape in enumerate(found.layers):
+            assert shape.cross == (part == "cross")
+            maps = [
+                np.empty((shape.heads, one.length, one.columns(layer)), np.float32)
+                for one in (found, known)
+            ]
+            for one, out in zip((found, known), maps, strict=True):
+                head_maps(one, layer, range(shape.heads), out)
+            np.testing.assert_allclose(*maps, atol=1e-4)
+            np.testing.assert_allclose(maps[0].sum(axis=2), 1, atol=1e-4)
+
+
+def test_rows_and_files_of_each_part(client, model, tmp_path):
+    client.load(model, exact("cpu"))
+    _, events = translated(client)
+    source = len(next(event for event in events if isinstance(event, SourceRead)).tokens)
+    for part, columns in zip(PARTS, (source, TOKENS, source), strict=True):
+        client.send(ReadAttentionRows(5, 1, "from", "heads", ((1, 2),), part=part))
+        rows = client.until(AttentionRows)
+        assert rows.message == "" and len(rows.weights) == columns
+        assert sum(rows.weights) == pytest.approx(1, abs=1e-4)
+        path = tmp_path / f"{part}.npz"
+        client.send(ExportMaps(6, str(path), ((1, 2),), part))
+        assert client.until(MapsExported).message == ""
+        with np.load(path) as saved:
+            shapes = {saved[name].shape for name in saved}
+        rows_there = source if part == "encoder" else TOKENS
+        assert any(shape[-2:] == (rows_there, columns) for shape in shapes), shapes
+    client.send(ReadAttentionRows(7, 0, "from", "rollout", part="cross"))
+    assert "cross-attention" in client.until(AttentionRows).message
+
+
+def test_a_target_is_stopped_and_what_was_written_stays(client, model, monkeypatch):
+    hook = Hook(monkeypatch)
+    client.load(model, exact())
+    reached = hook.block_step(6)  # the source is the first
+    client.send(Translate(1, TEXT, 3))
+    assert reached.wait(60)
+    client.send(Stop())
+    finished = client.until(TargetFinished)
+    assert finished.stop_reason == "stopped" and not finished.problem
+    assert 0 < len(finished.tokens) < 6 and len(finished.others) == 2
+    client.until(CacheStatus)
+    assert client.engine.attention("decoder").length == len(finished.tokens)
+
+
+def test_what_is_refused_says_so(client, model, tiny_llama):
+    client.load(model, exact("cpu", context=32))
+    finished, _ = finished_of(client, Translate(1, TEXT, 17))
+    assert finished.problem == "beams: expected 1 to 16, found 17"
+    finished, _ = finished_of(client, Translate(2, "a" * 33))
+    assert "the source has 3" in finished.problem and "expected 1 to 32" in finished.problem
+    finished, _ = finished_of(client, Translate(3, "a" * 100_000))
+    assert finished.problem.startswith("the source has 100000 bytes")
+    client.send(Generate(4, HELLO))
+    answer = client.until(GenerationFinished)
+    assert answer.stop_reason == "error" and "writes a target about a source" in answer.message
+    client.send(Read(5, HELLO))
+    assert "writes a target about a source" in client.until(ConversationRead).message
+    client.load(tiny_llama, exact("cpu"))
+    finished, _ = finished_of(client, Translate(6, TEXT))
+    assert "is no encoder-decoder: it continues texts" in finished.problem
+
+
+def finished_of(client, command):
+    client.send(command)
+    return client.until(TargetFinished), client.events
+
+
+def test_source_and_target_are_read_again_in_another_mode(client, model):
+    client.load(model, exact("cpu"))
+    translated(client)
+    before = {part: client.engine.attention(part).tokens() for part in PARTS}
+    client.send(Reconfigure(exact("cpu", mode="int8")))
+    client.until(ExecutorChanged)
+    assert client.until(CacheStatus).length == len(before["decoder"])
+    for part in PARTS:
+        assert client.engine.attention(part).tokens() == before[part]
+    finished, _ = translated(client, 2)
+    assert finished.stop_reason in ("end", "length")
+    client.send(Reconfigure(exact("cpu", mode="int8", context=8)))  # too small for the source
+    client.until(ExecutorChanged)
+    assert client.until(CacheStatus).length == 0

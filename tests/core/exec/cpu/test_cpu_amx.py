@@ -1,0 +1,84 @@
+"""Products by AMX's tile registers, emulated or real: the bits of AVX-512-VNNI in every format.
+
+What is emulated is what the instructions are documented to do; all else of the kernel is compiled
+as for a processor that has them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
+from llm_lite.core.processor import available_isas, emulated_isas
+from tests.core.exec.cpu.test_cpu_matmul import extreme_inputs
+from tests.core.exec.one_op import BLOCKS, CONTEXT, TILES, VOCABULARY, OneOp, check, weight
+from tests.pairs import each_pair
+from tests.weight_blocks import width
+
+BASE = "avx512vnni"
+AMX = [isa for isa in (*emulated_isas(), *available_isas()) if isa.startswith("amx")]
+TOKENS = (15, 16, 17, 32, 127)  # a register of them, less, and some with a rest
+MANY = max(TOKENS)
+
+pytestmark = pytest.mark.skipif(
+    BASE not in available_isas(), reason="builds for AMX share ops of AVX-512-VNNI"
+)
+
+
+def rows_of_product(case: OneOp, isa: str) -> list[np.ndarray]:
+    """What each token gets, for as many tokens as TOKENS says."""
+    builder = PlanBuilder(case.weights, Bucket(MANY, MANY), integer_activations=True)
+    x = builder.embed(builder.weight("x"), "x.rows")
+    y = builder.matmul(x, builder.weight("w"), "y")
+    program = Program((builder.finish(builder.output_rows(y, "rows")),), CONTEXT, VOCABULARY)
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    ids = np.arange(MANY, dtype=np.int32) % VOCABULARY
+    found = [cpu.run(Step(ids[:count], 0, count)) for count in TOKENS]
+    cpu.close()
+    return found
+
+
+def test_emulated_builds_are_asked_for_by_name_only() -> None:
+    assert not set(emulated_isas()) & set(available_isas())
+    assert "amxemulated" in AMX
+
+
+@each_pair("isa, dtype, blocks, rows", AMX, BLOCKS + TILES, (1, 3, 9, 33), (1, 13, 33, 127))
+def test_products_have_the_bits_of_the_panels(isa: str, dtype: str, blocks: int, rows: int) -> None:
+    case = OneOp()
+    case.inputs(width(dtype, blocks), "x")
+    case.weights["x"] = weight("x", "f32", case.weights["x"].dequantize() + 0.7)  # zero points
+    case.random("w", rows, width(dtype, blocks), dtype=dtype)
+    for found, expected in zip(
+        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+    ):
+        assert np.isfinite(expected).all()
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", BLOCKS + TILES)
+@pytest.mark.parametrize("isa", AMX)
+def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -> None:
+    """Activations and zero points at either end, levels of every size."""
+    case = OneOp()
+    columns = width(dtype, 2)
+    case.weights["x"] = extreme_inputs(columns)
+    case.random("w", 47, columns, dtype=dtype, scale=100.0)
+    for found, expected in zip(
+        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", TILES)
+@pytest.mark.parametrize("isa", AMX)
+def test_products_are_those_of_the_definition(isa: str, dtype: str) -> None:
+    case = OneOp()
+    case.inputs(96, "x")
+    case.random("w", 127, 96, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    check(case, isa, 5e-5, a8=True)

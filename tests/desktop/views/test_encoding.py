@@ -1,0 +1,162 @@
+"""The page of an encoder: what is typed is encoded after a pause, sentences are compared, words are
+put in; late answers are dropped."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.core.messages import CompareTexts, EncodeText, ExecutorChanged, SetGains, TextEncoded
+from llm_lite.desktop.actions.act import act, due
+from llm_lite.desktop.actions.chatting import Send
+from llm_lite.desktop.actions.inspecting import Steer
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, PutWord, TakeWordBack
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.state import AppState
+from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.headless import Headless, sent
+
+READY = AppState(model=as_encoder(MODEL), executor=EXECUTOR)
+
+
+def choose(state, **changes):
+    choice = replace(state.encoding.choice, **changes)
+    return act(ChooseEncoding(choice), state, 0.0)[0]
+
+
+def answered(state):
+    """The state with answers to all that is due, and what was asked."""
+    state, asked = due(state)
+    for command in asked:
+        event = encoded(command) if isinstance(command, EncodeText) else compared(command)
+        state = apply(event, state, 0.0)
+    return state, asked
+
+
+def test_an_example_is_encoded_at_once_and_once():
+    state, asked = answered(READY)
+    assert [type(one) for one in asked] == [EncodeText]
+    assert state.positions[0] == "[CLS]" and "animal" in state.positions
+    assert due(state)[1] == ()
+
+
+def test_nothing_is_encoded_while_a_person_types():
+    state, _ = answered(READY)
+    typing = choose(state, text="a new text", typing=True)
+    assert due(typing)[1] == ()
+    state, asked = answered(choose(typing, typing=False))
+    assert [one.text for one in asked] == ["a new text"]
+
+
+def test_a_late_answer_is_dropped():
+    first, (one,) = due(choose(READY, text="first"))
+    second, (other,) = due(choose(first, text="second"))
+    late = apply(encoded(one), second, 0.0)
+    assert late.encoding == second.encoding and late.positions == second.positions
+    state = apply(encoded(other), late, 0.0)
+    assert state.positions == ("[CLS]", "second", "[SEP]")
+    assert apply(TextEncoded(other.request, problem="late"), state, 0.0) == state
+
+
+def test_gains_and_another_executor_have_it_encoded_again():
+    state, _ = answered(READY)
+    off = ((0.0,) * 12,) * 6
+    state, commands = act(Steer(off), state, 0.0)
+    assert [type(one) for one in commands] == [SetGains], "no effect on a next token is asked for"
+    state, asked = answered(state)
+    assert len(asked) == 1
+    state = apply(ExecutorChanged(replace(EXECUTOR, mode="int4"), state.model), state, 0.0)
+    assert state.encoding.encoded is not None, "shown until the new answer is there"
+    assert len(due(state)[1]) == 1
+
+
+def test_pairs_are_compared_and_shown_together():
+    state, asked = answered(choose(READY, mode="pairs", sentences=("a b", "", "c")))
+    assert [one.texts for one in asked if isinstance(one, CompareTexts)] == [("a b", "c")]
+    state, asked = answered(choose(state, pair=(0, 2)))
+    assert [(one.text, one.pair) for one in asked] == [("a b", "c")]
+    assert [t.segment for t in state.encoding.shown.tokens] == [0, 0, 0, 0, 1, 1]
+    left = state.encoding.choice.without(1)
+    assert (left.sentences, left.pair) == (("a b", "c"), (0, 1))
+
+
+def test_a_word_is_put_in_and_taken_back():
+    text = f"the {MASK} sat on {MASK}"
+    state, _ = answered(choose(READY, mode="fill", filled=text))
+    assert [mask.position for mask in state.encoding.shown.masks] == [2, 5]
+    state, _ = act(PutWord(1, "mats"), state, 0.0)
+    assert state.encoding.choice.filled == f"the {MASK} sat on mats"
+    state, _ = answered(state)
+    assert len(state.encoding.shown.masks) == 1
+    state, _ = act(TakeWordBack(), state, 0.0)
+    assert state.encoding.choice.filled == text
+
+
+def test_without_a_head_nothing_is_asked_for_fill():
+    state = replace(READY, model=as_encoder(MODEL, mask_token=""))
+    assert due(choose(state, mode="fill"))[1] == ()
+
+
+def test_a_message_is_refused_with_a_sentence():
+    state, commands = act(Send("Hello"), READY, 0.0)
+    assert commands == () and "is an encoder" in state.notices[-1].text
+
+
+@pytest.fixture
+def app():
+    engine = FakeEngine(0.0)
+    one = Headless(READY)
+    one.engine = engine
+    one.program.start(engine)
+    one.driver.wait("the text", lambda s: s.encoding.encoded is not None)
+    yield one
+    one.close()
+
+
+def test_what_is_typed_is_encoded_and_a_token_is_held(app):
+    driver = app.driver
+    driver.click("encoding.text")
+    driver.press(imgui.Key.mod_ctrl, imgui.Key.a)
+    driver.type("one two three")
+    driver.press(imgui.Key.enter)
+    driver.wait("the text", lambda s: s.positions == ("[CLS]", "one", "two", "three", "[SEP]"))
+    driver.click("encoding.token.2")
+    assert app.state.attention.row == 2
+    driver.wait("its look", lambda s: s.attention_rows is not None)
+    assert app.state.attention_rows.position == 2
+
+
+def test_sentences_are_added_and_a_pair_is_chosen(app):
+    driver = app.driver
+    driver.click("encoding.mode.pairs")
+    driver.wait("cosines", lambda s: s.encoding.compared is not None)
+    driver.frames(2)
+    driver.click("encoding.pair.2.0")
+    assert app.state.encoding.choice.pair == (2, 0)
+    driver.click("encoding.add")
+    driver.type("a fourth")
+    driver.wait("four", lambda s: len(s.encoding.compared.similarities) == 4)
+    driver.click("encoding.remove.0")
+    assert app.state.encoding.choice.shown_sentences[-1] == "a fourth"
+
+
+def test_a_candidate_is_clicked_and_a_mask_inserted(app):
+    driver = app.driver
+    driver.click("encoding.mode.fill")
+    driver.wait("candidates", lambda s: s.encoding.shown is not None and s.encoding.shown.masks)
+    driver.frames(2)
+    driver.click("encoding.word.0.0")
+    assert app.state.encoding.choice.filled == "Paris is the capital of France."
+    driver.click("encoding.mask")
+    assert MASK in app.state.encoding.choice.filled
+    driver.wait("another", lambda s: s.encoding.shown is not None and s.encoding.shown.masks)
+
+
+def test_views_of_what_is_written_say_why_they_are_empty(app):
+    app.driver.click("tab.lens")
+    assert "encoding.reason.lens" in app.ui.rects
+    app.driver.click("rail.sampler")
+    assert "encoding.reason.sampler" in app.ui.rects
+    assert not sent(app.engine, SetGains)

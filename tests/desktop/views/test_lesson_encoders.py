@@ -1,0 +1,160 @@
+"""The lesson on encoders and encoder-decoders: every number that it shows is the reference's."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.engine.lesson.following import followed
+from llm_lite.core.messages.inspecting.lesson import FollowToken
+from llm_lite.desktop.actions.act import act
+from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
+from llm_lite.desktop.actions.lesson.sentence import wanted_key
+from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.state.lesson.lesson_state import LessonState
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.views.lesson.scene import SHOWN
+from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
+from tests.desktop.headless import READY, Headless
+from tests.desktop.lesson_expected import Expected, compare
+from tests.encoder_checks import started
+from tests.fixtures.seq2seq import marian, t5
+from tests.lesson_reference import whole_encoder, whole_target
+from tests.runners import exact
+
+BESIDE = "the cat sat on 12"
+ATTENDING = ("queries", "scores", "softmax", "values", "output")
+
+
+@contextmanager
+def showing(trace):
+    """The page of the lesson with a trace, as the engine gives it."""
+    count = trace.position + 1
+    state = replace(
+        READY, messages=(Message("user", "text"),), context_used=count, positions=("a",) * count,
+        owners=(0,) * count, less_motion=True,
+    )  # fmt: skip
+    known = LessonState(shown=True, position=trace.position, beside=BESIDE)
+    known = known.with_trace(trace, trace.texts)
+    state = replace(state, lesson=known)
+    app = Headless(replace(state, lesson=replace(known, key=wanted_key(state))))
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def compare_all(app, expected):
+    """Every number of every step, inside its picture."""
+    for step, name in enumerate(app.state.lesson.steps):
+        app.program.do(GoToStep(step))
+        app.driver.frames(3)
+        assert app.state.lesson.name == name
+        expected.lesson = app.state.lesson
+        found = dict(app.ui.memory[SHOWN])
+        assert found, name
+        left, top, right, bottom = app.ui.rects["lesson.picture"]
+        for number, text in found.items():
+            compare(number, text, expected)
+            x0, y0, x1, y1 = app.ui.rects["lesson.number." + ".".join(map(str, number))]
+            assert left <= x0 and x1 <= right and top <= y0 and y1 <= bottom, (name, number)
+        assert 500 < imgui.get_draw_data().total_vtx_count < 20_000
+
+
+@pytest.mark.parametrize(("family", "case"), [("bert", "masked"), ("roberta", "masked")])
+def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
+    path, tokens = encoder_case(family, case, tmp_path)
+    with encoding(path, tokens) as runner:
+        trace = followed(runner, FollowToken(1, 6, 1, 1))
+    with showing(trace) as app:
+        assert app.state.lesson.steps == (
+            "tokens", "position", *ATTENDING, "norm", "neurons", "residual", "filling",
+        )  # fmt: skip
+        whole = whole_encoder(path, tuple(tokens))
+        compare_all(app, Expected(path, app.state.lesson, tokens, whole=whole))
+
+
+def test_an_encoder_of_sentences(tmp_path):
+    path, tokens = encoder_case("bert", "mean", tmp_path)
+    with encoding(path, tokens) as runner:
+        trace = followed(runner, FollowToken(1, 6, 0, 0, beside=BESIDE))
+        other = runner.embed([BESIDE])[0]
+    with showing(trace) as app:
+        assert app.state.lesson.steps[-1] == "pooling"
+        whole = whole_encoder(path, tuple(tokens))
+        expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=other)
+        compare_all(app, expected)
+        assert app.ui.memory[SHOWN].keys() >= {("similarity",), ("vector", 0)}
+
+
+@pytest.mark.parametrize(
+    ("family", "case"), [(t5.FAMILY, "plain"), (t5.FAMILY, "gated"), (marian.FAMILY, "plain")]
+)
+def test_an_encoder_decoder(family, case, tmp_path):
+    with translating(family, case, tmp_path) as (runner, path, source, target):
+        trace = followed(runner, FollowToken(1, len(target) - 1, 1, 1))
+    with showing(trace) as app:
+        steps = app.state.lesson.steps
+        before, behind = (("norm",), ()) if family is t5.FAMILY else (("position",), ("norm",))
+        attending = ATTENDING
+        if family is t5.FAMILY:
+            attending = (*ATTENDING[:2], "position", *ATTENDING[2:])
+        last = ("cross", "neurons", "residual", "choosing", "cache")
+        assert steps == ("source", "tokens", *before, *attending, *behind, *last)
+        whole = whole_target(path, source, target)
+        compare_all(app, Expected(path, app.state.lesson, target, whole=whole, source=source))
+
+
+@pytest.mark.parametrize("case", ["masked", "mean"])
+def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
+    """With the real engine: a sentence, a token of it, another text."""
+    path, _ = encoder_case("bert", case, tmp_path)
+    app = Headless(AppState(options=exact("cpu"), less_motion=True))
+    try:
+        app.program.start(Engine(None, lambda: None))
+        app.program.do(OpenModel(str(path)))
+        app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
+        app.program.do(ShowLesson(True))
+        app.driver.wait("the example", lambda s: s.lesson.trace is not None)
+        app.driver.click("lesson.own")
+        app.driver.frames(2)
+        app.driver.click("lesson.draft")
+        app.driver.type("the cat sat on")
+        app.driver.click("lesson.run")
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        trace = app.state.lesson.trace
+        assert app.state.lesson.words[trace.position] == "on"
+        app.driver.frames(2)
+        app.driver.click(f"lesson.token.{trace.position - 2}")
+        app.program.do(CompareWith(BESIDE))
+        position = trace.position - 2
+        app.driver.wait("the other", lambda s: is_traced(s, position))
+        tokens = app.program.engine.attention().tokens()
+        runner = started(path, "numpy")
+        beside = runner.embed([BESIDE])[0]
+        runner.close()
+        whole = whole_encoder(path, tokens)
+        expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=beside)
+        compare_all(app, expected)
+        assert app.state.lesson.name == ("filling" if case == "masked" else "pooling")
+    finally:
+        app.close()
+
+
+def is_traced(state, position):
+    lesson = state.lesson
+    asked = lesson.key is not None and lesson.key.beside == BESIDE
+    return asked and not lesson.request and lesson.trace and lesson.trace.position == position
+
+
+def test_another_text_is_asked_for():
+    state, _ = act(CompareWith("  a text "), READY, 0.0)
+    assert state.lesson.beside == "a text"
+    lesson = replace(state.lesson, shown=True)
+    state = replace(
+        state, messages=(Message("user", "a"),), context_used=1, positions=("a",), owners=(0,),
+        lesson=lesson,
+    )  # fmt: skip
+    assert wanted_key(state).beside == "a text"

@@ -1,0 +1,149 @@
+"""The page of the lesson: what its words and numbers say, and where they lead."""
+
+from typing import get_args
+
+from imgui_bundle import imgui
+
+from llm_lite.desktop.actions.lesson.following import GoToStep, ShowLesson
+from llm_lite.desktop.state.lesson.lesson_state import StepName
+from llm_lite.desktop.state.lesson.number import Number
+from llm_lite.desktop.views.lesson.glossary import terms_in
+from llm_lite.desktop.views.lesson.links import OF_STEPS, THERE
+from llm_lite.desktop.views.lesson.meanings import meaning_of, parts_of
+from tests.desktop.lesson_expected import compare
+from tests.desktop.views import test_lesson
+from tests.desktop.views.test_lesson import SENTENCE, expected_of, lesson, shown, traced
+
+tiny = test_lesson.tiny  # a fixture
+
+
+def test_a_number_leads_to_the_view_that_shows_it(tiny):
+    assert set(OF_STEPS) <= set(get_args(StepName))
+    with lesson(tiny, "abc def") as app:
+        trace = app.state.lesson.trace
+        for name, clicked, view in (
+            ("softmax", f"lesson.number.probability.{trace.position}", "head"),
+            ("residual", "lesson.source", "lens"),
+            ("cache", "lesson.number.position_bytes", "kv_cache"),
+            ("sampling", "lesson.source", None),
+        ):  # fmt: skip
+            step = app.state.lesson.steps.index(name)
+            app.program.do(ShowLesson(True))
+            app.program.do(GoToStep(step))
+            app.driver.leave()
+            app.driver.frames(3)
+            app.driver.click(clicked)
+            app.driver.frames(4)
+            assert not app.state.lesson.shown
+            assert app.state.attention.row == trace.position
+            assert app.state.notices[-1].text == THERE[OF_STEPS[name]]
+            app.driver.click("status.lesson")
+            assert app.state.lesson.shown and app.state.lesson.step == step
+            app.program.do(ShowLesson(False, away=True))
+            app.driver.frames(3)
+            if view is None:
+                assert app.state.xray.shown and app.state.xray.at in (trace.position, None)
+            else:
+                assert app.driver.shows(f"view.{view}")
+        assert (trace.layer, trace.head) in app.state.attention.locked
+
+
+def test_every_number_says_what_it_is(tiny):
+    """And one that another view does not show leads nowhere."""
+    with lesson(tiny, "abc def") as app:
+        known = app.state.lesson
+        for step in range(len(known.steps)):
+            app.program.do(GoToStep(step))
+            app.driver.frames(2)
+            for name in shown(app):
+                words = meaning_of(name, app.state.lesson)
+                assert len(words) > 10 and "{" not in words, name
+        app.program.do(GoToStep(0))
+        app.driver.frames(2)
+        app.driver.click("lesson.number.row.2")
+        assert app.state.lesson.shown
+
+
+def test_parts_of_a_number_are_the_references_too(tiny):
+    """What a tooltip tells of a column: the number before, by what it is divided and multiplied."""
+    with lesson(tiny, "abc def") as app:
+        expected = expected_of(app, tiny)
+        for name, strip in (("norm", "normed"), ("output", "after_attention")):
+            app.program.do(GoToStep(app.state.lesson.steps.index(name)))
+            app.driver.frames(3)
+            expected.lesson = app.state.lesson
+            made = parts_of((strip, 3), app.state.lesson)
+            numbers = [part for part in made if isinstance(part, Number)]
+            assert len(numbers) >= 3
+            for number in numbers:
+                compare(number.name, number.shown, expected)
+            point_at_number(app, f"lesson.number.{strip}.3")
+            assert shown(app).keys() >= {number.name for number in numbers}
+
+
+def point_at_number(app, name):
+    x0, y0, x1, y1 = app.ui.rects[name]
+    app.driver.point_at((x0 + x1) / 2, (y0 + y1) / 2)
+
+
+def test_words_are_explained_where_a_text_has_them_first(smollm2):
+    found = {text[low:high]: term for text in EXPLAINED for low, high, term in terms_in(text)}
+    assert found["tokens"] == "token" and found["key"] == "key" and "keyboard" not in found
+    with lesson(smollm2, SENTENCE) as app:
+        marked = set()
+        for step, name in enumerate(app.state.lesson.steps):
+            app.program.do(GoToStep(step))
+            app.ui.rects.clear()
+            app.driver.frames(3)
+            here = {name for name in app.ui.rects if name.startswith("lesson.term.")}
+            assert here, name
+            marked |= here
+        assert marked >= {f"lesson.term.{term}" for term in ("layer", "head", "KV cache", "logit")}
+
+
+EXPLAINED = ("Tokens have a vector.", "The key of a keyboard; tokens")
+
+
+def test_escape_closes_an_open_list_only(tiny):
+    with lesson(tiny, "abc def") as app:
+        app.program.do(GoToStep(1))
+        app.driver.frames(3)
+        app.driver.click("lesson.head")
+        app.driver.press(imgui.Key.escape)
+        app.driver.frames(2)
+        assert app.state.lesson.shown and not imgui.is_popup_open("", imgui.PopupFlags_.any_popup)
+        app.driver.leave()
+        app.driver.press(imgui.Key.escape)
+        assert not app.state.lesson.shown and app.driver.shows("status.lesson")
+
+
+def test_the_drawn_token_can_be_gone_on_with(smollm2):
+    with lesson(smollm2, SENTENCE) as app:
+        app.program.do(GoToStep(app.state.lesson.number_of("cache") - 1))
+        app.driver.frames(3)
+        before = app.state.messages[0].text
+        assert app.driver.shows("lesson.go_on")
+        app.driver.click("lesson.go_on")
+        app.driver.wait("the answer", lambda s: s.messages and not s.busy)
+        text = app.state.messages[0].text
+        assert text.startswith(before) and len(text) > len(before)
+        assert traced(app) and app.state.lesson.step == 0
+
+
+def test_stations_of_the_overview_lead_to_their_steps(tiny):
+    with lesson(tiny, "abc def") as app:
+        app.program.do(GoToStep(len(app.state.lesson.steps) - 1))
+        app.driver.frames(3)
+        assert app.state.lesson.name == "summary"
+        stations = [name for name in app.ui.rects if name.startswith("lesson.station.norm")]
+        app.driver.click(stations[0])
+        assert app.state.lesson.name == "norm"
+
+
+def test_a_page_that_does_not_fit_keeps_its_least_size(tiny):
+    with lesson(tiny, "abc def") as app:
+        imgui.get_io().display_size = imgui.ImVec2(700, 400)
+        app.driver.frames(4)
+        left, top, right, bottom = app.ui.rects["lesson.picture"]
+        assert right - left > 400 and bottom - top > 250
+        assert right > 700 or bottom > 400, "it is scrolled"
