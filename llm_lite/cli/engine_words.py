@@ -33,18 +33,23 @@ def add_engine(
     engine.add_argument("--threads", type=at_least(0), default=0, metavar="N")
     engine.add_argument("--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size")
     engine.add_argument(
-        "--speculate",
-        choices=SPECULATES,
-        default="auto",
-        help="draft tokens where the text repeats itself, and verify several in one pass over the "
-        "weights: where it pays, or always; answers are the same",
-    )
-    engine.add_argument(
         "--force", action="store_true", help="load the model even if memory will not do"
     )
 
 
+def add_speculation(engine: argparse._ArgumentGroup) -> None:
+    """Of the commands that write answers one after the other."""
+    engine.add_argument(
+        "--speculate",
+        choices=SPECULATES,
+        default="auto",
+        help="draft tokens from what the text said before, and verify several in one pass over the "
+        "weights: never, where it is faster, or always (lookup); answers are the same",
+    )
+
+
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    """Commands without `--speculate` draft nothing."""
     return EngineOptions(
         backend=arguments.backend,
         device=arguments.device,
@@ -54,7 +59,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         values=arguments.kv[1],
         threads=arguments.threads,
         context=arguments.ctx,
-        speculate=arguments.speculate,
+        speculate=getattr(arguments, "speculate", "off"),
         force=arguments.force,
     )
 

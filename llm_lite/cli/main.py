@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.encoder_words import add_embedding, add_filling
-from llm_lite.cli.engine_words import add_engine, kv_types
+from llm_lite.cli.engine_words import add_engine, add_speculation, kv_types
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
@@ -19,10 +19,7 @@ from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.cli.translating_words import TRANSLATING, add_translating
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
-from llm_lite.core.messages import (
-    MODES,
-    OVERFLOWS,
-)
+from llm_lite.core.messages import MODES, OVERFLOWS
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.sandbox.process import sandbox
 
@@ -109,12 +106,13 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     engine = _engine_parent()
-    answering = [engine, _sampling_parent()]
+    speculating = [engine, _speculation_parent()]
+    answering = [*speculating, _sampling_parent()]
 
     _window(commands, answering)
     _chat(commands, answering)
     add_serving(
-        commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
+        commands.add_parser("serve", parents=speculating, help="serve other programs, by HTTP")
     )
     add_embedding(commands.add_parser("embed", parents=[engine], help="vectors of texts"))
     add_filling(
@@ -132,7 +130,7 @@ def _parser() -> _Parser:
     attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
     _tokenize(commands)
-    _bench(commands, engine)
+    _bench(commands, speculating)
     study = "measure one matrix product in five forms, beside the limits of this machine"
     add_kernels(commands.add_parser("kernels", help=study), _at_least)
     _slice(commands)
@@ -204,8 +202,8 @@ def _tokenize(commands: _Commands) -> None:
     parser.add_argument("--json", action="store_true", help="one object")
 
 
-def _bench(commands: _Commands, engine: _Parser) -> None:
-    bench = commands.add_parser("bench", parents=[engine], help="measure speed")
+def _bench(commands: _Commands, speculating: list[_Parser]) -> None:
+    bench = commands.add_parser("bench", parents=speculating, help="measure speed")
     bench.add_argument("model", nargs="?", metavar="MODEL")
     bench.add_argument("--prompt-tokens", type=int, default=512)
     bench.add_argument("--new-tokens", type=int, default=128)
@@ -323,6 +321,12 @@ def _engine_parent() -> _Parser:
     """Of every command that runs a model."""
     parent = _Parser(add_help=False)
     add_engine(parent.add_argument_group("engine"), _at_least)
+    return parent
+
+
+def _speculation_parent() -> _Parser:
+    parent = _Parser(add_help=False)
+    add_speculation(parent.add_argument_group("speculation"))
     return parent
 
 

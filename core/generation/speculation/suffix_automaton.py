@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class SuffixMatch:
     """The last `length` tokens of the text also stand before index `end`, which is not its end."""
 
     length: int
     end: int
 
 
-NO_MATCH = Match(0, 0)
+NO_MATCH = SuffixMatch(0, 0)
 _ROOT = 0
 _NONE = -1
 
@@ -48,13 +48,13 @@ class SuffixAutomaton:
         for token in tokens:
             self._add(token)
 
-    def match(self) -> Match:
+    def match(self) -> SuffixMatch:
         """The longest suffix of the text that ends before its end too; the earlier occurrence is
         the one where this suffix was last the longest, else the first."""
         state = self._link[self._last]
-        return Match(self._length[state], self._end[state]) if state > _ROOT else NO_MATCH
+        return SuffixMatch(self._length[state], self._end[state]) if state > _ROOT else NO_MATCH
 
-    def following(self, match: Match, count: int) -> tuple[int, ...]:
+    def following(self, match: SuffixMatch, count: int) -> tuple[int, ...]:
         """The `count` tokens behind the earlier occurrence. Where they reach the end of the text
         they go on as they began: the text repeats itself."""
         period = len(self._tokens) - match.end
