@@ -262,6 +262,8 @@ class Answer:
             passes=self._counts.passes,
             drafted=self._counts.drafted,
             accepted=self._counts.accepted,
+            drafted_passes=self._counts.drafted_passes,
+            saved_ms=1e3 * self._counts.saved_seconds,
             pass_ms=_pass_ms(runner.session),
         )
 

@@ -189,6 +189,8 @@ class GenerationStats:
     passes: int = 0  # over the weights, for tokens behind the first one
     drafted: int = 0  # tokens that these passes verified beside
     accepted: int = 0  # of these, the ones that came
+    drafted_passes: int = 0  # of the passes, those that verified drafts
+    saved_ms: float = 0.0  # by drafts, against a pass a token; below 0: they cost time
     # What passes over n tokens take, as far as was measured: (n, milliseconds).
     pass_ms: tuple[tuple[int, float], ...] = ()
 

@@ -13,7 +13,8 @@ class PassCosts:
 
     T(n) is a straight line between the sizes that were measured (T(n) = W + n C: weights are read
     once, each token is computed). Before anything but single tokens was measured, C is guessed.
-    Passes get slower as the context grows: sizes other than 1 are kept as multiples of T(1).
+    Passes get slower as the context grows: sizes other than 1 are kept as multiples of T(1), which
+    lie between 1 and n.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class PassCosts:
         if tokens == 1:
             self._single = _mixed(self._single, seconds)
         elif self._single:
-            ratio = seconds / self._single
+            ratio = min(max(seconds / self._single, 1.0), float(tokens))
             self._ratios[tokens] = _mixed(self._ratios.get(tokens, 0.0), ratio)
 
     @property
@@ -50,6 +51,10 @@ class PassCosts:
         slope = (low - 1) / (below - 1) if below > 1 else _GUESS
         return low + (tokens - below) * max(slope, 0.0)
 
+    def seconds(self, tokens: int) -> float:
+        """T(tokens); 0 while T(1) is not known."""
+        return self._single * self.ratio(tokens)
+
     def measured(self) -> Mapping[int, float]:
         """Seconds by the numbers of tokens that were measured."""
         if not self._single:
@@ -59,4 +64,5 @@ class PassCosts:
 
 
 def _mixed(known: float, new: float) -> float:
-    return known + _SHARE * (new - known) if known else new
+    """Moved towards the new value; a pass that was interrupted counts twice at most."""
+    return known + _SHARE * (min(new, 2 * known) - known) if known else new

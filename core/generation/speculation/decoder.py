@@ -39,6 +39,22 @@ class DraftCounts:
     passes: int = 0  # over the weights
     drafted: int = 0  # tokens
     accepted: int = 0  # of these, the ones that came
+    drafted_passes: int = 0  # of the passes, those that verified drafts
+    saved_seconds: float = 0.0  # by drafts, against a pass a token; below 0: they cost time
+
+    def note_pass(self, drafted: int, seconds: float, single: float) -> None:
+        """A pass over 1 + drafted tokens took so long, where one over a single token takes
+        `single` seconds."""
+        self.passes += 1
+        if drafted:
+            self.drafted += drafted
+            self.drafted_passes += 1
+            self.saved_seconds -= seconds - single
+
+    def note_accepted(self, single: float) -> None:
+        """A token needed no pass of its own."""
+        self.accepted += 1
+        self.saved_seconds += single
 
 
 class AnswerDecoder:
@@ -77,10 +93,9 @@ class AnswerDecoder:
             return session.decode(text[-1], should_stop)
         draft = self._draft(text, left)
         logits = session.decode(text[-1], should_stop, draft)
-        self.counts.passes += 1
-        self.counts.drafted += len(draft)
         if self._speculation is not None:
             self._speculation.policy.costs.note(1 + len(draft), session.step_seconds)
+        self.counts.note_pass(len(draft), session.step_seconds, self._single_seconds())
         return logits
 
     def outcome(self, token: int) -> tuple[bool, tuple[int, ...]]:
@@ -88,8 +103,12 @@ class AnswerDecoder:
         drafted for its place and behind where it was not this."""
         ahead = self._session.tokens_ahead
         accepted = ahead[:1] == (token,)
-        self.counts.accepted += accepted
+        if accepted:
+            self.counts.note_accepted(self._single_seconds())
         return accepted, () if accepted else ahead
+
+    def _single_seconds(self) -> float:
+        return self._speculation.policy.costs.seconds(1) if self._speculation else 0.0
 
     def _draft(self, text: Sequence[int], left: int) -> tuple[int, ...]:
         most = min(self._session.most_drafted, left - 1)

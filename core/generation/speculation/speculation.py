@@ -23,10 +23,11 @@ class LengthPolicy(Protocol):
 
 
 class LongestDrafts(DraftPolicy):
-    """Drafts all that may be drafted, whether it pays or not."""
+    """Drafts all that may be drafted, whether it pays or not; the very first pass drafts nothing,
+    so that it is known what others gain."""
 
     def length(self, evidence: int, most: int) -> int:
-        return most
+        return most if self.costs.is_known else 0
 
 
 class Speculation:

@@ -47,11 +47,18 @@ def test_costs_follow_the_machine():
     costs = costs_of({1: 0.010, 8: 0.020})
     costs.note(8, 0.040)
     assert 2 < costs.ratio(8) < 3
-    for _ in range(50):
+    for _ in range(60):
         costs.note(8, 0.040)
     assert costs.ratio(8) == pytest.approx(4, rel=1e-3)
     costs.note(8, 0.0)  # a clock that stood still
     assert costs.ratio(8) == pytest.approx(4, rel=1e-3)
+
+
+def test_a_pass_that_was_interrupted_says_little():
+    costs = costs_of({1: 0.010, 4: 5.0})
+    assert costs.ratio(4) == 4, "never more than a pass a token"
+    costs.note(1, 3.0)
+    assert costs.seconds(1) < 0.0125
 
 
 def test_nothing_is_drafted_before_a_pass_was_timed():
