@@ -145,6 +145,7 @@ class Looks:
     by: LookBy = "layer"
     reverse: bool = False
     probabilities: bool = False
+    drafts: bool = False
     colors: str = _CHOICE.colors
     logarithmic: bool = _CHOICE.logarithmic
     high: float = _CHOICE.high
