@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _SHARE = 0.2  # of a new measurement in what is known
+_DOUBT = 0.05  # of the way back to the guess, each time that a measurement forbids drafts
 _GUESS = 0.35  # of a single token's pass: what one more token is guessed to add
 
 
@@ -50,6 +51,18 @@ class PassCosts:
             return low + share * (self._ratios[above] - low)
         slope = (low - 1) / (below - 1) if below > 1 else _GUESS
         return low + (tokens - below) * max(slope, 0.0)
+
+    @staticmethod
+    def guess(tokens: int) -> float:
+        """T(tokens) / T(1) as far as nothing is known."""
+        return 1 + _GUESS * max(0, tokens - 1)
+
+    def doubt(self) -> None:
+        """Sizes that were measured dearer than guessed come closer to the guess: they may have been
+        measured while the machine was busy, and are not measured again unless they are tried."""
+        for tokens, ratio in self._ratios.items():
+            if ratio > self.guess(tokens):
+                self._ratios[tokens] = ratio + _DOUBT * (self.guess(tokens) - ratio)
 
     def seconds(self, tokens: int) -> float:
         """T(tokens); 0 while T(1) is not known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
@@ -45,13 +46,9 @@ class DraftPolicy:
         if not self.costs.is_known:
             return 0
         rate = self._record(evidence).rate
-        best, best_speed, tokens, chance = 0, _WORTH, 1.0, 1.0
-        for count in range(1, most + 1):
-            chance *= rate
-            tokens += chance
-            speed = tokens / self.costs.ratio(1 + count)
-            if speed > best_speed:
-                best, best_speed = count, speed
+        best = _best_length(rate, most, self.costs.ratio)
+        if not best and _best_length(rate, most, self.costs.guess):
+            self.costs.doubt()
         return best
 
     def judge(self, evidence: int, accepted: int, rejected: bool) -> None:
@@ -66,3 +63,14 @@ class DraftPolicy:
 
     def _record(self, evidence: int) -> _Record:
         return self._records.setdefault(min(evidence.bit_length(), _MOST_CLASS), _Record())
+
+
+def _best_length(rate: float, most: int, ratio: Callable[[int], float]) -> int:
+    best, best_speed, tokens, chance = 0, _WORTH, 1.0, 1.0
+    for count in range(1, most + 1):
+        chance *= rate
+        tokens += chance
+        speed = tokens / ratio(1 + count)
+        if speed > best_speed:
+            best, best_speed = count, speed
+    return best

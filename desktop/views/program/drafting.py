@@ -27,6 +27,7 @@ CURVE = mark(
 NONE = mark(
     "Nothing was guessed ahead: the text has not repeated itself, or drafts would not have paid."
 )
+TICKS = (1, 2, 4, 8, 16, 32)  # tokens; no pass has more
 
 
 def gain(stats: GenerationStats) -> str:
@@ -87,10 +88,12 @@ def _draw_curve(ui: Ui, stats: GenerationStats) -> None:
             last, top = float(sizes[-1]), 1.25 * float(taken.max())
             implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, last + 0.5, imgui.Cond_.always)
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            ticks = [float(n) for n in TICKS if n <= last]
+            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks, [f"{n:.0f}" for n in ticks], False)
             _plot_single(ui, last, float(taken[0]))
             _plot_passes(ui, sizes, taken)
             if stats.drafted_passes:
-                _plot_chosen(ui, 1 + stats.drafted / stats.drafted_passes, top)
+                _plot_chosen(ui, 1 + stats.drafted / stats.drafted_passes, last, top)
             implot.end_plot()
     ui.mark("performance.passes")
 
@@ -113,11 +116,13 @@ def _plot_passes(ui: Ui, sizes: np.ndarray, taken: np.ndarray) -> None:
     implot.plot_line("passes", sizes, taken, spec)
 
 
-def _plot_chosen(ui: Ui, tokens: float, top: float) -> None:
+def _plot_chosen(ui: Ui, tokens: float, last: float, top: float) -> None:
     """How long the answer's drafts were in the mean."""
     spec = implot.Spec()
     spec.line_color = vec(ui.theme.palette.good)
     spec.line_weight = max(1.0, ui.u(0.3))
     implot.plot_inf_lines("chosen", np.array([tokens]), spec)
     words = tr("chosen: {n:.1f} tokens").format(n=tokens)
-    implot.plot_text(words, tokens, 0.92 * top, ImVec2(0, 0))
+    beside = imgui.calc_text_size(words).x / 2 + ui.u(1.5)  # of the line, where there is more room
+    side = 1 if tokens < (1 + last) / 2 else -1
+    implot.plot_text(words, tokens, 0.92 * top, ImVec2(side * beside, 0))

@@ -238,7 +238,7 @@ def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
     if outcome == "accepted":
         text(ui, tr("Guessed ahead and verified with an earlier token."), "good", "small")
     elif token is not None and outcome == "rejected":
-        guessed = "".join(visible(part) for part in message.tokens[token].rejected)
+        guessed = visible("".join(message.tokens[token].rejected))
         wrapped(ui, tr("Guessed ahead instead: “{text}”").format(text=guessed), "warning", "small")
 
 

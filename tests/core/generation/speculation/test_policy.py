@@ -87,6 +87,17 @@ def test_drafts_that_are_wrong_end():
     assert policy.length(90, most=7) > 0, "longer matches have a record of their own"
 
 
+def test_a_size_that_looked_dear_is_tried_again():
+    """It may have been measured while the machine was busy; bad drafts raise no doubt."""
+    policy = judged(DraftPolicy(costs_of({1: 0.010, 2: 0.020, 8: 0.080})), 20, 60, rejected=0)
+    assert policy.length(20, most=7) == 0
+    tried = [policy.length(20, most=7) for _ in range(40)]
+    assert max(tried) > 0
+    policy = judged(DraftPolicy(costs_of({1: 0.010, 2: 0.020, 8: 0.080})), 20, 0, rejected=60)
+    assert max(policy.length(20, most=7) for _ in range(40)) == 0
+    assert policy.costs.ratio(8) == 8
+
+
 def test_what_was_not_tried_is_judged_until_it_pays_again():
     policy = judged(DraftPolicy(costs_of({1: 0.010, 8: 0.020})), 2, accepted=0, rejected=30)
     assert judged(policy, 2, accepted=60, rejected=0).length(2, most=7) > 0
