@@ -155,7 +155,7 @@ def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     layer = min(int(ui.memory.get("steer.layer", 0)), len(gains) - 1)
     row = gains[layer]
     room = imgui.get_content_region_avail().x
-    grouped = 1 < model.kv_heads <= 4 and 1 < model.heads // model.kv_heads
+    grouped = 1 < model.kv_heads <= 4 and model.heads > model.kv_heads
     grouped = grouped and model.heads % model.kv_heads == 0
     columns = model.kv_heads + 1 if grouped else 1
     each = (room - ui.u(3) * (columns - 1)) / columns
