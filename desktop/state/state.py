@@ -62,8 +62,6 @@ NOTICES = 4
 RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
-RATE_SAMPLES = 1200
-RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
@@ -160,8 +158,7 @@ class Message:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         text = told(self.text, self.attachments) if self.attachments else self.text
         thought = self.thought.text if self.thought else ""
-        calls = self.calls.calls if self.calls else ()
-        name = self.reply.name if self.reply else ""
+        calls, name = self.calls.calls if self.calls else (), self.reply.name if self.reply else ""
         return ChatMessage(self.role, text, ids, thought, calls, name)
 
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from llm_lite.core.messages import GenerationStats, TargetFinished
 from llm_lite.desktop.state.state import (
-    RATE_PERIOD,
-    RATE_SAMPLES,
     AppState,
     RateSample,
     Running,
 )
+
+RATE_SAMPLES = 1200
+RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 
 def sampled(state: AppState, rate: float, step_ms: float, now: float) -> AppState:

@@ -13,7 +13,9 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
-from llm_lite.desktop.views.chat.input_card import (
+from llm_lite.desktop.views.prompts.library import draw_prompts
+from llm_lite.desktop.views.prompts.slash import Slash
+from llm_lite.desktop.views.writing.input_card import (
     ACTIVE,
     draw_card,
     draw_field,
@@ -22,8 +24,6 @@ from llm_lite.desktop.views.chat.input_card import (
     held_input,
     lines_height,
 )
-from llm_lite.desktop.views.prompts.library import draw_prompts
-from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui

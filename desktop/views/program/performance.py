@@ -66,17 +66,14 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     points = state.rates
     if len(points) > 1:
         _draw_rates(state, ui, points, _limit(state))
-    elif state.last_stats is None and state.translating.result is None:
+    elif state.last_stats is None or state.writes_targets:
         nothing = tr("Nothing was measured yet: ask something.")
         if state.writes_targets:
             nothing = tr("Nothing was measured yet: write a target.")
         wrapped(ui, tr("Measuring.") if state.busy else nothing)
         if not state.busy:
             wrapped(ui, tr(TEACHES), "faint")
-    if state.writes_targets:
-        _draw_target(state, ui)
-    else:
-        _draw_stats(state, ui)
+    (_draw_target if state.writes_targets else _draw_stats)(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1 and not state.elsewhere:  # a server's steps are not told
         note = tr("Milliseconds of the model's step for a token, nothing else.")
@@ -87,7 +84,8 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, STEP)
     else:
-        drafting.draw(state, ui)
+        if not state.writes_targets:
+            drafting.draw(state, ui)
         actions = step_profile.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)

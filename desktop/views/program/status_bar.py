@@ -228,11 +228,11 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
     options = replace(options, activations=chosen)
-    text(ui, tr("Drafts"), style="small")
-    drafts = chooser(
-        ui, "executor.speculate", tr_labels(DRAFTS), options.speculate, [*map(tr, DRAFT_HINTS)]
-    )
-    options = replace(options, speculate=drafts)
+    if state.holds_conversations:  # others guess nothing ahead
+        text(ui, tr("Drafts"), style="small")
+        hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
+        drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
+        options = replace(options, speculate=drafts)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

@@ -13,9 +13,9 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.actions.texts.translating import WriteTarget
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.state.attention_state import PART_HINTS, PARTS
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.gains import all_gains, rows_of, with_part
-from llm_lite.desktop.views.attention.parts import HINTS, PARTS
 from llm_lite.desktop.views.remote.untold import STEER, draw_untold
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
@@ -96,7 +96,7 @@ def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
     if not state.writes_targets:
         return "decoder"
     part: AttentionPart = ui.memory.get("steer.part", "cross")
-    hints = [tr(hint) for hint in HINTS]
+    hints = [tr(hint) for hint in PART_HINTS]
     part = ui.memory["steer.part"] = chooser(ui, "steer.part", tr_labels(PARTS), part, hints)
     return part
 

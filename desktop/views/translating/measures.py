@@ -6,8 +6,7 @@ from __future__ import annotations
 from llm_lite.core.messages import TranslationStats
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import rate, tokens
-from llm_lite.desktop.views.encoding.measures import milliseconds
+from llm_lite.desktop.state.units import milliseconds, rate, tokens
 
 SOURCE_HINT = mark("How fast the encoder read the source.")
 TARGET_HINT = mark("How fast the decoder wrote the target: tokens of its best hypothesis.")

@@ -19,7 +19,7 @@ from llm_lite.desktop.actions.texts.translating import (
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.chat.input_card import (
+from llm_lite.desktop.views.writing.input_card import (
     ACTIVE,
     draw_card,
     draw_field,
