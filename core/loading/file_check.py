@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +27,7 @@ from llm_lite.core.loading.sources import (
 )
 from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 
 T = TypeVar("T")

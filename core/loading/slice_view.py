@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +26,7 @@ from llm_lite.core.models.description.slices import SLICE_FILE, Cutter, Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData, files_of
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
