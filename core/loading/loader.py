@@ -21,12 +21,13 @@ from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
+from llm_lite.core.loading.checked_before import verify_once
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.loading.verification import Part, verify, worth_releasing
+from llm_lite.core.loading.verification import Part, worth_releasing
 from llm_lite.core.loading.weights import (
     conversion_note,
     converted,
@@ -262,7 +263,7 @@ def _warn_of_bad_weights(
 ) -> None:
     parts = [part for part in file.parts if part.name not in on_disk]
     release = worth_releasing(sum(part.nbytes for part in parts))
-    for problem in verify(parts, release=release):
+    for problem in verify_once(parts, release=release):
         progress("checking the weights", 0.3)
         if problem is not None:
             warn(f"{problem}; the answers will be nonsense")
