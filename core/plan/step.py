@@ -7,6 +7,11 @@ and a table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+from dataclasses import replace
+from llm_lite.core.records import dataclass
+>>>>>>> main
 from functools import cached_property
 
 import numpy as np
@@ -70,7 +75,7 @@ class Step:
 
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`.
+    left out: that of the last `outputs`. `stepwise`: see `Plan`.
     """
 
     tokens: I32
@@ -79,6 +84,7 @@ class Step:
     segments: tuple[Segment, ...] = ()
     source: int = 0
     first_output: int | None = None
+    stepwise: bool = False
 
     @property
     def count(self) -> int:
@@ -116,6 +122,14 @@ class Step:
         counts = [segment.count for segment in self.segments] or [self.count]
         ends = np.cumsum(counts).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def singles(self) -> list[Step]:
+        """The steps of one token each that a plain step is, one after the other."""
+        tokens = enumerate(self.tokens, self.start)
+        return [
+            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
+            for start, token in tokens
+        ]
 
     @property
     def _first_output(self) -> int:

@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+<<<<<<< HEAD
 from llm_lite.core.records import dataclass
 
+=======
+DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
+>>>>>>> main
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
 PART = "\ufffd"  # what a token that is a part of a character stands for
@@ -27,6 +31,7 @@ class XRay:
     head: int = 0
     reverse: bool = False  # who looks at the token, not what it looks at
     probabilities: bool = False
+    drafts: bool = False  # what was guessed ahead, right and wrong
     at: int | None = None
     flipped: bool = False  # while a key is held, the other direction
 

@@ -33,7 +33,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, heading, text, tip, wr
 
 BACKENDS: tuple[tuple[StudyBackend, str], ...] = (("vulkan", "Vulkan"), ("cpu", "C++"))
 EXPLAINED = mark(
-    "C = A · Bᵀ in float32, first as the formula says it, then in four steps to the kernel that "
+    "C = A · B^T in float32, first as the formula says it, then in four steps to the kernel that "
     "multiplies your prompts. Each is measured on this device, beside what the device can do at "
     "most; a click shows the lines that made the difference."
 )
