@@ -7,11 +7,7 @@ and a table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
 from dataclasses import replace
-from llm_lite.core.records import dataclass
->>>>>>> main
 from functools import cached_property
 
 import numpy as np

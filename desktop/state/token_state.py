@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-<<<<<<< HEAD
 from llm_lite.core.records import dataclass
 
-=======
 DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
->>>>>>> main
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
 PART = "\ufffd"  # what a token that is a part of a character stands for
