@@ -17,8 +17,8 @@ from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.loading.checking.verification import require_sound
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.verification import require_sound
 from llm_lite.core.quant.modes import (
     AS_STORED,
     MODES,

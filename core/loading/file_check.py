@@ -17,6 +17,7 @@ from llm_lite.core.formats.variant.reader import (
     was_variant,
 )
 from llm_lite.core.hub import catalog
+from llm_lite.core.loading.checking.verification import document_parts, verify, worth_releasing
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.slice_view import SliceSource
 from llm_lite.core.loading.sources import (
@@ -25,7 +26,6 @@ from llm_lite.core.loading.sources import (
     folder_of,
     open_source,
 )
-from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.pretokenizers import pretokenizer_note

@@ -13,8 +13,8 @@ from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.verification import Part
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model

@@ -20,8 +20,8 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.formats.variant.reader import identity_of
+from llm_lite.core.loading.checking.verification import Part, require_sound
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.verification import Part, require_sound
 from llm_lite.core.models.description.slices import SLICE_FILE, Cutter, Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote

@@ -28,8 +28,8 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
+from llm_lite.core.loading.checking.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.loading.model_source import ModelSource, repository_of
-from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData

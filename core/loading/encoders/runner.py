@@ -17,8 +17,8 @@ from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.verification import Part
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED

@@ -17,7 +17,7 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
-from llm_lite.core.loading.verification import Part, verify
+from llm_lite.core.loading.checking.verification import Part, verify
 
 _LAYOUT = 1
 _MOST = 1000  # sets of parts
