@@ -3,10 +3,9 @@ keys, and the buttons that send and stop."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
