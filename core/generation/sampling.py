@@ -85,6 +85,8 @@ class TokenChoice:
     probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
     best: Likeliest = ()  # of all tokens
     allowed: Allowed | None = None  # None: all were
+    accepted: bool = False  # the token was drafted for its place
+    rejected: tuple[int, ...] = ()  # tokens that were drafted for its place and behind, in vain
 
 
 def check(options: SamplingOptions) -> None:

@@ -69,6 +69,7 @@ class KvCache:
         # The first position that a ring still has; it has all from there to the last.
         self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
         self._none_lost = (0,) * len(self.layers)
+        self._spare = executor.program.drafted_rows  # of a ring, for tokens that may not follow
         self.precision: Precision = "int8" if self._rounds() else "whole"
 
     def __len__(self) -> int:
@@ -107,10 +108,11 @@ class KvCache:
         return self._oldest.get(layer.layer, 0)
 
     def writing(self, end: int) -> None:
-        """A step is about to write positions up to `end`: rings lose what lay there."""
+        """A step is about to write positions up to `end`, and drafted tokens may lie behind:
+        rings lose what lay there."""
         for layer in self.layers:
             if layer.layer in self._oldest:
-                lost = max(self._oldest[layer.layer], end - layer.rows)
+                lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
                 self._oldest[layer.layer] = lost
 
     def append(self, tokens: Sequence[int], made: Provenance) -> None:

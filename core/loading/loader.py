@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.speculation import speculation_of
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.estimate import Planned
 from llm_lite.core.inspect.attention import AttentionSource
@@ -227,6 +228,8 @@ def _runner(
         pool=PrefixPool(options.pool_budget),
         files=files_behind(model_file, weights),
     )
+    if backends.drafts(choice, options) and executor.program.stepwise_tokens:
+        session.speculation = speculation_of(options.speculate)
     return Runner(
         model_file,
         executor,

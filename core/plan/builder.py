@@ -33,6 +33,7 @@ class WeightSpec(Protocol):
 class Bucket:
     max_tokens: int
     max_outputs: int
+    stepwise: bool = False  # as `Plan.stepwise`
 
 
 class PlanBuilder:
@@ -311,6 +312,7 @@ class PlanBuilder:
         return Plan(
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
+            stepwise=self._bucket.stepwise,
             tensors=tensors,
             ops=tuple(self._ops),
             scratch_bytes=arena,

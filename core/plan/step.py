@@ -7,7 +7,7 @@ and a table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,7 +69,7 @@ class Step:
 
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`.
+    left out: that of the last `outputs`. `stepwise`: see `Plan`.
     """
 
     tokens: I32
@@ -78,6 +78,7 @@ class Step:
     segments: tuple[Segment, ...] = ()
     source: int = 0
     first_output: int | None = None
+    stepwise: bool = False
 
     @property
     def count(self) -> int:
@@ -115,6 +116,14 @@ class Step:
         counts = [segment.count for segment in self.segments] or [self.count]
         ends = np.cumsum(counts).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def singles(self) -> list[Step]:
+        """The steps of one token each that a plain step is, one after the other."""
+        tokens = enumerate(self.tokens, self.start)
+        return [
+            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
+            for start, token in tokens
+        ]
 
     @property
     def _first_output(self) -> int:

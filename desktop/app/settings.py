@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     KV_TYPES,
     MODES,
     OVERFLOWS,
+    SPECULATES,
     EngineOptions,
     Overflow,
     SamplingOptions,
@@ -52,7 +53,7 @@ from llm_lite.desktop.state.window.layouts import LayoutName, Panel
 from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
 
 _CHOICE = AttentionChoice()
-_XRAY = ("by", "reverse", "probabilities")
+_XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_BYTES = 8 << 20
 MOST_LEVELS = 64  # of objects and lists within each other
@@ -67,6 +68,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
+    "speculate": SPECULATES,
     "keys": KV_TYPES,
     "values": KV_TYPES,
     "overflow": OVERFLOWS,
@@ -143,6 +145,7 @@ class Looks:
     by: LookBy = "layer"
     reverse: bool = False
     probabilities: bool = False
+    drafts: bool = False
     colors: str = _CHOICE.colors
     logarithmic: bool = _CHOICE.logarithmic
     high: float = _CHOICE.high

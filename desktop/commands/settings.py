@@ -60,6 +60,12 @@ SETTINGS = (
         "executor.mode.as-stored", mark("Weights"), "executor", words="quantization int4 int8"
     ),
     NamedSetting("executor.activations.auto", mark("Activations"), "executor", words="a8 a32"),
+    NamedSetting(
+        "executor.speculate.auto",
+        mark("Drafts"),
+        "executor",
+        words="speculation speculative lookup",
+    ),
     NamedSetting("serving.port", mark("Port of the server"), "serving", words="serve api"),
     NamedSetting("models.path", mark("Path of a model"), "models", words="gguf file open"),
 )

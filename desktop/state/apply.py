@@ -248,7 +248,8 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
         owners=(*state.owners, *[owner] * count),
         cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
-    return speed.sampled(state, running.rate, newest.step_ms, now)
+    step_ms = next((event.step_ms for event in reversed(events) if event.step_ms), 0.0)
+    return speed.sampled(state, running.rate, step_ms, now)
 
 
 def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
@@ -365,7 +366,15 @@ def _owner(message: int, lead: int) -> int:
 
 def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
     """The token; one that was forced and not judged again is as it was."""
-    token = Token(event.token, event.text, event.probability, event.alternatives, event.allowed)
+    token = Token(
+        event.token,
+        event.text,
+        event.probability,
+        event.alternatives,
+        event.allowed,
+        event.accepted,
+        tuple(drafted.text for drafted in event.rejected),
+    )
     if event.probability == event.probability or index >= len(running.forced):
         return token
     before = running.forced[index]

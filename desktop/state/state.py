@@ -49,7 +49,7 @@ from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.serving.serving_state import ServingState
 from llm_lite.desktop.state.thoughts import Thought
-from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.token_state import DraftOutcome, XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.translating.translating_state import TranslatingState
@@ -84,6 +84,8 @@ class Token:
     probability: float  # nan: not judged
     alternatives: tuple[Alternative, ...] = ()
     allowed: AllowedTokens | None = None  # by a schema or grammar; None: all were
+    accepted: bool = False  # it was drafted, and verified with an earlier token
+    rejected: tuple[str, ...] = ()  # texts of what was drafted for its place and behind, in vain
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,14 @@ class Message:
     def pieces(self) -> list[str]:
         """The text of each token; none where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]
+
+    def drafting(self, at: int | None) -> DraftOutcome:
+        """How drafts for the place of a token did; empty where there were none, or none is
+        known."""
+        if at is None or not 0 <= at < len(self.tokens):
+            return ""
+        token = self.tokens[at]
+        return "accepted" if token.accepted else "rejected" if token.rejected else ""
 
     def likelihood(self, at: int) -> float:
         """Of a token: how likely the model found it; nan where nobody asked."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
 PART = "\ufffd"  # what a token that is a part of a character stands for
@@ -25,6 +26,7 @@ class XRay:
     head: int = 0
     reverse: bool = False  # who looks at the token, not what it looks at
     probabilities: bool = False
+    drafts: bool = False  # what was guessed ahead, right and wrong
     at: int | None = None
     flipped: bool = False  # while a key is held, the other direction
 

@@ -65,7 +65,7 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     """`few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
-    plan = program.plan_for(step.count, step.outputs)
+    plan = program.plan_of(step)
     if not plans or plan in plans:
         return [SubStep(plan, step, np.arange(step.count), np.arange(step.outputs))]
     places, most = _places(step), plans[-1]

@@ -65,6 +65,7 @@ class Call:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     vector: NDArray[np.float32] | None = None  # rope's factors, attention's sinks
+    stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
         """An operand by its name in the op's row, without its `?`; None where it is left out."""

@@ -22,6 +22,8 @@ def sampled(state: AppState, rate: float, step_ms: float, now: float) -> AppStat
         return state
     last = state.rates[-1] if state.rates else None
     known = last is not None and last.answer == running.request
+    if last is not None and known and not step_ms:  # drafts that came: the pass before brought them
+        step_ms = last.step_ms
     if last is not None and known and now - last.time < RATE_PERIOD:
         return state
     points = [RateSample(now, rate, step_ms, running.request)]

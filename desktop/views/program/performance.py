@@ -15,7 +15,8 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.views.encoding.no_writing import STEPS
-from llm_lite.desktop.views.program import kernel_study
+from llm_lite.desktop.views.program import drafting, kernel_study
+from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
 from llm_lite.desktop.widgets.frame_times import quantiles
@@ -80,6 +81,7 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, STEP)
     else:
+        drafting.draw(state, ui)
         actions = step_profile.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)
@@ -238,14 +240,15 @@ def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:
 
 
 def _read_rate(state: AppState, stats: GenerationStats) -> str:
-    """Bytes a second that the answer's tokens read, and what that is of a plain read."""
+    """Bytes a second that the answer's passes read, and what that is of a plain read."""
     if not stats.read_bytes:
         return "–"
     limit = _limit(state)
-    shown = f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s"
+    passes = stats.decode_tok_s * pass_share(stats)  # a second
+    shown = f"{stats.read_bytes * passes / 1e9:.1f} GB/s"
     if limit:
         part = tr("{percent:.0f} % of a plain read")
-        shown += f", {part.format(percent=100 * stats.decode_tok_s / limit)}"
+        shown += f", {part.format(percent=100 * passes / limit)}"
     return shown
 
 

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
+from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode, Speculate
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import duration, rate, sentence
+from llm_lite.desktop.state.units import duration, percent, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
+from llm_lite.desktop.views.program.drafting import DRAFTED, gain
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.widgets.controls import chooser
@@ -49,6 +50,15 @@ ACTIVATION_HINTS = (
     mark("What is fastest here"),
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
+)
+
+DRAFTS: tuple[tuple[Speculate, str], ...] = (
+    ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
+)  # fmt: skip
+DRAFT_HINTS = (
+    mark("A pass over the weights for each token"),
+    mark("Guess tokens from what the text said before, where that is faster; answers are the same"),
+    mark("Guess as many as a pass can verify, faster or not; answers are the same"),
 )
 
 
@@ -126,6 +136,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
             tr("Decode {speed}").format(speed=_speed(state.decode_rate)),
             tr("How fast tokens are written: live while an answer comes, then its average."),
         ),
+        *_drafting(state),
         (
             "ttft",
             tr("First token {time}").format(time=duration(first)),
@@ -138,6 +149,15 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
             f"{tr(WHEN_FULL[state.overflow])}",
         ),
     ]
+
+
+def _drafting(state: AppState) -> list[tuple[str, str, str]]:
+    """Of the last answer, if it was drafted."""
+    stats = state.last_stats
+    if stats is None or not stats.drafted or state.running:
+        return []
+    shown = tr("Drafts {share}").format(share=percent(stats.accepted / stats.drafted))
+    return [("drafts", f"{shown}, {gain(stats)}", tr(DRAFTED))]
 
 
 def _speed(tokens_per_second: float) -> str:
@@ -205,6 +225,11 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
     options = replace(options, activations=chosen)
+    text(ui, tr("Drafts"), style="small")
+    drafts = chooser(
+        ui, "executor.speculate", tr_labels(DRAFTS), options.speculate, [*map(tr, DRAFT_HINTS)]
+    )
+    options = replace(options, speculate=drafts)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

@@ -229,6 +229,17 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))
     text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
+    _draw_drafts(ui, message, token)
+
+
+def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
+    """What had been guessed for its place."""
+    outcome = message.drafting(token)
+    if outcome == "accepted":
+        text(ui, tr("Guessed ahead and verified with an earlier token."), "good", "small")
+    elif token is not None and outcome == "rejected":
+        guessed = visible("".join(message.tokens[token].rejected))
+        wrapped(ui, tr("Guessed ahead instead: “{text}”").format(text=guessed), "warning", "small")
 
 
 def _words(state: AppState, pointed: Pointed) -> str:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
