@@ -74,7 +74,10 @@ ENCODER: dict[StepName, StepWords] = {
             "together, others pushed apart. So a search can find texts by what they mean: it "
             "compares vectors, which were computed once, and needs no common words."
         ),
-        mark("e: the vector of the text. x: the last vectors of its n tokens. cos: how alike."),
+        mark(
+            "e: the vector of the text; e' that of the other text. x: the last vectors of its n "
+            "tokens. W, b: learned weights. |e|: its length. cos: how alike."
+        ),
     ),
 }
 PAIR: dict[StepName, StepWords] = {
