@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from llm_lite.core.records import dataclass
 
 CANDIDATES = 8  # of a masked token
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.device import Device
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.frame_times import percentiles

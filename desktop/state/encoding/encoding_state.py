@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.encoding.examples import (
     example_filled,
     example_sentences,

@@ -4,7 +4,7 @@ lines by which each form differs from the one before."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     StudyBackend,
 )
 from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
