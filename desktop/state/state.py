@@ -63,8 +63,6 @@ NOTICES = 4
 RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
-RATE_SAMPLES = 1200
-RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
@@ -161,8 +159,7 @@ class Message:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         text = told(self.text, self.attachments) if self.attachments else self.text
         thought = self.thought.text if self.thought else ""
-        calls = self.calls.calls if self.calls else ()
-        name = self.reply.name if self.reply else ""
+        calls, name = self.calls.calls if self.calls else (), self.reply.name if self.reply else ""
         return ChatMessage(self.role, text, ids, thought, calls, name)
 
 
@@ -375,6 +372,11 @@ class AppState:
     def writes_targets(self) -> bool:
         """Whether the model in use is an encoder-decoder, which holds no conversation."""
         return self.model is not None and self.model.kind == "encoder-decoder"
+
+    @property
+    def holds_conversations(self) -> bool:
+        """Whether the model in use answers messages; while there is none, as if it did."""
+        return not (self.encodes or self.writes_targets)
 
     @property
     def elsewhere(self) -> bool:
