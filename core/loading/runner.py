@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 
-from llm_lite.core.loading.verification import Part
-
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session

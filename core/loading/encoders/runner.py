@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import field, replace
 
 import numpy as np
-from llm_lite.core.loading.verification import Part
 from numpy.typing import NDArray
 
 from llm_lite.core.encoding.pooling import Pooler

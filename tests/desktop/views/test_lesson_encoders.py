@@ -213,13 +213,13 @@ def followed_there(state, position):
 def check_way_to_a_map(app):
     """Of the source for cross-attention, and of the target before."""
     steps = app.state.lesson.steps
-    for name, part in (("cross", "cross"), ("softmax", "decoder")):
+    for name, of in (("cross", "cross"), ("softmax", "decoder")):
         app.program.do(ShowLesson(True))
         app.program.do(GoToStep(steps.index(name)))
         app.driver.frames(2)
         app.driver.click("lesson.source")
         trace, choice = app.state.lesson.trace, app.state.attention
-        assert not app.state.lesson.shown and choice.part == part
+        assert not app.state.lesson.shown and choice.part == of
         assert choice.row == trace.position and (trace.layer, trace.head) in choice.locked
 
 
