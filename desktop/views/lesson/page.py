@@ -23,6 +23,7 @@ from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
 from llm_lite.desktop.views.lesson.words import said, title_of, words_of
+from llm_lite.desktop.views.lesson.words_beside import DENSE
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
@@ -195,7 +196,10 @@ def _draw_more(state: AppState, ui: Ui) -> list[Action]:
     words = words_of(lesson.name, trace.shape)
     _draw_formula(ui, formula(lesson))
     _prepare_formulas(lesson, ui)
-    wrapped(ui, tr(words.legend) if words.legend else "", "faint", "small")
+    legend = [tr(words.legend)] if words.legend else []
+    if lesson.name == "pooling" and trace.pooled is not None and trace.pooled.dense:
+        legend.append(tr(DENSE))
+    wrapped(ui, " ".join(legend), "faint", "small")
     imgui.dummy(ImVec2(0, ui.u(1)))
     actions: list[Action] = []
     icon = ICON_CHEVRON_UP if lesson.why else ICON_CHEVRON_DOWN

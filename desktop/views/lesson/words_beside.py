@@ -76,10 +76,11 @@ ENCODER: dict[StepName, StepWords] = {
         ),
         mark(
             "e: the vector of the text; e' that of the other text. x: the last vectors of its n "
-            "tokens. W, b: learned weights. |e|: its length. cos: how alike."
+            "tokens. |e|: its length. cos: how alike."
         ),
     ),
 }
+DENSE = mark("W, b: the weights of a learned layer behind.")
 PAIR: dict[StepName, StepWords] = {
     "source": StepWords(
         mark("First, the source is read"),
