@@ -39,6 +39,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.encoding.encoding_state import EncodingState
@@ -269,24 +270,6 @@ class RateSample:
     rate: float  # tokens per second, of decoding
     step_ms: float = 0.0  # of the model's step for this token
     answer: int = 0  # the request that it was of
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
-    index: int
-    name: str
-    kind: str
-    usable: bool
-    why_not: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    source: str  # what LoadModel takes
-    path: str  # of its file; "" while it is not installed
-    title: str
-    description: str
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

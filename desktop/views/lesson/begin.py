@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.inspecting import ReadAgain
 from llm_lite.desktop.actions.lesson.following import RunSentence, TypeSentence
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.encoding.examples import example_sentences, example_text
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE, STEPS
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.glossary import explained
@@ -120,13 +121,23 @@ def _draw_examples(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     wrapped(ui, tr("Or one of these:"), "faint")
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
-    for number, example in enumerate(SOURCES if state.writes_targets else EXAMPLES):
+    for number, example in enumerate(_examples(state)):
         wide = imgui.calc_text_size(example).x + ui.u(8)
         if number and imgui.get_item_rect_max().x + ui.u(2) + wide < right:
             imgui.same_line(0, ui.u(2))
         if button(ui, f"lesson.example.{number}", example, enabled=not state.busy):
             actions.append(RunSentence(example))
     return actions
+
+
+def _examples(state: AppState) -> tuple[str, ...]:
+    """An encoder reads whole sentences, in a language that its vocabulary has."""
+    if state.writes_targets:
+        return SOURCES
+    if not state.encodes:
+        return EXAMPLES
+    english = state.encoding.choice.english
+    return example_text(english), *example_sentences(english)[:2]
 
 
 def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:

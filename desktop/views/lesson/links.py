@@ -42,7 +42,10 @@ THERE: dict[Source, str] = {  # what is to be seen there
         "that looks, a column one that is looked at. The row of our token is marked."
     ),
     "xray": mark(
-        "The X-ray shows below each token what the model thought likely, or what a head looked at."
+        "The X-ray shows below each token what the model thought likely, at temperature 1, or what "
+        "a head looked at. Its number for the first token of an answer can differ a little from "
+        "the lesson's: the answer read the whole prompt in one step, the lesson its last token "
+        "alone, and int8 activations round differently."
     ),
     "lens": mark(
         "The Lens view, at the right, shows which token the model would say after each layer."
