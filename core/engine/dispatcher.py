@@ -16,9 +16,10 @@ from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.engine.titling import entitle
 from llm_lite.core.engine.translating import Translation
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError
-from llm_lite.core.generation.answer import Answer, Emit
+from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.prompts.prompt import spelled
+from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     Command,
@@ -29,6 +30,7 @@ from llm_lite.core.messages import (
     MakeTitle,
     OpenCache,
     Read,
+    ReadTarget,
     Reconfigure,
     SaveCache,
     SpellTokens,
@@ -77,6 +79,8 @@ class Dispatcher:
             )
         elif isinstance(command, Translate):
             self._translate(number, command)
+        elif isinstance(command, ReadTarget):
+            self._read_target(command)
         elif isinstance(command, SpellTokens):
             if host.file is not None:
                 self.emit(spelled(host.file.tokenizer, command))
@@ -122,6 +126,17 @@ class Dispatcher:
 
     def _translate(self, number: int, command: Translate) -> None:
         self._steps(number, Translation(command, self._emit_of(number), self._is_stopped(number)))
+
+    def _read_target(self, command: ReadTarget) -> None:
+        """What cannot be read is only said in the log, and by the empty cache."""
+        runner = self.host().runner
+        if runner is None:
+            return
+        try:
+            translator_of(runner).read_target(command.tokens[:-1])
+        except LlmLiteError as error:
+            self.log("warning", str(error))
+        self.emit(cache_status(runner.session))
 
     def _emit_of(self, number: int) -> Emit:
         def emit(event: Event) -> None:

@@ -93,7 +93,10 @@ class Translation:
 
     def _told(self, runner: Runner, target: Target) -> TargetFinished:
         tokenizer = runner.model_file.tokenizer
-        others = (OtherTarget(target_text(tokenizer, o.tokens), o.score) for o in target.others)
+        others = (
+            OtherTarget(target_text(tokenizer, o.tokens), o.score, target_tokens(tokenizer, o))
+            for o in target.others
+        )
         return TargetFinished(
             self.command.request,
             target_tokens(tokenizer, target.best),

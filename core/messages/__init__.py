@@ -165,6 +165,7 @@ from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolSty
 from llm_lite.core.messages.translating import (
     MOST_BEAMS,
     OtherTarget,
+    ReadTarget,
     SourceRead,
     SourceToken,
     TargetFinished,
@@ -215,6 +216,7 @@ Command = (
     | Generate
     | Read
     | Translate
+    | ReadTarget
     | SpellTokens
     | StepRequest
     | TokenizeText
@@ -307,7 +309,7 @@ __all__ = [
     "MeasureCache", "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch",
     "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime",
     "OpenCache", "OtherTarget", "Overflow", "PooledPrefix", "PrefillProgress", "ProfileStep",
-    "PromptToken", "Read", "ReadAttentionRows", "Reconfigure", "ResumeKept", "Role",
+    "PromptToken", "Read", "ReadAttentionRows", "ReadTarget", "Reconfigure", "ResumeKept", "Role",
     "RunFinished", "RunReady", "RunToken", "RunsForced", "SamplingOptions", "SaveCache",
     "ServedRequest", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
     "SourceRead", "SourceToken", "Speculate", "SpellTokens", "StartServing", "StepProfile",

@@ -36,6 +36,14 @@ class Translate:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTarget:
+    """Ask that the decoder hold another target about the source that was read, with the token that
+    ends it: maps, cache and lens are of that one then. CacheStatus follows."""
+
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceToken:
     token: int
     text: str  # what it stands for, by itself; U+FFFD for a part of a character
@@ -71,10 +79,11 @@ class TargetToken:
 
 @dataclass(frozen=True, slots=True)
 class OtherTarget:
-    """Another hypothesis of the beam."""
+    """Another hypothesis of the beam; its tokens as of `TargetFinished`."""
 
     text: str
     score: float
+    tokens: tuple[TargetToken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

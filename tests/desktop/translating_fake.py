@@ -53,7 +53,9 @@ def finished(command: Translate, **changes: object) -> TargetFinished:
     tokens = tuple(TargetToken(20 + i, text, 0.6, best) for i, text in enumerate(texts))
     tokens = (*tokens[:-1], replace(tokens[-1], special=True))
     beams = command.beams or 1
-    others = tuple(OtherTarget(f"another {n}", -1.0 - n) for n in range(beams - 1))
+    others = tuple(
+        OtherTarget(f"another {n}", -1.0 - n, tokens[n : n + 2]) for n in range(beams - 1)
+    )
     stats = TranslationStats(len(texts), len(texts), beams, 200, 2.0, 5.0, 1e3 * len(texts) / 5.0)
     text = "".join(texts[:-1]).strip()
     told = TargetFinished(command.request, tokens, text, -0.5, others, stats)

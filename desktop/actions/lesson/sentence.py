@@ -6,6 +6,7 @@ from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.desktop.state.lesson.lesson_state import TraceKey, sentence_of
 from llm_lite.desktop.state.state import AppState
 
+_MANY = 1 << 32  # more than there are requests
 PIECE = "\ufffd"  # what a part of a letter is written as
 
 
@@ -116,8 +117,8 @@ def _version(state: AppState) -> int:
     if state.encodes:
         return encoded.request if encoded is not None else 0
     if state.writes_targets:
-        result = state.translating.result
-        return result.request if result is not None else 0
+        result, chosen = state.translating.result, state.translating.choices
+        return result.request + chosen * _MANY if result is not None else 0
     return length_of(state) if not state.busy else 0
 
 

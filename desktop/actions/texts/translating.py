@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import ReadAttentionRows, Stop, Translate
+from llm_lite.core.messages import ReadAttentionRows, ReadTarget, Stop, Translate
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, hindrance
 from llm_lite.desktop.state.folding.translating import emptied, shown
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.state import AppState, Lens
 from llm_lite.desktop.state.translating.translating_state import (
     LONGEST,
     CrossLook,
@@ -53,6 +53,13 @@ class WriteTarget:
     """Write a target about this text."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseHypothesis:
+    """Look into another hypothesis of the beam, by its place among the others."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ TranslatingAction = (
     | ChooseBeams
     | ChooseLongest
     | WriteTarget
+    | ChooseHypothesis
     | StopTarget
     | TintTarget
     | LookAcross
@@ -135,6 +143,22 @@ def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     translating = translating.begun(request, source, now)
     state = replace(state, translating=translating, next_request=request + 1)
     return state, (Translate(request, source, translating.beams, translating.longest),)
+
+
+def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> Result:
+    """It is read by the decoder, in a step."""
+    result, number = state.translating.result, action.number
+    if result is None or not 0 <= number < len(result.others):
+        return state, ()
+    if problem := hindrance(state):
+        return notify(state, "warning", problem, now), ()
+    translating = state.translating.choosing(number)
+    choice = replace(state.attention, row=None)
+    state = replace(
+        shown(state, translating), attention=choice, rows_request=0, attention_rows=None
+    )
+    read = ReadTarget(tuple(token.token for token in translating.tokens))
+    return replace(state, context_used=0, lens=Lens()), (read,)
 
 
 def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
@@ -204,6 +228,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ChooseBeams: choose_beams,
     ChooseLongest: choose_longest,
     WriteTarget: write_target,
+    ChooseHypothesis: choose_hypothesis,
     StopTarget: stop_target,
     TintTarget: tint_target,
     LookAcross: look_across,

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.messages import SourceToken, TargetFinished, TargetToken
+from llm_lite.core.messages import OtherTarget, SourceToken, TargetFinished, TargetToken
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.attention_state import Head
 
@@ -66,6 +66,7 @@ class TranslatingState:
     start: str = ""  # text of the token that the decoder begins with
     tokens: tuple[TargetToken, ...] = ()  # nan: how likely one was is told at the end
     result: TargetFinished | None = None
+    choices: int = 0  # how often another hypothesis was chosen
     tinted: bool = True  # targets by how likely each token was
     look: CrossLook = CrossLook()
     pointed: TokenAt | None = None
@@ -85,6 +86,25 @@ class TranslatingState:
     def begun(self, request: int, source: str, now: float) -> TranslatingState:
         """A target about a source was asked for: what was shown of another goes."""
         return replace(self._chosen(self.draft), request=request, began=now, asked=source)
+
+    def choosing(self, number: int) -> TranslatingState:
+        """With another hypothesis as the target, and the one that was it among the others, the best
+        first."""
+        result = self.result
+        if result is None:
+            return self
+        best = OtherTarget(result.text, result.score, result.tokens)
+        chosen, others = result.others[number], list(result.others)
+        others[number] = best
+        others.sort(key=lambda other: -other.score)
+        stats = replace(result.stats, new_tokens=len(chosen.tokens))
+        told = replace(
+            result, tokens=chosen.tokens, text=chosen.text, score=chosen.score,
+            others=tuple(others), stats=stats,
+        )  # fmt: skip
+        return replace(
+            self, tokens=chosen.tokens, result=told, pointed=None, choices=self.choices + 1
+        )
 
     def emptied(self) -> TranslatingState:
         """Without a source and its target, which can be brought back."""

@@ -35,7 +35,7 @@ def draw_page(state: AppState, ui: Ui) -> list[Action]:
         actions += draw_source(state, ui)
         if state.translating.asked:
             actions += draw_target(state, ui)
-            draw_others(state, ui)
+            actions += draw_others(state, ui)
         else:
             imgui.dummy(ImVec2(0, ui.u(2)))
             wrapped(ui, tr(ABOUT))

@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     ProfileStep,
     Read,
     ReadAttentionRows,
+    ReadTarget,
     Reconfigure,
     SaveCache,
     SetGains,
@@ -111,6 +112,25 @@ def check_maps(engine, runner):
                 head_maps(one, layer, range(shape.heads), out)
             np.testing.assert_allclose(*maps, atol=1e-4)
             np.testing.assert_allclose(maps[0].sum(axis=2), 1, atol=1e-4)
+
+
+def test_another_hypothesis_is_read(client, model):
+    """Its maps are those of a decoder that wrote it."""
+    client.load(model, exact("cpu"))
+    finished, _ = translated(client, beams=4)
+    other = finished.others[1]
+    ids = tuple(token.token for token in other.tokens)
+    assert ids != tuple(token.token for token in finished.tokens)
+    client.send(ReadTarget(ids))
+    assert client.until(CacheStatus).length == len(ids)
+    assert client.engine.attention("decoder").tokens()[1:] == ids[:-1]
+    client.send(Reconfigure(exact("cpu", context=8)))  # too small for the source
+    client.until(ExecutorChanged)
+    client.until(CacheStatus)
+    client.send(ReadTarget(ids))
+    assert "writes about a source" in next(
+        text for text in iter(lambda: client.until(Logged).text, "") if "source" in text
+    )
 
 
 def test_rows_and_files_of_each_part(client, model, tmp_path):

@@ -11,6 +11,7 @@ from llm_lite.core.messages import (
     ExecutorChanged,
     ModelLoaded,
     ReadAttentionRows,
+    ReadTarget,
     SetGains,
     Stop,
     TargetFinished,
@@ -28,6 +29,7 @@ from llm_lite.desktop.actions.quantizing import RunTask
 from llm_lite.desktop.actions.resuming import keeping
 from llm_lite.desktop.actions.texts.translating import (
     ChooseBeams,
+    ChooseHypothesis,
     ChooseLongest,
     ChooseTask,
     ClearTarget,
@@ -146,6 +148,26 @@ def test_one_that_is_written_ends_before_the_page_is_empty():
     assert do(state, RestoreTarget())[0].translating.asked == "a b c"
 
 
+def test_another_hypothesis_is_looked_into():
+    state = written(READY, "where is it", ChooseBeams(4))
+    first, version = state.translating.result, wanted_key(state)
+    state, (asked,) = do(state, ChooseHypothesis(1))
+    result = state.translating.result
+    assert (result.text, result.score) == ("another 1", -2.0)
+    assert (
+        asked == ReadTarget(tuple(token.token for token in result.tokens)) == ReadTarget((21, 22))
+    )
+    assert state.positions == ("<pad>", " is", " where") and state.context_used == 0
+    assert [other.score for other in result.others] == [-0.5, -1.0, -3.0]
+    assert result.others[0].tokens == first.tokens
+    state = fold(state, held(2))
+    assert state.context_used == 2 and wanted_key(state) != version
+    back, _ = do(state, ChooseHypothesis(0))
+    assert back.translating.result.text == first.text
+    for number in (-1, 3):
+        assert do(state, ChooseHypothesis(number)) == (state, ())
+
+
 def test_tokens_ask_where_they_look():
     state = written()
     state, (asked,) = do(state, PointAtToken(TokenAt("target", 1)))
@@ -221,6 +243,7 @@ actions = st.one_of(
     st.builds(SetSource, texts),
     st.builds(WriteTarget, texts),
     st.builds(ChooseBeams, st.sampled_from([0, 1, 4])),
+    st.builds(ChooseHypothesis, st.integers(-1, 2)),
     st.builds(ChooseLongest, st.sampled_from([-1, 0, 9])),
     st.builds(ChooseTask, st.sampled_from(["", TASK])),
     st.builds(TintTarget, st.booleans()),

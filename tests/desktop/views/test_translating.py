@@ -120,6 +120,16 @@ def test_a_click_on_a_token_holds_its_row(headless):
     assert one.state.attention.row is None, "no step has read the last one"
 
 
+def test_a_press_shows_another_hypothesis(headless):
+    one = headless(READY, size=WIDE)
+    one.program.do(ChooseBeams(4))
+    written(one)
+    one.driver.click("translating.other.2")
+    one.driver.frames(2)
+    assert one.state.translating.result.text == "another 2"
+    assert one.driver.shows("translating.target.1") and not one.driver.shows("translating.target.2")
+
+
 def test_the_page_is_emptied_by_the_rail_and_brought_back(headless):
     one = headless(READY, size=WIDE)
     written(one)
