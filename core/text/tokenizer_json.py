@@ -108,7 +108,7 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
     if unknown is not None:
         types[unknown] = TokenType.UNKNOWN.value
         control.add(unknown)
-        if model == WORD_PIECE:  # it stands for whole words that have no pieces
+        if about["model"] in ("WordPiece", "Unigram"):  # it stands for text that has no pieces
             control.discard(unknown)
     vocabulary = Vocabulary(
         path=path,

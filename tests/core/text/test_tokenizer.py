@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
 
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
 from llm_lite.core.formats.gguf.reader import open_gguf
@@ -390,3 +391,21 @@ def test_thousands_of_marked_tokens_match_like_a_few(monkeypatch):
     for text in ("<u1><u12>x<u300><u", "\n\n\n a.bcd axb <u29", "[x] <<u7", "".join(texts)):
         assert [m.span() for m in tree.finditer(text)] == [m.span() for m in plain.finditer(text)]
         assert tree.findall(text)
+
+
+def test_what_a_unigram_vocabulary_lacks_is_its_unknown_token(tmp_path: Path) -> None:
+    """And the words around it stay what they are; names of control tokens are text."""
+    file = FIXTURES / "tokenizers" / "t5" / "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(file.read_bytes())
+    named = {"unk_token": "<unk>", "eos_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(named))
+    library = Library.from_file(str(file))
+    library.encode_special_tokens = True
+    tokenizer = Tokenizer.from_huggingface(tmp_path, library.get_vocab_size())
+    unknown = library.token_to_id("<unk>")
+    for text in ("the unbelievable \u2603 house", "한국어 \U0001f642", "a plain text"):
+        found = tokenizer.encode(text, add_special=True)
+        assert found == library.encode(text).ids
+        assert (unknown in found) == ("plain" not in text)
+    end = library.token_to_id("</s>")
+    assert end not in tokenizer.encode("a </s> b", parse_special=False)
