@@ -17,6 +17,7 @@ constexpr int kFewRows = 8;          // more are faster as blocks: attention_blo
 // Key/value heads side by side that a task attends to, each with `group` queries.
 struct Heads {
   int64_t first, count, group, d;
+  int64_t end;  // of the positions: other tasks go on up to it
 };
 
 // Memory that is asked for while other memory is in use, a few lines with every key: more at once
@@ -246,14 +247,16 @@ inline Stream stream_of(const Tensor& cache, const Heads& heads, int64_t row, in
 
 // queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
 // taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
-// side by side share its lines. scores: [kFewRows][kPositions]
+// side by side share its lines. What is asked for goes on into the next task's part, which this
+// thread takes next. scores: [kFewRows][kPositions]
 template <typename K, typename V>
 inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
                         const Tensor& values, const Places& places) {
   const int64_t end = queries[0].end;
   for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t row = places.row(p), run = places.run(p, end - p);
-    const int64_t n = run < kPositions ? run : kPositions;
+    const int64_t row = places.row(p), run = places.run(p, heads.end - p);
+    const int64_t most = end - p < kPositions ? end - p : kPositions;
+    const int64_t n = run < most ? run : most;
     const int64_t later = run - n < kPositions ? run - n : kPositions;
     Streams ahead = {stream_of<K>(keys, heads, row + n, later),
                      stream_of<V>(values, heads, row + n, later)};

@@ -27,6 +27,7 @@ from tests.encoder_checks import started
 from tests.fixtures.seq2seq import marian, t5
 from tests.lesson_reference import whole_encoder, whole_target
 from tests.runners import exact
+from tests.seq2seq_checks import write_case as write_pair
 
 BESIDE = "the cat sat on 12"
 ATTENDING = ("queries", "scores", "softmax", "values", "output")
@@ -163,6 +164,63 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         assert app.state.lesson.name == ("filling" if case == "masked" else "pooling")
     finally:
         app.close()
+
+
+@pytest.mark.parametrize(("family", "case"), [(t5.FAMILY, "plain"), (marian.FAMILY, "plain")])
+def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
+    """With the real engine: an example, a source of one's own, a token of its target, and the
+    way from a share of attention to its map."""
+    path = write_pair(family, case, tmp_path)
+    app = Headless(AppState(options=exact("cpu", context=24), less_motion=True))
+    try:
+        app.program.start(Engine(None, lambda: None))
+        app.program.do(OpenModel(str(path)))
+        app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
+        app.program.do(ShowLesson(True))
+        app.driver.frames(2)
+        app.driver.click("lesson.example.0")
+        app.driver.wait("the example", lambda s: s.lesson.trace and not s.lesson.request)
+        first = app.state.translating.result
+        app.driver.click("lesson.own")
+        app.driver.frames(2)
+        app.driver.click("lesson.draft")
+        app.driver.type("Is it late?")
+        app.driver.click("lesson.run")
+        app.driver.wait(
+            "the other target",
+            lambda s: s.translating.result not in (None, first) and s.lesson.trace is not None,
+        )
+        assert app.state.translating.asked == "Is it late?"
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.frames(2)
+        position = app.state.lesson.trace.position - 1
+        app.driver.click(f"lesson.token.{position}")
+        app.driver.wait("the token", lambda s: followed_there(s, position))
+        source, target = (app.program.engine.attention(p).tokens() for p in ("encoder", "decoder"))
+        assert len(target) == app.state.context_used == len(app.state.translating.tokens)
+        whole = whole_target(path, source, target)
+        compare_all(app, Expected(path, app.state.lesson, target, 24, whole=whole, source=source))
+        check_way_to_a_map(app)
+    finally:
+        app.close()
+
+
+def followed_there(state, position):
+    lesson = state.lesson
+    return lesson.trace and not lesson.request and lesson.trace.position == position
+
+
+def check_way_to_a_map(app):
+    """Of the source for cross-attention, and of the target before."""
+    steps = app.state.lesson.steps
+    for name, of in (("cross", "cross"), ("softmax", "decoder")):
+        app.program.do(ShowLesson(True))
+        app.program.do(GoToStep(steps.index(name)))
+        app.driver.frames(2)
+        app.driver.click("lesson.source")
+        trace, choice = app.state.lesson.trace, app.state.attention
+        assert not app.state.lesson.shown and choice.part == of
+        assert choice.row == trace.position and (trace.layer, trace.head) in choice.locked
 
 
 def is_traced(state, position):

@@ -286,6 +286,8 @@ def _draw_text(scene: Scene, found: Sampled, each: float) -> None:
         text = tr("As it was written: “{token}” stands here.")
         if trace.shape.path == "decoder" and by_model(scene.state, trace.position + 1):
             text = tr("When it answered, the model drew “{token}” here.")
+        elif trace.shape.path == "encoder_decoder":
+            text = tr("The target goes on with “{token}” here.")
         text = text.format(token=visible(went_on.text))
         scene.say(text, x0, line, "faint")
 
