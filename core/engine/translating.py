@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
@@ -29,6 +28,7 @@ from llm_lite.core.messages import (
     Translate,
     TranslationStats,
 )
+from llm_lite.core.records import dataclass
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
@@ -41,6 +41,7 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
 Emit = Callable[[Event], None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from llm_lite.core.generation.token_choice import (
     sum_exp,
 )
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import dataclass
 
 BEST = 5  # tokens told besides the one that was chosen
 TokenBytes = Callable[[int], bytes]

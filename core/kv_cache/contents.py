@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 Bytes = NDArray[np.uint8]
 

@@ -4,7 +4,7 @@ back to another."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
@@ -15,6 +15,7 @@ from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -23,12 +22,13 @@ from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
+from llm_lite.core.loading.checking.checked_before import verify_once
+from llm_lite.core.loading.checking.verification import Part, worth_releasing
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.loading.verification import Part, verify, worth_releasing
 from llm_lite.core.loading.weights import (
     conversion_note,
     converted,
@@ -45,6 +45,7 @@ from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.modes import MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 from llm_lite.core.text.sandbox.process import sandbox
@@ -265,7 +266,7 @@ def _warn_of_bad_weights(
 ) -> None:
     parts = [part for part in file.parts if part.name not in on_disk]
     release = worth_releasing(sum(part.nbytes for part in parts))
-    for problem in verify(parts, release=release):
+    for problem in verify_once(parts, release=release):
         progress("checking the weights", 0.3)
         if problem is not None:
             warn(f"{problem}; the answers will be nonsense")

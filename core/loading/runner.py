@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
@@ -13,13 +13,14 @@ from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.verification import Part
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ need no messages of their own. Times are in seconds, sizes in bytes, rates in to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import (
@@ -175,6 +174,7 @@ from llm_lite.core.messages.translating import (
     TranslationStats,
     TranslatorInfo,
 )
+from llm_lite.core.records import dataclass
 
 Level = Literal["info", "warning", "error"]
 

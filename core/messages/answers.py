@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from llm_lite.core.messages.options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
+from llm_lite.core.records import dataclass
 
 Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
 
@@ -12,6 +12,7 @@ from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
+from llm_lite.core.records import dataclass
 
 # A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]

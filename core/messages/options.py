@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]

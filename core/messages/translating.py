@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.messages.answers import Alternative, StopReason
+from llm_lite.core.records import dataclass
 
 MOST_BEAMS = 16  # hypotheses at a time
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.records import dataclass
 
 TURN_TOKENS = 24  # of a second turn: a short question in its template
 

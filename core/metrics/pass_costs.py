@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import Spread
+from llm_lite.core.records import dataclass
 
 SIZES = (1, 2, 4, 8, 16, 32)  # tokens
 

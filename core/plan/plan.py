@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.plan.step import PageShape, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
+from llm_lite.core.records import dataclass
 
 Rows = Literal["fixed", "tokens", "outputs"]
 LEFT_OUT = -1  # in Op.inputs: an optional operand that is not there, before one that is

@@ -7,11 +7,13 @@ and a table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import (
     Result,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -22,6 +22,7 @@ from llm_lite.core.messages import (
     Stop,
     StudyKernels,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, end_reading, obstacle
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify

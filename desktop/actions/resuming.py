@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
     ResumeKept,
     Stop,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.history import DeleteAll, DeleteConversation
 from llm_lite.desktop.actions.requests import Result, conversation, obstacle
 from llm_lite.desktop.state.notices import notify

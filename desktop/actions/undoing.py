@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from llm_lite.core.messages import Command, Stop
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import Regenerate, Send, SetSystemPrompt
 from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.actions.forking import ContinueFrom, ContinueText, ShowMessage, along

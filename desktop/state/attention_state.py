@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import AttentionPart
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 
 Head = tuple[int, int]  # layer, head

@@ -6,7 +6,7 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import Literal
 
@@ -35,6 +35,7 @@ from llm_lite.core.messages import (
     Thinking,
     ToolStyle,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
 LookBy = Literal["head", "layer", "locked", "rollout"]

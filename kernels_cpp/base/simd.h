@@ -146,6 +146,32 @@ inline F32 load(const Half* p) {
 #endif
 }
 
+#if defined(__AVX2__)
+// Eight of them, `stride` bytes apart
+inline __m128i eight_halves(const uint8_t* p, int64_t stride) {
+  const auto at = [=](int i) {
+    short bits;
+    std::memcpy(&bits, p + i * stride, sizeof bits);
+    return bits;
+  };
+  return _mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7));
+}
+#endif
+
+// Halves that lie `stride` bytes apart; by way of memory a vector would wait for each of them.
+inline F32 load_halves(const uint8_t* p, int64_t stride) {
+#if defined(__AVX512F__)
+  const __m128i low = eight_halves(p, stride), high = eight_halves(p + 8 * stride, stride);
+  return (F32)_mm512_cvtph_ps(_mm256_set_m128i(high, low));
+#elif defined(__AVX2__)
+  return (F32)_mm256_cvtph_ps(eight_halves(p, stride));
+#else
+  Half halves[kWidth];
+  for (int i = 0; i < kWidth; ++i) std::memcpy(halves + i, p + i * stride, sizeof(Half));
+  return load(halves);
+#endif
+}
+
 inline F32 load(const int8_t* p) {
 #if defined(__AVX512F__)
   return (F32)_mm512_cvtepi32_ps(

@@ -63,6 +63,8 @@ void init_interpreter(py::module_& module) {
   py::class_<llm::AlignedBuffer>(module, "Memory", py::buffer_protocol(),
                                  "Zeroed memory that begins on a cache line; a buffer of bytes.")
       .def(py::init<size_t>(), py::arg("bytes"))
+      .def("wish_for_large_pages", &llm::AlignedBuffer::wish_for_large_pages, py::arg("first") = 0,
+           "Ask the system for pages of 2 MiB from a byte on, before that is first used.")
       .def_buffer([](llm::AlignedBuffer& self) {
         return py::buffer_info(self.data(), static_cast<py::ssize_t>(self.size()));
       });

@@ -9,7 +9,7 @@ largest plan. A step of both reads the weights twice. Where one kernel does all,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from llm_lite.core.exec.vulkan.fusion import Fusions
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
 from llm_lite.core.plan.plan import Plan, Program, Tensor
 from llm_lite.core.plan.step import Segment, Step
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

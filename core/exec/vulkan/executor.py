@@ -7,7 +7,6 @@ import math
 import time
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +37,7 @@ from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
+from llm_lite.core.records import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 # Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
 # costs more than the dispatch that it saves.
@@ -63,7 +64,10 @@ class Fusions:
     stacks: bool = True  # products of one tensor are one product
 
 
-def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = Fusions()) -> tuple[Group, ...]:
+ALL = Fusions()
+
+
+def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = ALL) -> tuple[Group, ...]:
     return _Grouping(plan, weights, fusions).groups()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
 from llm_lite.core.generation.speculation.speculation import Speculation
+from llm_lite.core.records import dataclass
 
 
 class DraftSession(Protocol):

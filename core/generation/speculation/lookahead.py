@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import Gains
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

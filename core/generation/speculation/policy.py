@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
+from llm_lite.core.records import dataclass
 
 _DECAY = 0.95  # of what was seen, with every draft that is judged
 _PRIOR_TRIALS = 2.0

@@ -7,7 +7,7 @@ probabilities are there whatever found it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
@@ -18,6 +18,7 @@ from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.messages.translating import MOST_BEAMS
 from llm_lite.core.models.model import DecodingDefaults
+from llm_lite.core.records import dataclass
 
 Watch = Callable[[Sequence[int]], None]  # the best target so far, after every token
 BeamExecutor = Callable[[int], Executor]  # of a width

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import Alternative, Gains
+from llm_lite.core.records import dataclass
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]

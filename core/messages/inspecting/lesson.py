@@ -7,8 +7,9 @@ tokens of one sentence, the rest of the cache as one sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider

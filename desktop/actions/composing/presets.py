@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.inspecting import Steer, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import Command, FollowToken, Generate
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.lesson.sentence import first_of, length_of

@@ -6,10 +6,11 @@ Pure, like everything in the state.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import SourceToken, TargetFinished, TargetToken
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.attention_state import Head
 
 LookBy = Literal["all", "layer", "head"]

@@ -6,12 +6,12 @@ A `CacheWindow` maps pixels to columns: positions, or places in memory.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.cache_state import serials
 from llm_lite.desktop.state.state import AppState

@@ -4,11 +4,11 @@ again. On the first page before there is a sentence, and at the end with that of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 from llm_lite.desktop.state.lesson.number import Name

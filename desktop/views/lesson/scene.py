@@ -7,13 +7,14 @@ positive; a head is a tile; a token is a rounded label. Numbers are written by t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.sentence import first_of
 from llm_lite.desktop.language.translate import tr

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.language.translate import mark, tr, trn

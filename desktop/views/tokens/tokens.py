@@ -6,13 +6,14 @@ Under the pointer, a token shows where it looks, or who looks at it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import SpellAnswer
 from llm_lite.desktop.actions.inspecting import SetXRay, SwitchVersion

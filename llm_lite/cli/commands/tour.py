@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         given(sampling_options(arguments), SamplingOptions(), SAMPLING),
         language=arguments.language,
     )
-    show(report["answer"])
-    show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
+    if report["answer"]:
+        show(report["answer"] + "\n")
+    show(f"{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
     return 0

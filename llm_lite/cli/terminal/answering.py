@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeVar
 
 from llm_lite.cli.terminal import interrupts
@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.thinking import Split
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from imgui_bundle import ImVec2
 
 from llm_lite.core.messages.inspecting.lesson import TokenScore
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.lesson.following import ShowScaled
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.motion import part
