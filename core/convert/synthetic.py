@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from llm_lite.core.models.gemma4.architecture import GEMMA_4
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.quant.blocks import q4_0
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType
 

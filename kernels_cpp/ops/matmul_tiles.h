@@ -279,8 +279,8 @@ inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tens
       tiles_times_a8<Format, size(), true>(x, weight, y, token, count, rows);
     });
   } else {
-    in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-      tiles_times_a8<Format, count(), false>(x, weight, y, token, count(), rows);
+    in_padded_groups<kSharedTileTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
+      tiles_times_a8<Format, size(), false>(x, weight, y, token, count, rows);
     });
   }
 }

@@ -65,9 +65,10 @@ from llm_lite.core.messages import (
     TokensSpelled,
     Unfit,
 )
+from llm_lite.desktop.tour.scenes.texts.encoding import BUNDLED
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
-from tests.desktop.encoding_fake import compared, encoded
+from tests.desktop.encoding_fake import as_encoder, compared, encoded
 from tests.desktop.fake_answers import (
     ANSWER,
     KOREAN,
@@ -220,10 +221,12 @@ class FakeEngine:
             return
         self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
+        model = as_encoder(self.model) if source == BUNDLED else self.model
+        kv_heads = model.heads if model.kind == "encoder" else model.kv_heads
         self.source = FakeSource(
-            layers=MODEL.layers, heads=MODEL.heads, kv_heads=MODEL.kv_heads, context=1024
+            layers=model.layers, heads=model.heads, kv_heads=kv_heads, context=1024
         )
-        self._say(ModelLoaded(self.model, EXECUTOR, 0.42))
+        self._say(ModelLoaded(model, EXECUTOR, 0.42))
 
     def _read(self, command: Read) -> None:
         words = prompt_tokens(command)[:-2]

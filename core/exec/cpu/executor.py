@@ -104,7 +104,7 @@ class CpuExecutor:
         return sum(weight.source.nbytes for weight in self._weights.values())
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        plan = self.program.plan_for(step.count, step.outputs)
+        plan = self.program.plan_of(step)
         number = self.program.plans.index(plan)
         last = len(plan.ops) if step.outputs else self._heads[number]
         self._run(plan, step, 0, last, should_stop)
@@ -290,7 +290,7 @@ def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """As StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
     shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
-    return plan.max_tokens, plan.max_outputs, *shared, program.source
+    return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

@@ -74,9 +74,13 @@ ENCODER: dict[StepName, StepWords] = {
             "together, others pushed apart. So a search can find texts by what they mean: it "
             "compares vectors, which were computed once, and needs no common words."
         ),
-        mark("e: the vector of the text. x: the last vectors of its n tokens. cos: how alike."),
+        mark(
+            "e: the vector of the text; e' that of the other text. x: the last vectors of its n "
+            "tokens. |e|: its length. cos: how alike."
+        ),
     ),
 }
+DENSE = mark("W, b: the weights of a learned layer behind.")
 PAIR: dict[StepName, StepWords] = {
     "source": StepWords(
         mark("First, the source is read"),
