@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
+from llm_lite.core.messages import AttentionPart
 from llm_lite.desktop.actions.program import DismissNotice, SetAttention, SetTheme
 from llm_lite.desktop.actions.texts.translating import ChooseBeams, WriteTarget
-from llm_lite.desktop.state.attention_state import AttentionPart
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
