@@ -254,18 +254,19 @@ inline void attend_rows(Query* queries, const Heads& heads, float* scores, const
                         const Tensor& values, const Places& places) {
   const int64_t end = queries[0].end;
   for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t row = places.row(p), run = places.run(p, heads.end - p);
     const int64_t most = end - p < kPositions ? end - p : kPositions;
-    const int64_t n = run < most ? run : most;
-    const int64_t later = run - n < kPositions ? run - n : kPositions;
-    Streams ahead = {stream_of<K>(keys, heads, row + n, later),
-                     stream_of<V>(values, heads, row + n, later)};
+    const int64_t row = places.row(p), n = places.run(p, most), next = p + n;
+    const int64_t left = heads.end - next < kPositions ? heads.end - next : kPositions;
+    const int64_t later = left > 0 ? places.run(next, left) : 0;
+    const int64_t later_row = left > 0 ? places.row(next) : 0;
+    Streams ahead = {stream_of<K>(keys, heads, later_row, later),
+                     stream_of<V>(values, heads, later_row, later)};
     for (int64_t h = 0; h < heads.count; ++h) {
       attend_run(heads.group, queries + h * heads.group, scores,
                  head_rows<K>(keys, heads.first + h, heads.d).from(row),
                  head_rows<V>(values, heads.first + h, heads.d).from(row), p, n, heads.d, ahead);
     }
-    p += n;
+    p = next;
   }
 }
 
