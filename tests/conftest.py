@@ -24,6 +24,7 @@ settings.load_profile("any machine")
 LONG = (
     "sanitize/test_kernels.py",
     "desktop/tour/test_tour.py",
+    "desktop/tour/test_other_models.py",
     "desktop/app/test_app.py",
     "fuzz/test_doors.py",
     "core/models/test_smollm2.py",

@@ -53,6 +53,7 @@ from llm_lite.desktop.tour.scenes.texts.encoding import (
     open_encoder,
 )
 from llm_lite.desktop.tour.scenes.texts.tokenizing import look_at_tokenizer
+from llm_lite.desktop.tour.scenes.texts.translating import look_at_targets
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -100,8 +101,8 @@ class Stage:
         """The way of the model that is given; of the default one, an encoder's behind it."""
         self._begin(source, engine)
         self._load(prompt)
-        if self.driver.state.encodes:
-            self._look_at_encoder()
+        if self.driver.state.encodes or self.driver.state.writes_targets:
+            self._look_at_texts()
             self._told = self._report()
             return
         self._ask()
@@ -112,7 +113,7 @@ class Stage:
         self._told = self._report()
         if source is None and bundled_encoder(self.driver.state):
             open_encoder(self.driver)
-            self._look_at_encoder()
+            self._look_at_texts()
 
     def _begin(self, source: str | None, engine: Any) -> None:
         """First frame, then the engine; the prompt is typed while the model loads."""
@@ -333,9 +334,13 @@ class Stage:
             self.program.do(SetTheme(theme))
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
 
-    def _look_at_encoder(self) -> None:
+    def _look_at_texts(self) -> None:
+        """The page of a model that holds no conversation."""
         self._backstage.resize(*FIRST)
         self.driver.frames(3)
+        if self.driver.state.writes_targets:
+            look_at_targets(self.driver, self._picture, self._complete)
+            return
         look_at_encoder(self.driver, self._picture, lambda name: self._figure("text", name))
 
     def _runs(self, name: str) -> None:

@@ -16,6 +16,7 @@ from llm_lite.desktop.widgets.markup.process import markup
 LIMIT = 120.0  # seconds
 SENTENCE = "The cat sat on the mat because it was"
 AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # in the light theme too
+OF_ENCODERS: tuple[StepName, ...] = ("position", "scores", "norm")  # and their last step
 MIDWAY = {"tokens": 0.6, "scores": 0.5}  # pictures that are shown on their way too
 
 
@@ -54,13 +55,14 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
 def look_at_encoders_lesson(
     driver: InputDriver, picture: Callable[[str], None], name: str, beside: str
 ) -> None:
-    """All steps on the text of its page, of the light theme the last one; where the text becomes a
-    vector, it is compared with the text `beside`."""
+    """Steps that differ from a decoder's, on the text of its page; of the light theme the last one.
+    Where the text becomes a vector, it is compared with the text `beside`."""
     driver.click("rail.lesson")
     driver.wait("the trace", _is_traced, LIMIT)
     steps = driver.state.lesson.steps
     for number, step in enumerate(steps):
-        if driver.state.theme == "light" and number < len(steps) - 1:
+        seen = step in OF_ENCODERS and driver.state.theme == "dark"
+        if not seen and number < len(steps) - 1:
             continue
         driver.click(f"lesson.step.{number}")
         if step == "pooling":

@@ -77,13 +77,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
     words = tr("Empty the page") if state.writes_targets else tr("New chat")
     hint = with_keys(words, "new_chat")
-    if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
+    if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style=icon_style(ui, side)):
         actions.append(NewChat())
     imgui.set_cursor_pos_x(x)
     shown = ui.shows_list
     words = tr("Hide the conversations") if shown else tr("Show the conversations")
     hint = with_keys(words, "list")
-    if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
+    if icon_button(
+        ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style=icon_style(ui, side)
+    ):
         if state.lesson.shown and shown:
             actions.append(ShowLesson(False))
         else:
@@ -91,18 +93,22 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions.append(ShowLibrary(False) if back else ShowHistory(not shown))
     imgui.set_cursor_pos_x(x)
     hint = with_keys(tr("Find anything"), "palette")
-    if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style="title"):
+    if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style=icon_style(ui, side)):
         ui.ask("palette")
     imgui.set_cursor_pos_x(x)
     on, hint = state.library.shown, with_keys(tr("Manage models"), "manage_models")
-    if icon_button(ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style="title"):
+    if icon_button(
+        ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style=icon_style(ui, side)
+    ):
         actions.append(ShowLibrary(not on))
     imgui.set_cursor_pos_x(x)
     on, hint = (
         state.lesson.shown,
         with_keys(tr("Lesson: how a model writes its next word"), "lesson"),
     )
-    if icon_button(ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style="title"):
+    if icon_button(
+        ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style=icon_style(ui, side)
+    ):
         actions.append(ShowLesson(not on))
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
@@ -111,7 +117,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_pos(ImVec2(x, imgui.get_window_height() - side * 2 - gap * 2))
     icon, other = (ICON_SUN, "light") if state.theme == "dark" else (ICON_MOON, "dark")
     hint = tr("Use the light theme") if other == "light" else tr("Use the dark theme")
-    if icon_button(ui, "rail.theme", icon, hint, side=side, style="title"):
+    if icon_button(ui, "rail.theme", icon, hint, side=side, style=icon_style(ui, side)):
         actions.append(SetTheme("light" if other == "light" else "dark"))
     imgui.set_cursor_pos_x(x)
     tops["settings"] = _panel_button(ui, PANELS[-1], side)
@@ -127,12 +133,20 @@ def _side(ui: Ui) -> float:
     return float(min(ui.u(10), max(room // count, ui.u(3))))  # whole pixels, as items are placed
 
 
+def icon_style(ui: Ui, side: float) -> str:
+    """The largest size of text whose icons a button of that side holds."""
+    styles = ("title", "body", "small")
+    return next((style for style in styles if ui.theme.size(style) <= side), styles[-1])
+
+
 def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
     top = imgui.get_cursor_screen_pos().y
     name = f"rail.{panel.name}"
     active = ui.memory.get("popover") == panel.name
     hint = with_keys(tr(panel.hint), panel.name)
-    if icon_button(ui, name, panel.icon, hint, side=side, active=active, style="title"):
+    if icon_button(
+        ui, name, panel.icon, hint, side=side, active=active, style=icon_style(ui, side)
+    ):
         ui.opened = panel.name
     return top
 

@@ -12,7 +12,7 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.views import VIEWS
-from llm_lite.desktop.views.program.rail import PANELS
+from llm_lite.desktop.views.program.rail import PANELS, icon_style
 from tests.desktop.fake_answers import ANSWER
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
@@ -65,6 +65,8 @@ def test_buttons_of_the_rail_never_lie_on_each_other(headless, font, size):
     for above, below in pairwise(sorted(rail, key=lambda rect: rect[1])):
         assert above[3] <= below[1] + 0.5
     assert max(rect[3] for rect in rail) <= one.ui.rects["status.executor"][1] + 0.5
+    side = rail[0][3] - rail[0][1]
+    assert one.ui.theme.size(icon_style(one.ui, side)) <= side, "icons are not cut"
 
 
 @pytest.mark.parametrize("key", [KEY._1, KEY._2, KEY._3])
