@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import dataclass
 
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
 ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llm_lite.core.messages import CacheLayout
+from llm_lite.core.records import dataclass
 
 MARGIN = 16  # a share of what is available that is left alone
 

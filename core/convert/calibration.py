@@ -7,7 +7,6 @@ of squares is the sum over rows e of E of e^T (X^T X) e. So X^T X says what an e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import dataclass
 
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64

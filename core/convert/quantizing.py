@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.loading.checking.verification import require_sound
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.verification import require_sound
 from llm_lite.core.quant.modes import (
     AS_STORED,
     MODES,
@@ -32,6 +32,7 @@ from llm_lite.core.quant.modes import (
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
+from llm_lite.core.records import dataclass
 from llm_lite.core.text import tokenizer_files
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)

@@ -52,7 +52,8 @@ def _ids(tokenizer: Tokenizer, asked: EncodeText) -> list[int]:
 def _told(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[EncodedToken]:
     for token in ids:
         special = tokenizer.is_special(token)
-        yield EncodedToken(token, token_label(tokenizer, token), special, segment)
+        unknown = tokenizer.is_unknown(token)
+        yield EncodedToken(token, token_label(tokenizer, token), special, segment, unknown)
 
 
 def token_label(tokenizer: Tokenizer, token: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from llm_lite.core.messages import (
     TaskProgress,
 )
 from llm_lite.core.metrics.divergence import compare
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 RUNS = (0, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from llm_lite.core.engine.clients import Clients
@@ -41,6 +40,7 @@ from llm_lite.core.messages import (
     TaskFinished,
     Translate,
 )
+from llm_lite.core.records import dataclass
 
 WRITES_TARGETS = (
     "{name} is an encoder-decoder, which writes a target about a source and holds no conversation: "

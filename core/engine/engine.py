@@ -47,7 +47,7 @@ from llm_lite.core.messages import (
     TokenizeText,
     Translate,
 )
-from llm_lite.core.outbox import Outbox, failure_of
+from llm_lite.core.messages.outbox import Outbox, failure_of
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from llm_lite.core.messages import (
     ResumeKept,
     Unfit,
 )
+from llm_lite.core.records import dataclass
 
 KeptCommand = KeepConversation | CheckKept | ResumeKept
 SHARE = 0.5  # of the memory that is free, which a copy may take

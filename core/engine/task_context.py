@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Executor(Protocol):
     """Weights and state of one model, ready to run steps. Not for two threads at once.
 
     Constructed as `Executor(program, weights, ...)` with `weights: Mapping[str, TensorData]`.
-    The plan of a step is `program.plan_for(step.count, step.outputs)`.
+    The plan of a step is `program.plan_of(step)`.
     """
 
     @property

@@ -73,7 +73,10 @@ class NumpyExecutor:
         return sum(self._weights[name].nbytes for name in names)
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        plan = self.program.plan_for(step.count, step.outputs)
+        if step.stepwise and step.count > 1:
+            rows = [self.run(single, should_stop) for single in step.singles()]
+            return np.concatenate(rows[step.count - step.outputs :])
+        plan = self.program.plan_of(step)
         for op in plan.ops:
             if should_stop and should_stop():
                 raise CancelledError("stopped")

@@ -8,7 +8,6 @@ distance needs no turn. A position that was added to the embedding is in every k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from llm_lite.core.exec.reference import query_temperature, rope
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

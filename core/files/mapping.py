@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, FileChangedError, FileError
+from llm_lite.core.records import dataclass
 
 # Else a mapping opens the file once more.
 _OPTIONS: dict[str, Any] = (

@@ -16,13 +16,13 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.leftovers import leftovers, remove_whole, temporary
 from llm_lite.core.files.renaming import rename_new
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 
 @dataclass(eq=False)

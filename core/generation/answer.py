@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
@@ -22,6 +22,7 @@ from llm_lite.core.generation.prefill import (
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
 from llm_lite.core.generation.steps import AnswerItem, answer_steps
 from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
@@ -40,6 +41,7 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
 Emit = Callable[[Event], None]
@@ -74,6 +76,7 @@ class Answer:
     _interrupted: float = 0.0  # seconds
     _labels: tuple[PromptToken, ...] = ()
     _options: PrefillOptions = PLAIN
+    _counts: DraftCounts = field(default_factory=DraftCounts)
 
     @property
     def produced(self) -> list[int]:
@@ -168,8 +171,9 @@ class Answer:
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
             ends = tokenizer.end_ids
+            decoder = AnswerDecoder(session, ends, self._counts)
             self._steps = answer_steps(
-                session, prepared, sampling, ends, forced, self.should_stop, guide
+                session, prepared, sampling, ends, forced, self.should_stop, guide, decoder
             )
 
     def _tell_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
@@ -256,7 +260,21 @@ class Answer:
             peak_rss_bytes=peak_rss_bytes(),
             read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
             inspect_ms=1e3 * self._interrupted,
+            passes=self._counts.passes,
+            drafted=self._counts.drafted,
+            accepted=self._counts.accepted,
+            drafted_passes=self._counts.drafted_passes,
+            saved_ms=1e3 * self._counts.saved_seconds,
+            pass_ms=_pass_ms(runner.session),
         )
+
+
+def _pass_ms(session: Session) -> tuple[tuple[int, float], ...]:
+    """Of passes over n tokens, as far as they were measured."""
+    if session.speculation is None:
+        return ()
+    measured = session.speculation.policy.costs.measured()
+    return tuple((tokens, 1e3 * seconds) for tokens, seconds in measured.items())
 
 
 def cache_status(session: Session, reused: int = 0) -> CacheStatus:

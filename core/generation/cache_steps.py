@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
+from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.committed import Committed, CommittedRows
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
+from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 
@@ -47,8 +50,8 @@ class CacheSteps:
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
         self._model = model
-        ring = ring_tensor(executor.program)
-        self._rows = CommittedRows(ring.shape[0] if ring else 0)
+        self._rows = CommittedRows(_countable_rows(executor.program))
+        self._ahead = NOTHING_AHEAD
         self._gains = HeadGains(executor)
         self._source: tuple[int, ...] = ()
         self.step_seconds = 0.0  # of the last step, the executor's part
@@ -86,9 +89,43 @@ class CacheSteps:
     def gains(self) -> Gains:
         return self._gains.current
 
-    def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
-        """Append one token; logits float32 [V] of what follows."""
-        return self._run([token], 1, should_stop)[0]
+    def decode(
+        self, token: int, should_stop: StopCheck | None = None, draft: Sequence[int] = ()
+    ) -> NDArray[np.float32]:
+        """Append one token; logits float32 [V] of what follows.
+
+        The step also runs `draft`, at most `most_drafted` tokens that may follow: decoding them
+        next, in their order, takes no step. The bits of logits, cache and queries are those of a
+        step a token, and until a drafted token is decoded nothing tells that it has run.
+        """
+        position = len(self.cache)
+        if self.token_ahead == token:
+            self.step_seconds = 0.0
+            row = self.checked(self._ahead.row(position), f"the logits of token {position}")
+            self.cache.writing(position + 1)
+            self._count([token], self._rows.first_after(position + 1))
+            return row
+        if not draft:
+            return self._run([token], 1, should_stop)[0]
+        return self._run_drafted((token, *draft), should_stop)
+
+    @property
+    def token_ahead(self) -> int | None:
+        """The drafted token whose logits are known already; None where none are."""
+        return self._ahead.next_token(len(self.cache), self.gains, self._rows.state.epoch)
+
+    @property
+    def tokens_ahead(self) -> tuple[int, ...]:
+        """`token_ahead`, and those behind it."""
+        if self.token_ahead is None:
+            return ()
+        return self._ahead.tokens[len(self.cache) - self._ahead.first :]
+
+    @property
+    def most_drafted(self) -> int:
+        """Tokens that one step can verify behind the one that it decodes; 0: it cannot."""
+        fitting = self.context - len(self.cache) - 1
+        return max(0, min(self.executor.program.stepwise_tokens - 1, fitting))
 
     @contextmanager
     def beside(self, start: int, count: int) -> Iterator[None]:
@@ -121,20 +158,45 @@ class CacheSteps:
     def _run(
         self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
+        step = self.step(tokens, len(self.cache), outputs)
+        logits, first = self._execute(step, step.kv_length, should_stop)
+        for token, row in enumerate(logits, step.kv_length - len(logits)):
+            self.checked(row, f"the logits of token {token}")
+        self._count(tokens, first)
+        return logits
+
+    def _run_drafted(
+        self, tokens: tuple[int, ...], should_stop: StopCheck | None
+    ) -> NDArray[np.float32]:
+        """Only the first of the tokens counts as decoded."""
         start = len(self.cache)
-        step = self.step(tokens, start, outputs)
-        first = self._rows.first_after(step.kv_length)
-        self.cache.writing(step.kv_length)
-        self._commit(min(first, start))  # the ring rows that this step writes over
+        step = replace(self.step(tokens, start, len(tokens)), stepwise=True)
+        logits, first = self._execute(step, start + 1, should_stop)
+        self.checked(logits[0], f"the logits of token {start}")
+        self._count(tokens[:1], first)
+        epoch = self._rows.state.epoch
+        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.gains, epoch)
+        return logits[0]
+
+    def _execute(
+        self, step: Step, counted: int, should_stop: StopCheck | None
+    ) -> tuple[NDArray[np.float32], int]:
+        """Run a step behind the cache, which will count positions up to `counted`; its logits,
+        and the first position whose query is kept then."""
+        self._ahead = NOTHING_AHEAD
+        first = self._rows.first_after(counted)
+        self.cache.writing(counted)
+        self._commit(min(first, step.start))  # the ring rows that this step writes over
         with self.files.unchanged():
             began = time.perf_counter()
             logits = self.executor.run(step, should_stop)
             self.step_seconds = time.perf_counter() - began
-        for token, row in enumerate(logits, step.kv_length - len(logits)):
-            self.checked(row, f"the logits of token {token}")
+        return logits, first
+
+    def _count(self, tokens: Sequence[int], first: int) -> None:
+        """A step has written these; queries are kept from `first` on."""
         self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
-        return logits
 
     def _truncate(self, length: int) -> None:
         self.cache.truncate(length)
@@ -142,3 +204,11 @@ class CacheSteps:
 
     def _commit(self, first_row: int) -> None:
         self._rows.commit(len(self.cache), first_row, self.cache.oldest_rows())
+
+
+def _countable_rows(program: Program) -> int:
+    """Rows of query rings that keep what is counted; drafted tokens are written to the others, so
+    that they never cost the rows of tokens that came before. A ring of all positions needs none."""
+    ring = ring_tensor(program)
+    rows = ring.shape[0] if ring else 0
+    return rows if rows >= program.context else max(0, rows - program.drafted_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import ChatRunner, Emit, cache_status, encode, name_of
@@ -12,6 +12,7 @@ from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read
+from llm_lite.core.records import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.kv_cache.provenance import SMALLEST
 from llm_lite.core.messages import Overflow
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from llm_lite.core.generation.token_choice import (
     sum_exp,
 )
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import dataclass
 
 BEST = 5  # tokens told besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
@@ -85,6 +85,8 @@ class TokenChoice:
     probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
     best: Likeliest = ()  # of all tokens
     allowed: Allowed | None = None  # None: all were
+    accepted: bool = False  # the token was drafted for its place
+    rejected: tuple[int, ...] = ()  # tokens that were drafted for its place and behind, in vain
 
 
 def check(options: SamplingOptions) -> None:

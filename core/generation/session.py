@@ -24,6 +24,7 @@ from llm_lite.core.generation.prefill import (
     check_prompt,
     chunks,
 )
+from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.kv_cache.contents import Prefix, good, usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import (
@@ -61,6 +62,7 @@ class Session(CacheSteps):
         self.pool = PrefixPool() if pool is None else pool
         self._name, self._conversation = "", 0  # of the conversation in the cache
         self._throughout = False  # only what was made with the gains in force counts as read
+        self.speculation: Speculation | None = None  # drafts answers; None: token by token
 
     def see_source(self, tokens: Sequence[int]) -> None:
         """Another source is in place; what was made of the one before is forgotten."""
@@ -192,7 +194,7 @@ class Session(CacheSteps):
     @property
     def max_outputs(self) -> int:
         """Of how many tokens one step can give the logits."""
-        return max(plan.max_outputs for plan in self.executor.program.plans)
+        return self.executor.program.score_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
         """Whether one more token fits, after something was forgotten where the context is full."""

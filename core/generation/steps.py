@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from llm_lite.core.generation.prefill import (
 )
 from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, score_token
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.decoder import AnswerDecoder
 from llm_lite.core.messages import SamplingOptions
 
 AnswerItem = Prefilled | Forgotten | TokenChoice
@@ -45,6 +47,7 @@ def answer_steps(
     forced: Sequence[int] = (),
     should_stop: StopCheck | None = None,
     guide: Guide | None = None,
+    decoder: AnswerDecoder | None = None,
 ) -> Iterator[AnswerItem]:
     """Prefill, then tokens as they are chosen, the end token included.
 
@@ -52,12 +55,20 @@ def answer_steps(
     forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
     the caller asks for what follows it. The answer begins with `forced`: all but its last token
     are at the end of the prompt already, and the last is only scored. `guide` says which tokens
-    may come, and hears those that do. RequestError and NotFiniteError as of `Session.prepare`,
+    may come, and hears those that do. `decoder` runs the steps, with drafts where the session has
+    any; left out: one of this answer. RequestError and NotFiniteError as of `Session.prepare`,
     `Sampler.choose` and `Guide`.
     """
     with suppress(CancelledError):  # the executor left a step half done
         yield from _answer_steps(
-            session, prepared, sampling, end_tokens, forced, should_stop, guide
+            session,
+            prepared,
+            sampling,
+            end_tokens,
+            forced,
+            should_stop,
+            guide,
+            decoder or AnswerDecoder(session, end_tokens),
         )
 
 
@@ -85,6 +96,7 @@ def _answer_steps(
     forced: Sequence[int],
     should_stop: StopCheck | None,
     guide: Guide | None,
+    decoder: AnswerDecoder,
 ) -> Iterator[AnswerItem]:
     sampler = Sampler(sampling, guide.token_bytes if guide else None)
     check_bias(sampling, session.executor.program.vocabulary)
@@ -106,13 +118,14 @@ def _answer_steps(
             last = not session.make_room(prepared.options)
             if not last:
                 yield Forgotten()
-        yield choice
+        accepted, rejected = decoder.outcome(choice.token)
+        yield replace(choice, accepted=accepted, rejected=rejected)
         if last:
             return
         tokens.append(choice.token)
         if guide is not None:
             guide.prepare()
-        logits = session.decode(choice.token, should_stop)
+        logits = decoder.decode(tokens, sampling.max_new_tokens - produced, should_stop)
         choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -13,6 +13,7 @@ from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
+    DraftedToken,
     GenerationStats,
     PromptToken,
     Thinking,
@@ -93,6 +94,8 @@ class TokenTeller:
             1e3 * step_seconds,
             allowed_tokens(tokenizer, choice.allowed),
             self._ttft_ms() if self._steps == 1 else 0.0,
+            choice.accepted,
+            tuple(DraftedToken(t, text_of(tokenizer, t)) for t in choice.rejected),
         )
         self._show(self._stops.feed(event, text))
 

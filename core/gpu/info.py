@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.gpu.create import vk, vulkan_errors
+from llm_lite.core.records import dataclass
 
 _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 MINIMUM_VERSION = (1, 2)

@@ -7,13 +7,14 @@ SPIR-V 1.5 specification, sections 2.3 (layout of a module) and 3 (binary form).
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from llm_lite.core.errors import DeviceError
+from llm_lite.core.records import dataclass
 
 MAGIC = 0x07230203
 

@@ -5,7 +5,7 @@ Messages are sentences for a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

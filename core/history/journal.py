@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.history.database.changes import (
     Change,
@@ -15,6 +15,7 @@ from llm_lite.core.history.database.changes import (
 )
 from llm_lite.core.history.history import History
 from llm_lite.core.history.records import StoredConversation
+from llm_lite.core.records import dataclass
 
 MOST = 200  # entries
 

@@ -5,11 +5,11 @@ Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
+from llm_lite.core.records import dataclass
 
 TitleSource = Literal["none", "message", "model", "person"]
 TITLE_SOURCES: tuple[TitleSource, ...] = ("none", "message", "model", "person")

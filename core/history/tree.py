@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True)

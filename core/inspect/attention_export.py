@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from llm_lite.core.finite import checked
 from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import dataclass
 
 Head = tuple[int, int]  # layer, head
 

@@ -11,12 +11,13 @@ of all SCORES, in their order, and then the number of rows of each kind of ROWS;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Numbers = Sequence[int] | NDArray[np.integer]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

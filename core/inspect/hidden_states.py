@@ -38,7 +38,7 @@ def hidden_states(
     store. Not while a step runs.
     """
     executor, at = session.executor, 0
-    most = max(plan.max_outputs for plan in executor.program.plans)
+    most = executor.program.score_outputs
     while at < len(tokens):
         part = tokens[at : at + most]
         step = Step(part, start + at, len(part), source=session.source)

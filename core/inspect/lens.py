@@ -7,7 +7,6 @@ that store. Not while a step runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 

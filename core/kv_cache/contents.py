@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 Bytes = NDArray[np.uint8]
 
@@ -69,6 +70,7 @@ class KvCache:
         # The first position that a ring still has; it has all from there to the last.
         self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
         self._none_lost = (0,) * len(self.layers)
+        self._spare = executor.program.drafted_rows  # of a ring, for tokens that may not follow
         self.precision: Precision = "int8" if self._rounds() else "whole"
 
     def __len__(self) -> int:
@@ -107,10 +109,11 @@ class KvCache:
         return self._oldest.get(layer.layer, 0)
 
     def writing(self, end: int) -> None:
-        """A step is about to write positions up to `end`: rings lose what lay there."""
+        """A step is about to write positions up to `end`, and drafted tokens may lie behind:
+        rings lose what lay there."""
         for layer in self.layers:
             if layer.layer in self._oldest:
-                lost = max(self._oldest[layer.layer], end - layer.rows)
+                lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
                 self._oldest[layer.layer] = lost
 
     def append(self, tokens: Sequence[int], made: Provenance) -> None:

@@ -12,7 +12,6 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
 from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes

@@ -7,10 +7,10 @@ conversation, forgotten ones included. They are the same until something is forg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages import Gains, Overflow
+from llm_lite.core.records import dataclass
 
 SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attention sinks)
 SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly

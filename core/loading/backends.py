@@ -4,7 +4,7 @@ back to another."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
@@ -15,6 +15,7 @@ from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -28,6 +29,12 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "vulkan": (1, 16, 128),
     "cpu": (1, 128),
     "numpy": (1, 128),
+}
+# Likewise, of steps that verify drafted tokens; no larger than what is multiplied as one token is.
+_STEPWISE_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
+    "vulkan": (8,),
+    "cpu": (8, 32),
+    "numpy": (8,),
 }
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
@@ -124,8 +131,10 @@ def build_options(
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
-    sizes = tuple(Bucket(n, n if every_output else 1) for n in fitting)
-    step = sizes[-1].max_tokens
+    plain = [Bucket(n, n if every_output else 1) for n in fitting]
+    drafted = [] if every_output or not drafts(choice, options) else _stepwise(choice, context)
+    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise)))
+    step = plain[-1].max_tokens
     return BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
@@ -137,6 +146,18 @@ def build_options(
         whole_caches=options.whole_caches,
         source=context if shape.cross_attention else 0,
     )
+
+
+def drafts(choice: ExecutorChoice, options: EngineOptions) -> bool:
+    """Whether answers are drafted there. Software devices gain nothing: they compute a token in as
+    long as they read its weights."""
+    software = choice.info is not None and choice.info.kind == "software"
+    return options.speculate != "off" and not (options.speculate == "auto" and software)
+
+
+def _stepwise(choice: ExecutorChoice, context: int) -> list[Bucket]:
+    sizes = sorted({min(n, context) for n in _STEPWISE_BUCKETS[choice.backend]})
+    return [Bucket(n, n, stepwise=True) for n in sizes if n > 1]
 
 
 def encoder_build_options(build: BuildOptions) -> BuildOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from llm_lite.core.formats.variant.reader import (
     was_variant,
 )
 from llm_lite.core.hub import catalog
+from llm_lite.core.loading.checking.verification import document_parts, verify, worth_releasing
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.slice_view import SliceSource
 from llm_lite.core.loading.sources import (
@@ -25,8 +26,8 @@ from llm_lite.core.loading.sources import (
     folder_of,
     open_source,
 )
-from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ the executor that is to run it, and the guard of a load."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.errors import DoesNotFitError, LlmLiteError, RequestError
@@ -28,6 +28,7 @@ from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import Fit
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layout
+from llm_lite.core.records import dataclass
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
 

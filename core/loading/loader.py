@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.speculation import speculation_of
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.estimate import Planned
 from llm_lite.core.inspect.attention import AttentionSource
@@ -22,12 +22,13 @@ from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
+from llm_lite.core.loading.checking.checked_before import verify_once
+from llm_lite.core.loading.checking.verification import Part, worth_releasing
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.loading.verification import Part, verify, worth_releasing
 from llm_lite.core.loading.weights import (
     conversion_note,
     converted,
@@ -37,13 +38,14 @@ from llm_lite.core.loading.weights import (
 )
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo, TranslatorInfo
-from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.quant.modes import MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.pretokenizers import pretokenizer_note
 from llm_lite.core.text.sandbox.process import sandbox
@@ -227,6 +229,8 @@ def _runner(
         pool=PrefixPool(options.pool_budget),
         files=files_behind(model_file, weights),
     )
+    if backends.drafts(choice, options) and executor.program.stepwise_tokens:
+        session.speculation = speculation_of(options.speculate)
     return Runner(
         model_file,
         executor,
@@ -262,10 +266,18 @@ def _warn_of_bad_weights(
 ) -> None:
     parts = [part for part in file.parts if part.name not in on_disk]
     release = worth_releasing(sum(part.nbytes for part in parts))
-    for problem in verify(parts, release=release):
+    for problem in verify_once(parts, release=release):
         progress("checking the weights", 0.3)
         if problem is not None:
             warn(f"{problem}; the answers will be nonsense")
+
+
+def _translator_info(model: Model) -> TranslatorInfo | None:
+    """None for a model that is no encoder-decoder."""
+    decoding, encoder = model.decoding, model.encoder
+    if decoding is None or encoder is None:
+        return None
+    return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
 
 
 def model_info(
@@ -275,7 +287,7 @@ def model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, decoding = model_file.file.metadata, model_file.model.decoding
+    metadata = model_file.file.metadata
     cache = cache_layout(executor.program.plans[0], options.keys, options.values)
     return ModelInfo(
         name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
@@ -297,7 +309,7 @@ def model_info(
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
         kind=model_file.model.kind,
-        translator=TranslatorInfo(decoding.beams, decoding.prefixes) if decoding else None,
+        translator=_translator_info(model_file.model),
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.messages import Mode
 from llm_lite.core.models.model import Model
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 

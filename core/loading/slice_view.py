@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,12 +20,13 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.formats.variant.reader import identity_of
+from llm_lite.core.loading.checking.verification import Part, require_sound
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.verification import Part, require_sound
 from llm_lite.core.models.description.slices import SLICE_FILE, Cutter, Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData, files_of
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,11 +28,12 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
+from llm_lite.core.loading.checking.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.loading.model_source import ModelSource, repository_of
-from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 

@@ -3,7 +3,6 @@ tokenizer.json alone. No weights are read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
@@ -14,6 +13,7 @@ from llm_lite.core.loading.sources import folder_of, open_source
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.stages import TokenizerFile, tokenized
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.tokenizer_files import TOKENIZER_FILE

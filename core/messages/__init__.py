@@ -7,7 +7,6 @@ need no messages of their own. Times are in seconds, sizes in bytes, rates in to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import (
@@ -16,6 +15,7 @@ from llm_lite.core.messages.answers import (
     Alternative,
     ChatMessage,
     ConversationRead,
+    DraftedToken,
     Gains,
     Generate,
     GenerationFinished,
@@ -142,12 +142,14 @@ from llm_lite.core.messages.options import (
     BACKENDS,
     KV_TYPES,
     MODES,
+    SPECULATES,
     Activations,
     Backend,
     EngineOptions,
     KvType,
     Mode,
     SamplingOptions,
+    Speculate,
 )
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
@@ -172,6 +174,7 @@ from llm_lite.core.messages.translating import (
     TranslationStats,
     TranslatorInfo,
 )
+from llm_lite.core.records import dataclass
 
 Level = Literal["info", "warning", "error"]
 
@@ -289,17 +292,17 @@ Event = (
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS",
-    "OVERFLOWS", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
+    "OVERFLOWS", "SPECULATES", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors",
     "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode",
     "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten",
     "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command", "CompareElsewhere",
     "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead", "CountTokens",
-    "Direction", "DivergenceMeasured", "DivergenceReport", "DropVariant", "EncodeText",
-    "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged",
-    "FollowToken", "Forced", "Gains", "GainsEffect", "Generate", "GenerationFinished",
-    "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation", "KeepVariant",
-    "KeptChecked", "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied", "KvType",
-    "LensResult", "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory",
+    "Direction", "DivergenceMeasured", "DivergenceReport", "DraftedToken", "DropVariant",
+    "EncodeText", "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps",
+    "FileDamaged", "FollowToken", "Forced", "Gains", "GainsEffect", "Generate",
+    "GenerationFinished", "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation",
+    "KeepVariant", "KeptChecked", "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied",
+    "KvType", "LensResult", "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory",
     "LoadProgress", "LoadStarted", "Logged", "MakeTitle", "MapsExported", "Measure",
     "MeasureCache", "MeasureDivergence", "MeasureModes", "Mode", "ModeSpeed", "ModeSwitch",
     "ModelIdentity", "ModelInfo", "ModelKind", "ModelLoaded", "ModesMeasured", "OpTime",
@@ -307,10 +310,10 @@ __all__ = [
     "PromptToken", "Read", "ReadAttentionRows", "Reconfigure", "ResumeKept", "Role",
     "RunFinished", "RunReady", "RunToken", "RunsForced", "SamplingOptions", "SaveCache",
     "ServedRequest", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
-    "SourceRead", "SourceToken", "SpellTokens", "StartServing", "StepProfile", "StepProfiled",
-    "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend", "StudyKernels",
-    "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task", "TaskFinished",
-    "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
+    "SourceRead", "SourceToken", "Speculate", "SpellTokens", "StartServing", "StepProfile",
+    "StepProfiled", "StepRequest", "Stop", "StopReason", "StopServing", "StudyBackend",
+    "StudyKernels", "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken", "Task",
+    "TaskFinished", "TaskProgress", "TensorReport", "TensorRow", "TextEncoded", "TextTokenized",
     "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded", "TokenFollowed",
     "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall", "ToolSpec",
     "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit", "VariantDropped",

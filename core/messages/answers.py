@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from llm_lite.core.messages.options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
+from llm_lite.core.records import dataclass
 
 Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
@@ -151,6 +152,12 @@ class AllowedTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftedToken:
+    token: int
+    text: str  # U+FFFD where it is a part of a character
+
+
+@dataclass(frozen=True, slots=True)
 class TokenDecoded:
     request: int
     token: int
@@ -160,9 +167,12 @@ class TokenDecoded:
     # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
     # others have none, and no probability.
     alternatives: tuple[Alternative, ...] = ()
-    step_ms: float = 0.0  # that the model's step took whose logits chose the token
+    # That the model's step took whose logits chose the token; 0 where it had chosen others before.
+    step_ms: float = 0.0
     allowed: AllowedTokens | None = None  # None: nothing was forbidden
     ttft_ms: float = 0.0  # of the first token: the same as in GenerationStats
+    accepted: bool = False  # it was drafted: the pass of an earlier token has verified it
+    rejected: tuple[DraftedToken, ...] = ()  # drafted for its place and behind, and not what came
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +187,13 @@ class GenerationStats:
     peak_rss_bytes: int = 0
     read_bytes: int = 0  # that the last token had to read: weights and cache
     inspect_ms: float = 0.0  # since the first token, between steps: what looks inside was served
+    passes: int = 0  # over the weights, for tokens behind the first one
+    drafted: int = 0  # tokens that these passes verified beside
+    accepted: int = 0  # of these, the ones that came
+    drafted_passes: int = 0  # of the passes, those that verified drafts
+    saved_ms: float = 0.0  # by drafts, against a pass a token; below 0: they cost time
+    # What passes over n tokens take, as far as was measured: (n, milliseconds).
+    pass_ms: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
 from llm_lite.core.messages.models import ExecutorInfo
 from llm_lite.core.messages.options import EngineOptions, Mode, SamplingOptions
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from llm_lite.core.records import dataclass
 
 CANDIDATES = 8  # of a masked token
 
@@ -44,6 +44,7 @@ class EncodedToken:
     text: str  # "the", "##ing", "[CLS]"
     special: bool = False  # the tokenizer's own: it stands for no text
     segment: int = 0  # of a pair: 0 the first text, 1 the second
+    unknown: bool = False  # stands for text that the vocabulary cannot spell; `special`, too
 
 
 @dataclass(frozen=True, slots=True)

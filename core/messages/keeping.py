@@ -5,10 +5,10 @@ Paths name files that the history knows; conversations are numbers of the histor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
+from llm_lite.core.records import dataclass
 
 # Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
 # it will never be of use again.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from llm_lite.core.messages.options import Mode
+from llm_lite.core.records import dataclass
 
 Origin = Literal[
     "bundled", "llm-lite", "huggingface", "lm-studio", "ollama", "llama.cpp", "imported"

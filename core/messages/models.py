@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
 
@@ -12,6 +12,7 @@ from llm_lite.core.messages.library import Fit
 from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
+from llm_lite.core.records import dataclass
 
 # A decoder continues a text, an encoder makes vectors of one, an encoder-decoder writes about one.
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
@@ -137,6 +138,13 @@ class ModelInfo:
     kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
         default_factory=lambda: MappingProxyType({})
     )
+
+    @property
+    def gain_rows(self) -> int:
+        """Rows of gains, as `SetGains` has them: a layer with cross-attention has two."""
+        if self.translator is None:
+            return self.layers
+        return 2 * self.layers + self.translator.encoder_layers
 
 
 @dataclass(frozen=True, slots=True)

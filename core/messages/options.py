@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8"]
+Speculate = Literal["off", "auto", "lookup"]
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
 KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8")
+SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,9 @@ class EngineOptions:
     query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
     pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
+    # Tokens are drafted and verified several in a pass: never, where it pays, or whenever the text
+    # repeats itself. Answers are the same.
+    speculate: Speculate = "auto"
     force: bool = False  # load what will not fit into memory, too
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 # Who answers: each tells other things of itself, and takes other options.
 DialectName = Literal["llm-lite", "vllm", "llama-server", "llama-cpp-python", "lm-studio", "openai"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.messages.answers import Gains
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.options import SamplingOptions
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ GenerationFinished, told to whoever asked and to nobody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.options import SamplingOptions
 from llm_lite.core.messages.tools import ToolSpec
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

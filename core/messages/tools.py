@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 # How a model marks its calls; `core.tools.calls` reads each. "unknown": its template is given
 # functions and marks calls in a way that is not read here.

@@ -7,13 +7,13 @@ exact logits: that tool keeps the reference's in 16 bits and leaves out tokens b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.finite import ADVICE
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

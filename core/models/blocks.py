@@ -7,7 +7,6 @@ inside later, what weighs the heads and where layers end is wired here, for ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +22,7 @@ from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.records import dataclass
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]

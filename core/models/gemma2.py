@@ -4,7 +4,7 @@ every other layer has a window (https://arxiv.org/abs/2408.00118)."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from llm_lite.core.models.description.rows import FieldRow, Known, integer, numb
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.gemma3 import TENSORS, cap
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 _LAYERS_OF_27B = 46  # whose queries are scaled otherwise; GGUF's files do not say it
 

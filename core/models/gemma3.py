@@ -7,7 +7,7 @@ GGUF's norms multiply by their weights, a checkpoint's by one more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from llm_lite.core.models.description.rows import (
 )
 from llm_lite.core.models.description.tensors import NameRow, of_layer
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 _PERIOD = 6  # of layers, the last of which sees all; of GGUF's files, which do not say it
 _LAYERS_OF_27B = 62  # whose queries are scaled otherwise; GGUF's files do not say that either

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from llm_lite.core.formats.ranges import MULTIPLIER
@@ -13,6 +12,7 @@ from llm_lite.core.models.description.decoder import DECODER_TENSORS
 from llm_lite.core.models.description.rows import FieldRow, number, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 
 def _scale(gguf: str, checkpoint: str) -> FieldRow:

@@ -7,7 +7,6 @@ GGUF keeps the rows of Q and K permuted so that rotary pairs are neighbours (2i,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
@@ -19,6 +18,7 @@ from llm_lite.core.models.description.decoder import (
 )
 from llm_lite.core.models.description.rows import row
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ whose queries grow behind the context before YaRN
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -17,6 +17,7 @@ from llm_lite.core.models.description.rope import original_context
 from llm_lite.core.models.description.rows import FieldRow, Known, number, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 
 def _temperature(config: CheckpointConfig, known: Known) -> float | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llm_lite.core.messages import ModelKind
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

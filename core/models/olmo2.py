@@ -6,7 +6,7 @@ the whole factor of YaRN as `attn_factor`, others only what it is more than YaRN
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -28,6 +28,7 @@ from llm_lite.core.models.description.decoder import (
 from llm_lite.core.models.description.rows import Known, integer, row
 from llm_lite.core.models.description.tensors import of_layer
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 _PERIOD = 4  # of layers with windows, the last of which sees all
 

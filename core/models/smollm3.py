@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -12,6 +12,7 @@ from llm_lite.core.models.description.decoder import DECODER_TENSORS, SLIDING, s
 from llm_lite.core.models.description.rows import FieldRow, Known, flags, row
 from llm_lite.core.models.llama import LlamaConfig
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 _INTERVAL = 4  # of GGUF's files, which do not say it
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from llm_lite.core.plan.plan import LEFT_OUT, Plan
+from llm_lite.core.records import dataclass
 
 HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 

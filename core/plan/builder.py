@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
 from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
+from llm_lite.core.records import dataclass
 
 
 class WeightSpec(Protocol):
@@ -33,6 +34,7 @@ class WeightSpec(Protocol):
 class Bucket:
     max_tokens: int
     max_outputs: int
+    stepwise: bool = False  # as `Plan.stepwise`
 
 
 class PlanBuilder:
@@ -311,6 +313,7 @@ class PlanBuilder:
         return Plan(
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
+            stepwise=self._bucket.stepwise,
             tensors=tensors,
             ops=tuple(self._ops),
             scratch_bytes=arena,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout, KvType
 from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

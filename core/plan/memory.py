@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.plan.plan import Kind, Op, Tensor, tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 _Span = tuple[int, int]  # bytes, from and to
 ALIGNMENT = 256  # bytes; the largest minStorageBufferOffsetAlignment that Vulkan allows

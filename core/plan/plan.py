@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.plan.step import PageShape, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
+from llm_lite.core.records import dataclass
 
 Rows = Literal["fixed", "tokens", "outputs"]
 LEFT_OUT = -1  # in Op.inputs: an optional operand that is not there, before one that is
@@ -55,7 +55,11 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One bucket: steps of at most `max_tokens` tokens, logits of at most `max_outputs`."""
+    """One bucket: steps of at most `max_tokens` tokens, logits of at most `max_outputs`.
+
+    stepwise: a step gives the same bits, in logits, caches and kept queries, as a step for each of
+    its tokens, one after the other; for tokens that were guessed and are to be verified.
+    """
 
     max_tokens: int
     max_outputs: int
@@ -65,6 +69,7 @@ class Plan:
     logits: int  # tensor id, f32 [max_outputs, vocabulary]; of an encoder without a head its
     # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
+    stepwise: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +82,17 @@ class Program:
     pages: PageShape | None = None  # of the caches, where several sequences share steps
     source: int = 0  # positions of an encoder's keys and values; 0: no cross-attention
 
-    def plan_for(self, tokens: int, outputs: int) -> Plan:
+    def plan_for(self, tokens: int, outputs: int, *, stepwise: bool = False) -> Plan:
         """The smallest plan that takes a step of this size; ValueError where none does."""
         for plan in self.plans:
-            if tokens <= plan.max_tokens and outputs <= plan.max_outputs:
+            fits = tokens <= plan.max_tokens and outputs <= plan.max_outputs
+            if fits and plan.stepwise == stepwise:
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
+
+    def plan_of(self, step: Step) -> Plan:
+        """The smallest plan that takes this step; ValueError where none does."""
+        return self.plan_for(step.count, step.outputs, stepwise=step.stepwise)
 
     @property
     def max_tokens(self) -> int:
@@ -91,6 +101,21 @@ class Program:
     @property
     def max_outputs(self) -> int:
         return max(plan.max_outputs for plan in self.plans)
+
+    @property
+    def score_outputs(self) -> int:
+        """Of how many tokens one step can give the logits, stepwise plans aside."""
+        return max(plan.max_outputs for plan in self.plans if not plan.stepwise)
+
+    @property
+    def stepwise_tokens(self) -> int:
+        """Tokens of a stepwise step, at most; 0: there is no plan for one."""
+        return max((plan.max_tokens for plan in self.plans if plan.stepwise), default=0)
+
+    @property
+    def drafted_rows(self) -> int:
+        """Rows that a stepwise step writes of tokens that may turn out not to follow."""
+        return max(0, self.stepwise_tokens - 1)
 
     @property
     def step_words(self) -> int:

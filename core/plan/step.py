@@ -7,11 +7,13 @@ and a table of the pages that hold its keys and values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
@@ -69,7 +71,7 @@ class Step:
 
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`.
+    left out: that of the last `outputs`. `stepwise`: see `Plan`.
     """
 
     tokens: I32
@@ -78,6 +80,7 @@ class Step:
     segments: tuple[Segment, ...] = ()
     source: int = 0
     first_output: int | None = None
+    stepwise: bool = False
 
     @property
     def count(self) -> int:
@@ -115,6 +118,14 @@ class Step:
         counts = [segment.count for segment in self.segments] or [self.count]
         ends = np.cumsum(counts).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def singles(self) -> list[Step]:
+        """The steps of one token each that a plain step is, one after the other."""
+        tokens = enumerate(self.tokens, self.start)
+        return [
+            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
+            for start, token in tokens
+        ]
 
     @property
     def _first_output(self) -> int:

@@ -9,13 +9,13 @@ in the weights as they then are, with importance 1 / U[j, j]^2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, nibbles, tiles
 from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

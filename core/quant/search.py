@@ -12,13 +12,12 @@ int8: float16 steps around max|x| / 127.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, int8, tiles
 from llm_lite.core.quant.formats import COLUMNS
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.quant.registry import QuantFormat, named_format
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

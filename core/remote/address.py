@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 
 LONGEST = 500  # characters
 LONGEST_KEY = 4096

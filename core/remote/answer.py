@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.errors import CancelledError, LlmLiteError
 from llm_lite.core.messages import (
@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.remote.asking import Asked, ask
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
+from llm_lite.core.records import dataclass
 from llm_lite.core.remote.dialects import Dialect
 
 MOST_ALTERNATIVES = 5

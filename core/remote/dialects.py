@@ -8,12 +8,13 @@ https://lmstudio.ai/docs/developer/openai-compat, https://platform.openai.com/do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Literal
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.remote import DialectName
+from llm_lite.core.records import dataclass
 
 # How an answer is continued: by a field of the request, by sending its beginning last, or not.
 Continuing = Literal["field", "prefill", ""]

@@ -45,8 +45,8 @@ from llm_lite.core.messages import (
     TokensCounted,
     TokensSpelled,
 )
+from llm_lite.core.messages.outbox import Outbox
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
-from llm_lite.core.outbox import Outbox
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import numpy as np
@@ -20,6 +19,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
 )
 from llm_lite.core.messages.remote import HeldCache
+from llm_lite.core.records import dataclass
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError

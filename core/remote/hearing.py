@@ -8,12 +8,13 @@ import json
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from llm_lite.core.messages import Alternative
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 from llm_lite.core.remote.failures import RemoteError, error_message
 from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
 

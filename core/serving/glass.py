@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE, Segment, Step
 from llm_lite.core.quant import rows
+from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool, Ticket, pages_for

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import dataclass
 
 Name = bytes  # of a full page: the hash of all tokens up to its end
 FIRST: Name = b""  # what comes before the first page

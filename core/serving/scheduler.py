@@ -17,10 +17,10 @@ import threading
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from llm_lite.core.errors import BusyError
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.embedding import Embedding
 from llm_lite.core.serving.pages import Name, PagePool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     ToolSpec,
 )
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 AnswerEvent = GenerationStarted | TokenDecoded | GenerationFinished

@@ -9,7 +9,8 @@ are those published in the models' tokenizer.json files, and so is Qwen's Unicod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from llm_lite.core.records import dataclass
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"

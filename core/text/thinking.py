@@ -14,9 +14,10 @@ channels of Gemma 4 and of Harmony (https://cookbook.openai.com/articles/openai-
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.messages import Thinking, ThinkingStyle
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

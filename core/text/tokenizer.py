@@ -187,6 +187,10 @@ class Tokenizer:
             return _LOOKS_LIKE_CONTROL.fullmatch(self._tokens[token_id]) is not None
         return kind in (TokenType.CONTROL, TokenType.UNKNOWN)
 
+    def is_unknown(self, token_id: int) -> bool:
+        """Whether the token stands for text that the vocabulary cannot spell."""
+        return bool(self._types[self._checked(token_id)] == TokenType.UNKNOWN)
+
     def encode(
         self, text: str, *, add_special: bool = False, parse_special: bool = True
     ) -> list[int]:

@@ -9,12 +9,12 @@ import hashlib
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
 BYTE_LEVEL_BPE = "gpt2"

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import ToolCall, ToolStyle
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import NAME
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 

@@ -12,12 +12,13 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec, ToolSpec
 from llm_lite.core.plain_text import lines, one_line, shortened
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import MOST_FUNCTIONS, checked
 from llm_lite.core.tools.json_values import JsonProblem, written
 from llm_lite.core.tools.transport import ServerProcess

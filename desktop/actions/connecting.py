@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import EngineOptions, LoadModel, Reconfigure
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify

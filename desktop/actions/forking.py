@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import Alternative, ChatMessage, SpellTokens
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,

@@ -7,10 +7,11 @@ what that finds comes back as the actions at the end. Here is what each means fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from llm_lite.core.messages import Level
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import turn_to
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr

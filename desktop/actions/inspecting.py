@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,
@@ -182,7 +183,7 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
     model, gains = state.model, action.gains
     if model is None or gains == state.steering.gains or state.elsewhere:
         return state, ()
-    ones = ((1.0,) * model.heads,) * model.layers
+    ones = ((1.0,) * model.heads,) * model.gain_rows
     if gains == ones:
         gains = None
     state = replace(state, steering=replace(state.steering, gains=gains, stale=True))

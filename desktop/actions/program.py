@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from llm_lite.core.messages import (
@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     Stop,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions import inspecting
 from llm_lite.desktop.actions.connecting import disconnected
 from llm_lite.desktop.actions.requests import Result, end_reading

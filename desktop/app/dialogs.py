@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from llm_lite.core.errors import DeviceError, RequestError
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.

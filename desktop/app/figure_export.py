@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.program import ExportAttention
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.language.translate import tr

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceError
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.defects import ReportDefect

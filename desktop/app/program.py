@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -20,6 +20,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
@@ -51,10 +52,11 @@ from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
+from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
-from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
+from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.attention.maps import AttentionMaps

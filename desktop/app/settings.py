@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,11 +25,13 @@ from llm_lite.core.messages import (
     KV_TYPES,
     MODES,
     OVERFLOWS,
+    SPECULATES,
     EngineOptions,
     Overflow,
     SamplingOptions,
 )
 from llm_lite.core.plain_text import lines
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
@@ -52,7 +54,7 @@ from llm_lite.desktop.state.window.layouts import LayoutName, Panel
 from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
 
 _CHOICE = AttentionChoice()
-_XRAY = ("by", "reverse", "probabilities")
+_XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_BYTES = 8 << 20
 MOST_LEVELS = 64  # of objects and lists within each other
@@ -67,6 +69,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
+    "speculate": SPECULATES,
     "keys": KV_TYPES,
     "values": KV_TYPES,
     "overflow": OVERFLOWS,
@@ -143,6 +146,7 @@ class Looks:
     by: LookBy = "layer"
     reverse: bool = False
     probabilities: bool = False
+    drafts: bool = False
     colors: str = _CHOICE.colors
     logarithmic: bool = _CHOICE.logarithmic
     high: float = _CHOICE.high

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from imgui_bundle import imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.app.pacing import TURNS
 from llm_lite.desktop.views import View
 from llm_lite.desktop.widgets.ui import Rect, Ui

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
+
+from llm_lite.core.records import dataclass
 
 NO_ROWS = 0xFFFFFFFF
 NO_SINK = -3.0e38  # finite, as shaders need it

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.surface import WORD, MapSurface, most_pieces
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer

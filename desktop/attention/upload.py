@@ -6,7 +6,6 @@ Copies are made a row once, for the layers that are looked at, through a buffer 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.surface import STORAGE
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS
 

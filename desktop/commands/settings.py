@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 
 
@@ -60,6 +59,12 @@ SETTINGS = (
         "executor.mode.as-stored", mark("Weights"), "executor", words="quantization int4 int8"
     ),
     NamedSetting("executor.activations.auto", mark("Activations"), "executor", words="a8 a32"),
+    NamedSetting(
+        "executor.speculate.auto",
+        mark("Drafts"),
+        "executor",
+        words="speculation speculative lookup",
+    ),
     NamedSetting("serving.port", mark("Port of the server"), "serving", words="serve api"),
     NamedSetting("models.path", mark("Path of a model"), "models", words="gguf file open"),
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.draw_lists import Box, DrawCommand, DrawList
 
 MOST = 6  # boxes a frame: each is a pass of its own

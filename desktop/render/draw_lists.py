@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels
 

@@ -3,7 +3,6 @@ of ours, by number."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer, Image2D
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.imgui_pipeline import ImageSets, ImguiPipeline
 from llm_lite.desktop.render.retired import Retired
 

@@ -7,12 +7,12 @@ successor and destroyed some frames later.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.device import Device
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.render.retired import finish
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass

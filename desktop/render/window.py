@@ -6,13 +6,14 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from imgui_bundle import imgui  # before glfw: it says which library both must share
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 # isort: split
 import glfw

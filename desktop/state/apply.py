@@ -8,9 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from llm_lite.core.messages import (
-    CacheMeasured,
     CacheRewritten,
-    CacheStatus,
     ConversationRead,
     Event,
     ExecutorChanged,
@@ -32,6 +30,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.folding import (
+    caching,
     encoding,
     looking,
     quantizing,
@@ -152,6 +151,7 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
         options = replace(state.options, mode=mode, activations=activations)
         state = replace(state, options=options)
     state = replace(state, encoding=state.encoding.outdated())
+    state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
@@ -248,7 +248,8 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
         owners=(*state.owners, *[owner] * count),
         cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
-    return speed.sampled(state, running.rate, newest.step_ms, now)
+    step_ms = next((event.step_ms for event in reversed(events) if event.step_ms), 0.0)
+    return speed.sampled(state, running.rate, step_ms, now)
 
 
 def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
@@ -304,21 +305,6 @@ def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppS
     )
 
 
-def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
-    state = replace(state, cache=replace(state.cache, status=event))
-    if state.busy or state.draining:
-        return state
-    return replace(
-        state,
-        owners=state.owners[: event.length],
-        context_used=event.length if state.messages or state.writes_targets else 0,
-    )
-
-
-def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:
-    return replace(state, cache=cache_state.measured(state.cache, event))
-
-
 def _file_damaged(event: FileDamaged, state: AppState, now: float) -> AppState:
     return notify(state, "error", event.message, now)
 
@@ -342,10 +328,9 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokensSpelled: _tokens_spelled,
     TokensCounted: _tokens_counted,
     CacheRewritten: _cache_rewritten,
-    CacheStatus: _cache_status,
-    CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
+    **caching.EVENTS,
     **encoding.EVENTS,
     **looking.EVENTS,
     **resuming.EVENTS,
@@ -365,7 +350,15 @@ def _owner(message: int, lead: int) -> int:
 
 def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
     """The token; one that was forced and not judged again is as it was."""
-    token = Token(event.token, event.text, event.probability, event.alternatives, event.allowed)
+    token = Token(
+        event.token,
+        event.text,
+        event.probability,
+        event.alternatives,
+        event.allowed,
+        event.accepted,
+        tuple(drafted.text for drafted in event.rejected),
+    )
     if event.probability == event.probability or index >= len(running.forced):
         return token
     before = running.forced[index]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import AttentionPart
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 
 Head = tuple[int, int]  # layer, head
@@ -15,6 +16,17 @@ MOST_LOCKED = 4
 SINK = mark(
     "Heads that have nothing to look for rest on the first token, and its column swamps everything "
     "else. Leave it out and the rest of each row is scaled to 1."
+)
+
+PARTS: tuple[tuple[AttentionPart, str], ...] = (
+    ("encoder", mark("Encoder")),
+    ("decoder", mark("Decoder")),
+    ("cross", mark("Cross")),
+)
+PART_HINTS = (
+    mark("How tokens of the source look at each other: in both directions, as all are there."),
+    mark("How each token of the target looks back at those before it."),
+    mark("How each token of the target looks at the source. Rows are the target's, columns its."),
 )
 
 

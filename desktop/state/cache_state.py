@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from llm_lite.core.messages import (
     Measure,
     PromptToken,
 )
+from llm_lite.core.records import dataclass
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.messages import Command
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.state import AppState, LogLine

@@ -6,8 +6,10 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 Shelf = Literal["all", "archived", "deleted"]
 ROWS = 200  # rows of the list that are read at once

@@ -36,6 +36,7 @@ _LINES = {  # text of several lines, and how much of it
     ("PromptToken", "text"): TOKEN,
     ("TokenLogit", "text"): TOKEN,
     ("TokenDecoded", "text"): TOKEN,
+    ("DraftedToken", "text"): TOKEN,
     ("TokensSpelled", "texts"): TOKEN,
     ("RunToken", "text"): TOKEN,
     ("EncodedToken", "text"): TOKEN,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

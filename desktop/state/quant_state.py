@@ -4,7 +4,7 @@ way."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from llm_lite.core.messages import (
@@ -22,6 +22,7 @@ from llm_lite.core.messages import (
     StudyBackend,
     TensorReport,
 )
+from llm_lite.core.records import dataclass
 
 Page = Literal["modes", "report", "tensors"]
 TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step", "kernels"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.messages import Thinking, TokenDecoded
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.thinking import MARKS, Split
 
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from llm_lite.core.records import dataclass
+
+DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
+TARGET = -3  # owner of those of an encoder-decoder's target
 PART = "\ufffd"  # what a token that is a part of a character stands for
 
 
@@ -25,6 +29,7 @@ class XRay:
     head: int = 0
     reverse: bool = False  # who looks at the token, not what it looks at
     probabilities: bool = False
+    drafts: bool = False  # what was guessed ahead, right and wrong
     at: int | None = None
     flipped: bool = False  # while a key is held, the other direction
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import TEMPLATE
 

@@ -28,7 +28,8 @@ from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.input_driver import InputDriver
-from llm_lite.desktop.tour.measures import MeasuredStage
+from llm_lite.desktop.tour.measures import MeasuredStage, check_answer
+from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.scenes.cache import look_at_cache
 from llm_lite.desktop.tour.scenes.choices import look_at_choices
@@ -40,14 +41,18 @@ from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
 from llm_lite.desktop.tour.scenes.quantization import (
     leave,
-    look_at_kernels,
     look_at_modes,
+    look_at_step,
     point_at_parting,
-    scroll_to,
 )
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
-from llm_lite.desktop.tour.scenes.tokenizing import look_at_tokenizer
+from llm_lite.desktop.tour.scenes.texts.encoding import (
+    bundled_encoder,
+    look_at_encoder,
+    open_encoder,
+)
+from llm_lite.desktop.tour.scenes.texts.tokenizing import look_at_tokenizer
 from llm_lite.desktop.tour.scenes.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -62,7 +67,6 @@ LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
 MAPS_LIMIT = 60.0
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
-LEAST_ANSWER = 8  # tokens
 
 
 class Stage:
@@ -81,6 +85,7 @@ class Stage:
         self._phase = ""
         self.measured = MeasuredStage()
         self.answer: Message | None = None
+        self._told: dict[str, Any] = {}
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
         state = restore(replace(settings, language=language), AppState())
         state = replace(state, options=options, sampling=sampling)
@@ -92,12 +97,22 @@ class Stage:
         self.driver = InputDriver(self.program, self._draw)
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
+        """The way of the model that is given; of the default one, an encoder's behind it."""
         self._begin(source, engine)
-        self._ask(prompt)
+        self._load(prompt)
+        if self.driver.state.encodes:
+            self._look_at_encoder()
+            self._told = self._report()
+            return
+        self._ask()
         self._look_around()
         self._ask_in_korean()
         self._large()
         self._look_at_choices()
+        self._told = self._report()
+        if source is None and bundled_encoder(self.driver.state):
+            open_encoder(self.driver)
+            self._look_at_encoder()
 
     def _begin(self, source: str | None, engine: Any) -> None:
         """First frame, then the engine; the prompt is typed while the model loads."""
@@ -123,7 +138,8 @@ class Stage:
         fill(path)
         self.program.keeper = HistoryKeeper(path, lambda: None)
 
-    def _ask(self, prompt: str) -> None:
+    def _load(self, prompt: str) -> None:
+        """It is typed meanwhile."""
         driver = self.driver
         driver.click("chat.input")
         driver.type(prompt)
@@ -131,6 +147,9 @@ class Stage:
         if self.driver.state.model is None:
             problems = [notice.text for notice in self.driver.state.notices]
             raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
+
+    def _ask(self) -> None:
+        driver = self.driver
         driver.click("chat.send")
         driver.wait("the first token", has_tokens(1), ANSWER_LIMIT)
         self._decode()
@@ -149,18 +168,7 @@ class Stage:
         self.driver.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
         self.measured.recorded_during_decode = self._recorded_by_engine() - before
         self.answer = self.driver.state.messages[-1]
-        self._check(self.answer)
-
-    def _check(self, answer: Message) -> None:
-        """All that follows looks into the answer."""
-        said = len(answer.tokens)
-        if said < LEAST_ANSWER:
-            problems = [notice.text for notice in self.driver.state.notices]
-            why = problems[-1] if problems else "ask something else with --prompt"
-            raise LlmLiteError(
-                f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
-                f"{said}: {why}"
-            )
+        check_answer(self.driver.state, self.answer)
 
     def _recorded_by_engine(self) -> int:
         """Command buffers recorded so far, but for frames and pictures."""
@@ -178,7 +186,7 @@ class Stage:
                 driver.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
             self._picture(f"04-{view.name}")
         look_at_tokenizer(driver, self._picture)
-        self._look_at_a_step()
+        look_at_step(driver, self._picture)
         self._look_at_attention()
         look_inside(driver, self._picture, lambda: self._figure("text"))
         look_at_cache(driver, self._picture)
@@ -213,23 +221,6 @@ class Stage:
         driver.leave()
         self._picture("07-new-chat-light")
         look_at_lesson(driver, self._picture)
-
-    def _look_at_a_step(self) -> None:
-        """Where the time of a token goes; the pointer on the products of the vocabulary."""
-        driver = self.driver
-        driver.click("tab.performance")
-        scroll_to(driver, "step.measure")
-        driver.click("step.measure")
-        driver.wait("a profile", lambda s: s.quantization.profile is not None, 120)
-        driver.wait("rest", lambda s: s.quantization.work is None, 120)
-        driver.frames(3)
-        driver.point("step.logits")
-        self._picture("04-step")
-        look_at_kernels(driver, self._picture, "04-kernels")
-        driver.wheel(200)  # back to the rates, which now know what memory allows
-        driver.leave()
-        driver.frames(3)
-        self._picture("04-performance-limit")
 
     def _look_at_attention(self) -> None:
         """The grid, a head under the pointer, two locked ones, and the large view."""
@@ -269,13 +260,13 @@ class Stage:
         known = tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
         return known or ((0, 0),)
 
-    def _figure(self, view: FigureName) -> None:
+    def _figure(self, view: FigureName, name: str = "") -> None:
         """A view as it is saved for a slide."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{view}.png"
             self.program.do(ExportAttention(view, "png", str(path)))
             self.driver.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
-            self._pictures[f"13-figure-{view}"] = read_png(path)
+            self._pictures[name or f"13-figure-{view}"] = read_png(path)
         for notice in self.driver.state.notices:
             self.program.do(DismissNotice(notice.id))
 
@@ -342,6 +333,11 @@ class Stage:
             self.program.do(SetTheme(theme))
             look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
 
+    def _look_at_encoder(self) -> None:
+        self._backstage.resize(*FIRST)
+        self.driver.frames(3)
+        look_at_encoder(self.driver, self._picture, lambda name: self._figure("text", name))
+
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
         self.program.do(ShowRuns(True))
@@ -375,7 +371,10 @@ class Stage:
         self.measured.startup.setdefault(name, round(time.monotonic() - self._start, 3))
 
     def report(self) -> dict[str, Any]:
-        assert self.answer is not None
+        return self._told
+
+    def _report(self) -> dict[str, Any]:
+        """Of the model in use."""
         screen = self._screen
         return self.measured.report(self.program.state, self.answer, self.device, screen)
 

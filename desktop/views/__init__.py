@@ -6,9 +6,9 @@ A new view is a file in one of the folders and a line in VIEWS.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState

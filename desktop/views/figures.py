@@ -5,6 +5,7 @@ from __future__ import annotations
 from llm_lite.desktop.state.attention_state import FigureName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.figures import grid_figure, heads_figure
+from llm_lite.desktop.views.encoding.figure import encoded_figure
 from llm_lite.desktop.views.tokens.figure import text_figure
 from llm_lite.desktop.widgets.figure import Figure
 from llm_lite.desktop.widgets.ui import Ui
@@ -16,7 +17,7 @@ def figure_of(name: FigureName, state: AppState, ui: Ui) -> Figure | None:
     LlmLiteError where there is nothing to draw, or too much.
     """
     if name == "text":
-        return text_figure(state, ui)
+        return encoded_figure(state, ui) if state.encodes else text_figure(state, ui)
     maps = ui.maps
     assert maps is not None
     return grid_figure(state, ui, maps) if name == "grid" else heads_figure(state, ui, maps)

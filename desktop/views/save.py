@@ -32,6 +32,10 @@ HINTS: dict[FigureName, str] = {
     "heads": mark("Save these heads: a picture, or the numbers"),
     "text": mark("Save a picture of the conversation with its highlighting"),
 }
+ENCODED: dict[str, str] = {  # of an encoder's text
+    "title": mark("Save a picture of the text with its highlighting"),
+    "note": mark("All tokens of the text, as they are coloured now. Click a token to hold it."),
+}
 NOTES: dict[FigureName, str] = {
     "grid": mark("The heads that pass the filters, in this order, with their scale."),
     "heads": mark(
@@ -46,13 +50,17 @@ NOTES: dict[FigureName, str] = {
 def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Action]:
     """The button, and its panel once it is open."""
     panel = f"save.{view}"
-    if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, tr(HINTS[view]), side=side):
+    encoded = view == "text" and state.encodes
+    hint = ENCODED["title"] if encoded else HINTS[view]
+    if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, tr(hint), side=side):
         ui.memory[panel] = one_line(str(default_path(state, view)))
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
-    with popover(ui, panel, tr(TITLES[view]), at, ui.u(104)) as shown:
-        return _draw_panel(ui, view, panel) if shown else []
+    title = ENCODED["title"] if encoded else TITLES[view]
+    note = ENCODED["note"] if encoded else NOTES[view]
+    with popover(ui, panel, tr(title), at, ui.u(104)) as shown:
+        return _draw_panel(ui, view, panel, tr(note)) if shown else []
 
 
 def default_path(state: AppState, view: FigureName) -> Path:
@@ -62,8 +70,8 @@ def default_path(state: AppState, view: FigureName) -> Path:
     return user_folder("documents") / name
 
 
-def _draw_panel(ui: Ui, view: FigureName, panel: str) -> list[Action]:
-    wrapped(ui, tr(NOTES[view]))
+def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]:
+    wrapped(ui, note)
     imgui.set_next_item_width(-1)
     path = ui.memory.get(panel, "")
     _, path = imgui.input_text(f"##{panel}.path", path)

@@ -7,7 +7,6 @@ size: `imgui.push_font(fonts.ui, size)`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Literal
 
@@ -15,6 +14,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import FileError
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Face
 
 FONT_FOLDER = ASSETS / "fonts"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, groupby
 
 from llm_lite.core.messages import OpTime, StepProfile
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 
 LEVELS = 3  # of the flame: layer, part, operation

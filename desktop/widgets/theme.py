@@ -6,12 +6,12 @@ denser screen enlarges the whole interface and keeps its proportions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import ThemeName
 
 UNIT = 4 / 15  # spacing unit, in text sizes

@@ -16,6 +16,7 @@
 namespace llm {
 
 constexpr size_t kCacheLine = 64;  // bytes
+constexpr size_t kLargePage = size_t{2} << 20;
 
 #if defined(LLM_BUFFERS_ARE_PAGES)
 
@@ -74,8 +75,11 @@ class AlignedBuffer {
 
   uint8_t* data() const { return static_cast<uint8_t*>(block_); }
   size_t size() const { return size_; }
-  // Before its first use.
-  void wish_for_large_pages() { llm::wish_for_large_pages(block_, size_); }
+  // Before its first use; from a byte on.
+  void wish_for_large_pages(size_t first = 0) {
+    const size_t whole = (first + kLargePage - 1) / kLargePage * kLargePage;
+    if (whole < size_) llm::wish_for_large_pages(data() + whole, size_ - whole);
+  }
 
  private:
   void* block_ = nullptr;

@@ -77,6 +77,23 @@ inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
 inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }
 inline void store(float* p, F32 v) { *reinterpret_cast<UnalignedF32*>(p) = v; }
 
+// Past the caches, where instructions for that are; `p` is a multiple of a vector. For results that
+// are too many to be read from a cache. `after_streaming` before others read them.
+inline void stream(float* p, F32 v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#else
+  store(p, v);
+#endif
+}
+inline void after_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 inline I32 load(const int32_t* p) {
   I32 v;
   std::memcpy(&v, p, sizeof v);
@@ -126,6 +143,32 @@ inline F32 load(const Half* p) {
   return (F32)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
 #else
   return widen_half(widen_u16(&p->bits));
+#endif
+}
+
+#if defined(__AVX2__)
+// Eight of them, `stride` bytes apart
+inline __m128i eight_halves(const uint8_t* p, int64_t stride) {
+  const auto at = [=](int i) {
+    short bits;
+    std::memcpy(&bits, p + i * stride, sizeof bits);
+    return bits;
+  };
+  return _mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7));
+}
+#endif
+
+// Halves that lie `stride` bytes apart; by way of memory a vector would wait for each of them.
+inline F32 load_halves(const uint8_t* p, int64_t stride) {
+#if defined(__AVX512F__)
+  const __m128i low = eight_halves(p, stride), high = eight_halves(p + 8 * stride, stride);
+  return (F32)_mm512_cvtph_ps(_mm256_set_m128i(high, low));
+#elif defined(__AVX2__)
+  return (F32)_mm256_cvtph_ps(eight_halves(p, stride));
+#else
+  Half halves[kWidth];
+  for (int i = 0; i < kWidth; ++i) std::memcpy(halves + i, p + i * stride, sizeof(Half));
+  return load(halves);
 #endif
 }
 

@@ -31,13 +31,14 @@ struct ParamRow {
 };
 
 size_t add_plan(llm::Interpreter& self, const Array<int64_t>& tensors, const Array<int64_t>& ops,
-                const Array<double>& params, const std::array<int64_t, 6>& shape) {
+                const Array<double>& params, const std::array<int64_t, 7>& shape) {
   const auto op_rows = rows_of<llm::OpRow>(ops, "ops");
   const auto param_rows = rows_of<ParamRow>(params, "params");
   if (op_rows.size() != param_rows.size()) throw std::invalid_argument("params and ops differ");
   std::vector<double> flat;
   for (const ParamRow& row : param_rows) flat.insert(flat.end(), row.values, std::end(row.values));
-  const llm::StepShape of_steps = {shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]};
+  const llm::StepShape of_steps = {shape[0], shape[1], shape[2],     shape[3],
+                                   shape[4], shape[5], shape[6] != 0};
   return self.add_plan(
       llm::Plan(rows_of<llm::TensorRow>(tensors, "tensors"), op_rows, flat, of_steps));
 }
@@ -62,6 +63,8 @@ void init_interpreter(py::module_& module) {
   py::class_<llm::AlignedBuffer>(module, "Memory", py::buffer_protocol(),
                                  "Zeroed memory that begins on a cache line; a buffer of bytes.")
       .def(py::init<size_t>(), py::arg("bytes"))
+      .def("wish_for_large_pages", &llm::AlignedBuffer::wish_for_large_pages, py::arg("first") = 0,
+           "Ask the system for pages of 2 MiB from a byte on, before that is first used.")
       .def_buffer([](llm::AlignedBuffer& self) {
         return py::buffer_info(self.data(), static_cast<py::ssize_t>(self.size()));
       });
@@ -78,7 +81,7 @@ void init_interpreter(py::module_& module) {
            py::arg("shape"),
            "tensors: [n, 7], ops: [m, 8], params: [m, 6]; shape: tokens and outputs of a step at "
            "most; for shared steps segments, pages of a table and pages of a cache, else 0; "
-           "positions of a source; returns the plan's number.")
+           "positions of a source; whether a step is stepwise; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
            "Run ops first..last-1 until the time is over; returns the op to go on with.")

@@ -12,28 +12,44 @@ namespace LLM_ISA {
 
 constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positions too
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
-constexpr int64_t kMaxSplits = 16;
+constexpr int64_t kMaxSplits = 32;
+constexpr int64_t kGranule = 16;               // positions that stay together
+constexpr int64_t kStreamed = 8 * kPositions;  // from so many on a token's cache is one stream
 constexpr int64_t kSharedTasksPerWorker = 16;  // at most, of a shared step
 
-// How a segment is cut into tiles: a tile has some tokens, one or all heads of a group, and all
-// positions or one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
+// How a segment is cut into tiles: a tile has some tokens, one or more heads, and all positions or
+// one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
 struct Tiling {
   int64_t tokens, heads, token_tiles, head_tiles, splits;
   int64_t tiles() const { return token_tiles * head_tiles * splits; }
 };
 
-// Parts of the positions of a few tokens, up to this length. Neither the number of threads nor
-// other segments count: a step gives the same bits on any, a segment in any step.
-static int64_t splits_of(const Shape& shape, int64_t kv_length) {
-  const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
-  int64_t splits = kv_length / kPositions;
-  splits = splits < wanted ? splits : wanted;
-  return splits < kMaxSplits ? splits : kMaxSplits;
-}
-
 // Positions that queries of a segment see, or would without a window or an order.
 static int64_t length_of(const Shape& shape, const Step& step, const Segment& segment) {
   return shape.cross ? step.source : segment.kv_length();
+}
+
+// Heads of as many whole groups as fit one tile, as many in each.
+static int64_t streamed_heads(const Shape& shape) {
+  int64_t tiles = 1;
+  while (shape.kv_heads % tiles != 0 || shape.heads / tiles > kMaxQueries) ++tiles;
+  return shape.heads / tiles;
+}
+
+// Parts of the positions of a few tokens, if any. A token's many positions are read in one stream
+// by all its heads. Neither the number of threads nor other segments count: a step gives the same
+// bits on any, a segment in any step.
+static Tiling split_tiling(const Shape& shape, int64_t tokens, int64_t length) {
+  const int64_t seen = shape.window > 0 && shape.window < length ? shape.window : length;
+  int64_t splits = seen / kPositions;
+  if (tokens == 1 && shape.group() <= kFewRows && seen >= kStreamed) {
+    const int64_t heads = streamed_heads(shape), long_ones = seen / (2 * kPositions);
+    splits = std::min(long_ones > kSplitTasks ? long_ones : kSplitTasks, kMaxSplits);
+    return {1, heads, 1, shape.heads / heads, splits};
+  }
+  const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
+  splits = splits < wanted ? splits : wanted;
+  return {tokens, shape.group(), 1, shape.kv_heads, splits};
 }
 
 static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) {
@@ -44,10 +60,11 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
   const int64_t token_tiles = (segment.count + tokens - 1) / tokens;
   const int64_t may_split = step.shared() ? 1 : kSplitTokens;
   if (together && segment.count <= may_split && token_tiles == 1) {
-    const int64_t splits = splits_of(shape, length_of(shape, step, segment));
-    if (splits > 1) return {tokens, shape.group(), 1, shape.kv_heads, splits};
+    const Tiling split = split_tiling(shape, tokens, length_of(shape, step, segment));
+    if (split.splits > 1) return split;
   }
-  const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
+  const int64_t together_with = step.stepwise ? 1 : step.parts();
+  const bool few = shape.kv_heads * token_tiles * together_with < 4 * step.workers;
   const int64_t heads = few || !together ? 1 : shape.group();
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }
@@ -121,6 +138,16 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   return query;
 }
 
+// Of a query's positions one of `splits` parts, in whole vectors.
+static void take_part(Query& query, int64_t split, int64_t splits) {
+  const int64_t first = query.begin, length = query.end - first;
+  const auto edge = [&](int64_t of) {
+    return of == splits ? query.end : first + length * of / splits / kGranule * kGranule;
+  };
+  query.begin = edge(split);
+  query.end = edge(split + 1);
+}
+
 // What a part of the positions leaves of a query.
 struct Part {
   float most, weight;
@@ -154,12 +181,19 @@ static void finish_segment(const Op& op, const Segment& segment, int64_t of_segm
       const int64_t index = part_index(shape, segment, of_segment, split, 0) + i;
       return reinterpret_cast<const Part*>(shared + index * part_bytes(d));
     };
-    float most = -__builtin_inff();
-    for (int64_t s = 0; s < splits; ++s) most = part(s)->most > most ? part(s)->most : most;
-    float shares[kMaxSplits], weight = 0;
-    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: most is -infinity
-      shares[s] = part(s)->weight > 0 ? exp(broadcast(part(s)->most - most))[0] : 0;
-      weight += part(s)->weight * shares[s];
+    float shares[kMaxSplits], weights[kMaxSplits];
+    float most = -__builtin_inff(), weight = 0;
+    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: its most is -infinity
+      shares[s] = part(s)->most;
+      weights[s] = part(s)->weight;
+      most = shares[s] > most ? shares[s] : most;
+    }
+    for (int64_t s = splits; s < kMaxSplits; ++s) shares[s] = weights[s] = 0;
+    for (int64_t s = 0; s < kMaxSplits; s += kWidth) {
+      const F32 weighed = load(weights + s);
+      const F32 share = choose(weighed > 0.0f, exp(load(shares + s) - most), F32{});
+      store(shares + s, share);
+      weight += sum(weighed * share);
     }
     weight = with_sink(weight, most, sink_of(op, i % shape.heads));
     float* out = row<float>(*op.out[0], segment.first + i / shape.heads) + i % shape.heads * d;
@@ -205,12 +239,31 @@ static void with_type(DType dtype, const Run& run) {
   run(float{});
 }
 
+// The queries of a tile, all of them or those of each head, to the cache.
+static void attend(const Op& op, const Step& step, const Segment& segment, Query* queries,
+                   int64_t tokens, int64_t n, const Heads& heads, float* scratch) {
+  const Shape shape = shape_of(op);
+  const Tensor &keys = *op.in[1], &values = *op.in[2];
+  const Places places = {keys.n_rows, shape.cross ? nullptr : segment.pages};
+  const bool blocks = by_blocks(shape, step, segment, tokens, heads.group);
+  with_type(keys.dtype, [&](auto k) {
+    with_type(values.dtype, [&](auto v) {
+      using K = decltype(k);
+      using V = decltype(v);
+      if (!blocks) return attend_rows<K, V>(queries, heads, scratch, keys, values, places);
+      attend_blocks(queries, n, scratch, head_rows<K>(keys, heads.first, heads.d),
+                    head_rows<V>(values, heads.first, heads.d), places, heads.d);
+    });
+  });
+}
+
 // `index`: of the segment's tiles; of_segment: which of the step's it is
 static void attend_segment(const Op& op, const Step& step, const Segment& segment,
                            int64_t of_segment, const Tiling& tiling, int64_t index,
                            const Task& task) {
   const Shape shape = shape_of(op);
   const int64_t d = shape.head_dim;
+  const int64_t groups = tiling.heads > shape.group() ? tiling.heads / shape.group() : 1;
   const int64_t split = index % tiling.splits, tile = index / tiling.splits;
   const int64_t head = tile % tiling.head_tiles * tiling.heads;
   const int64_t later = tiling.token_tiles - 1 - tile / tiling.head_tiles;  // long ones first
@@ -219,29 +272,18 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   auto* memory = reinterpret_cast<float*>(task.scratch);
   float* const rest = memory + kMaxQueries * 2 * padded(d);
   Query queries[kMaxQueries];
-  int64_t n = 0;
+  int64_t n = 0, end = 0;
   for (int64_t h = head; h < head + tiling.heads; ++h) {
     for (int64_t t = token; t < token + tokens; ++t, ++n) {
       float* own = memory + n * 2 * padded(d);
       Query& query = queries[n] = start_query(op, step, segment, segment.first + t, h, own);
+      end = query.end;
       if (tiling.splits == 1) continue;
-      const int64_t length = query.end - query.begin, first = query.begin;
-      query.begin = first + length * split / tiling.splits;
-      query.end = first + length * (split + 1) / tiling.splits;
+      take_part(query, split, tiling.splits);
     }
   }
-  const Tensor &keys = *op.in[1], &values = *op.in[2];
-  const int64_t group = head / shape.group();
-  const bool blocks = by_blocks(shape, step, segment, tokens, n);
-  const Places places = {keys.n_rows, shape.cross ? nullptr : segment.pages};
-  with_type(keys.dtype, [&](auto k) {
-    with_type(values.dtype, [&](auto v) {
-      const auto attend =
-          blocks ? attend_blocks<decltype(k), decltype(v)> : attend_rows<decltype(k), decltype(v)>;
-      attend(queries, n, rest, head_rows<decltype(k)>(keys, group, d),
-             head_rows<decltype(v)>(values, group, d), places, d);
-    });
-  });
+  const Heads heads = {head / shape.group(), groups, n / groups, d, end};
+  attend(op, step, segment, queries, tokens, n, heads, rest);
   for (int64_t r = 0; r < n; ++r) {
     if (tiling.splits == 1) {
       finish_query(queries[r], d);

@@ -79,15 +79,13 @@ struct HeadRows {
     std::memcpy(&half, first + i * stride + to_scale, sizeof half);
     return to_float(half);
   }
-  // [n rounded up to kWidth]
-  void scales(float* out, int64_t n) const {
-    for (int64_t i = 0; i < n; i += kWidth) {
-      Half halves[kWidth] = {};
-      const uint8_t* scale = first + i * stride + to_scale;
-      const int64_t count = n - i < kWidth ? n - i : kWidth;
-      for (int64_t j = 0; j < count; ++j) std::memcpy(halves + j, scale + j * stride, sizeof(Half));
-      store(out + i, load(halves));
-    }
+  // Of rows i .. i + n, n <= kWidth; 0 behind them
+  F32 scales(int64_t i, int64_t n) const {
+    if constexpr (!std::is_same<T, int8_t>::value) return broadcast(1);
+    if (n >= kWidth) return load_halves(first + i * stride + to_scale, stride);
+    F32 some = {};
+    for (int64_t j = 0; j < n; ++j) some[j] = scale(i + j);
+    return some;
   }
 };
 

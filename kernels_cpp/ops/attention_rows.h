@@ -1,5 +1,5 @@
-// Attention of the few query rows of one token and one group: keys and values straight from the
-// cache, each converted once for all rows.
+// Attention of the few query rows of one token and each group: keys and values straight from the
+// cache, each converted once for all rows of a group.
 //
 // Softmax in one pass over blocks of positions: running maximum and sum of each query row
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
@@ -11,103 +11,164 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int64_t kPositions = 128;  // of a block
-constexpr int kFewRows = 5;          // more are faster as blocks: attention_block.h
-constexpr int64_t kAhead = 32;       // positions whose keys are asked for beforehand
-constexpr size_t kLine = 64;         // bytes of a cache line
+constexpr int64_t kLine = 64;        // bytes of a cache line
+constexpr int kFewRows = 8;          // more are faster as blocks: attention_block.h
 
-// Rows of one head lie too far apart for the processor to guess the next. They may begin in the
-// middle of a line.
-template <typename T>
-inline void prefetch_rows(const HeadRows<T>& rows, int64_t first, int64_t last, int64_t d) {
-  for (int64_t i = first; i < last; ++i) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(rows.at(i));
-    const auto* const end = bytes + d * sizeof(T);
-    for (; bytes < end; bytes += kLine) __builtin_prefetch(bytes);
-    __builtin_prefetch(end - 1);
+// Key/value heads side by side that a task attends to, each with `group` queries.
+struct Heads {
+  int64_t first, count, group, d;
+  int64_t end;  // of the positions: other tasks go on up to it
+};
+
+// Memory that is asked for while other memory is in use, a few lines with every key: more at once
+// would wait for each other.
+struct Stream {
+  const uint8_t *at, *end;
+  int lines;
+
+  void ask() {
+    if (at >= end) return;
+    for (int i = 0; i < lines; ++i) __builtin_prefetch(at + i * kLine);
+    skip(1);
+  }
+  void skip(int64_t n) { at += n * lines * kLine; }
+};
+
+// Of keys, of values
+struct Streams {
+  Stream keys, values;
+};
+
+// products[r][j] += q[r] . key[i + j] over columns c .. c + kVectors * kWidth, still to be summed
+// over lanes; the queries stay in registers.
+template <bool kFirst, int kRows, int kVectors, typename K>
+inline void add_products(const Query* queries, const HeadRows<K>& keys, int64_t i, int64_t n,
+                         int64_t c, Stream& ahead, F32 (*products)[kWidth]) {
+  F32 q[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) q[r][v] = load(queries[r].q + c + v * kWidth);
+  }
+  const K* row = keys.at(i) + c;
+  Stream asked = ahead;
+  for (int64_t j = 0; j < n; ++j) {
+    F32 key[kVectors];
+    for (int v = 0; v < kVectors; ++v) key[v] = load(row + v * kWidth);
+    row = reinterpret_cast<const K*>(reinterpret_cast<const uint8_t*>(row) + keys.stride);
+    if (kFirst) asked.ask();
+    for (int r = 0; r < kRows; ++r) {
+      F32 total = key[0] * q[r][0];
+      if (!kFirst) total += products[r][j];
+      for (int v = 1; v < kVectors; ++v) total += key[v] * q[r][v];
+      products[r][j] = total;
+    }
+  }
+  if (kFirst) ahead = asked;
+}
+
+// Of columns that are no whole vector
+template <bool kFirst, int kRows, typename K>
+inline void add_last_products(const Query* queries, const HeadRows<K>& keys, int64_t i, int64_t n,
+                              int64_t c, int64_t d, F32 (*products)[kWidth]) {
+  for (int64_t j = 0; j < n; ++j) {
+    const F32 key = load_part(keys.at(i + j) + c, d - c);
+    for (int r = 0; r < kRows; ++r) {
+      const F32 product = key * load(queries[r].q + c);
+      products[r][j] = kFirst ? product : products[r][j] + product;
+    }
   }
 }
 
-// q . keys of kKeys positions, still to be summed over lanes
-template <int kRows, int kKeys, typename K>
-inline void products_of(const Query* queries, const HeadRows<K>& keys, int64_t i, int64_t d,
-                        F32 (*products)[kWidth]) {
-  F32 totals[kRows][kKeys] = {};
-  const auto add = [&](int64_t c, const F32(&key)[kKeys]) {
-    for (int r = 0; r < kRows; ++r) {
-      const F32 q = load(queries[r].q + c);
-      for (int k = 0; k < kKeys; ++k) totals[r][k] += key[k] * q;
-    }
-  };
-  F32 key[kKeys];
+// q[r] . key[i + j] of kWidth keys or fewer; the first columns begin the sums
+template <int kRows, typename K>
+inline void products_of(const Query* queries, const HeadRows<K>& keys, int64_t i, int64_t n,
+                        int64_t d, Stream& ahead, F32 (*products)[kWidth]) {
+  constexpr int kVectors = kRows > 4 ? 2 : 4;  // times kRows queries fit registers
+  constexpr int64_t kColumns = kVectors * kWidth;
   int64_t c = 0;
-  for (; c + kWidth <= d; c += kWidth) {
-    for (int k = 0; k < kKeys; ++k) key[k] = load(keys.at(i + k) + c);
-    add(c, key);
+  if (d >= kColumns) {
+    add_products<true, kRows, kVectors>(queries, keys, i, n, 0, ahead, products);
+    c = kColumns;
+  } else if (d >= kWidth) {
+    add_products<true, kRows, 1>(queries, keys, i, n, 0, ahead, products);
+    c = kWidth;
+  } else {
+    return add_last_products<true, kRows>(queries, keys, i, n, 0, d, products);
   }
-  if (c < d) {
-    for (int k = 0; k < kKeys; ++k) key[k] = load_part(keys.at(i + k) + c, d - c);
-    add(c, key);
+  for (; c + kColumns <= d; c += kColumns) {
+    add_products<false, kRows, kVectors>(queries, keys, i, n, c, ahead, products);
+  }
+  for (; c + kWidth <= d; c += kWidth) {
+    add_products<false, kRows, 1>(queries, keys, i, n, c, ahead, products);
+  }
+  if (c < d) add_last_products<false, kRows>(queries, keys, i, n, c, d, products);
+}
+
+// scores[r][i] = q[r] . key[i]
+template <int kRows, typename K>
+__attribute__((noinline)) void score(const Query* queries, const HeadRows<K>& keys, int64_t n,
+                                     int64_t d, Stream& ahead, float* scores) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const int64_t count = n - i < kWidth ? n - i : kWidth;
+    F32 products[kRows][kWidth];
+    if (count < kWidth) std::memset(products, 0, sizeof products);
+    products_of<kRows>(queries, keys, i, count, d, ahead, products);
+    const F32 scales = keys.scales(i, count);
+    for (int r = 0; r < kRows; ++r) {
+      store(scores + r * kPositions + i, sum_each(products[r]) * scales);
+    }
+  }
+}
+
+// The largest score of each row, or what was the largest before; scores behind the n weigh nothing.
+template <int kRows>
+inline void find_most(const Query* queries, int64_t n, float* scores, F32 (&most)[kRows]) {
+  for (int r = 0; r < kRows; ++r) {
+    for (int64_t i = n; i < padded(n); ++i) scores[r * kPositions + i] = -__builtin_inff();
+    most[r] = broadcast(queries[r].most);
+  }
+  for (int64_t i = 0; i < n; i += kWidth) {
+    for (int r = 0; r < kRows; ++r) most[r] = max(load(scores + r * kPositions + i), most[r]);
+  }
+  for (int r = 0; r < kRows; ++r) most[r] = broadcast(largest(most[r]));
+}
+
+// Scores become factors of the values, which are weights times their scales; what was gathered
+// before shrinks to the new maximum. Rows go side by side: none waits for its own last vector.
+template <int kRows, typename V>
+__attribute__((noinline)) void weigh(Query* queries, const HeadRows<V>& values, int64_t n,
+                                     int64_t d, float* scores) {
+  F32 most[kRows], weights[kRows] = {};
+  find_most<kRows>(queries, n, scores, most);
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const F32 scales = values.scales(i, n - i);
+    for (int r = 0; r < kRows; ++r) {
+      float* at = scores + r * kPositions + i;
+      const F32 w = exp(load(at) - most[r]);
+      store(at, w * scales);
+      weights[r] += w;
+    }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int k = 0; k < kKeys; ++k) products[r][k] = totals[r][k];
-  }
-}
-
-// scores[r][i] = q[r] . key[i]. The rows are not in the processor's caches yet: these positions'
-// values and the next keys, of `last` in all, are on their way then.
-template <int kRows, typename K, typename V>
-inline void score(const Query* queries, const HeadRows<K>& keys, const HeadRows<V>& values,
-                  int64_t n, int64_t last, int64_t d, float* scores) {
-  int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) {
-    const int64_t next = i + kAhead;
-    prefetch_rows(keys, next, last - next < kWidth ? last : next + kWidth, d);
-    prefetch_rows(values, i, i + kWidth, d);
-    F32 products[kRows][kWidth];
-    for (int j = 0; j < kWidth; j += 2) {
-      F32 pair[kRows][kWidth];
-      products_of<kRows, 2>(queries, keys, i + j, d, pair);
-      for (int r = 0; r < kRows; ++r) {
-        products[r][j] = pair[r][0];
-        products[r][j + 1] = pair[r][1];
-      }
+    Query& query = queries[r];
+    const F32 shrink = exp(broadcast(query.most) - most[r]);
+    query.weight = query.weight * shrink[0] + sum(weights[r]);
+    query.most = most[r][0];
+    for (int64_t i = 0; i < padded(d); i += kWidth) {
+      store(query.sum + i, load(query.sum + i) * shrink);
     }
-    for (int r = 0; r < kRows; ++r) store(scores + r * kPositions + i, sum_each(products[r]));
-  }
-  for (; i < n; ++i) {
-    for (int r = 0; r < kRows; ++r) scores[r * kPositions + i] = dot(keys.at(i), queries[r].q, d);
-  }
-}
-
-// scores become weights; what was gathered before shrinks to the new maximum
-inline void weigh(Query& query, int64_t n, int64_t d, float* scores) {
-  for (int64_t i = n; i < padded(n); ++i) scores[i] = -__builtin_inff();  // weighs nothing
-  F32 highest = broadcast(query.most);
-  for (int64_t i = 0; i < n; i += kWidth) highest = max(load(scores + i), highest);
-  const float most = largest(highest);
-  F32 weights = {};
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const F32 w = exp(load(scores + i) - most);
-    store(scores + i, w);
-    weights += w;
-  }
-  const F32 shrink = exp(broadcast(query.most - most));
-  query.weight = query.weight * shrink[0] + sum(weights);
-  query.most = most;
-  for (int64_t i = 0; i < padded(d); i += kWidth) {
-    store(query.sum + i, load(query.sum + i) * shrink);
   }
 }
 
 // sum[r][0 .. kVectors) += weights[r][i] * values[i], kept in registers over all positions
 template <int kRows, int kVectors, typename T>
 inline void gather_columns(const float* weights, const HeadRows<T>& values, int64_t c, int64_t n,
-                           const Query* queries) {
+                           const Query* queries, Stream ahead) {
   F32 totals[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) totals[r][v] = load(queries[r].sum + c + v * kWidth);
   }
   for (int64_t i = 0; i < n; ++i) {
+    ahead.ask();
     for (int v = 0; v < kVectors; ++v) {
       const F32 value = load(values.at(i) + c + v * kWidth);
       for (int r = 0; r < kRows; ++r) totals[r][v] += value * weights[r * kPositions + i];
@@ -119,14 +180,18 @@ inline void gather_columns(const float* weights, const HeadRows<T>& values, int6
 }
 
 template <int kRows, typename T>
-inline void gather(const float* weights, const HeadRows<T>& values, int64_t n, int64_t d,
-                   const Query* queries) {
-  constexpr int kVectors = kWidth > 8 ? 4 : 2;  // times kRows accumulators fit registers
+__attribute__((noinline)) void gather(const float* weights, const HeadRows<T>& values, int64_t n,
+                                      int64_t d, const Query* queries, Stream& ahead) {
+  constexpr int kVectors = kWidth > 8 && kRows < 6 ? 4 : 2;  // times kRows sums fit registers
   int64_t c = 0;
+  const auto ask = [&](int64_t from) { return from == 0 ? ahead : Stream{}; };
   for (; c + kVectors * kWidth <= d; c += kVectors * kWidth) {
-    gather_columns<kRows, kVectors>(weights, values, c, n, queries);
+    gather_columns<kRows, kVectors>(weights, values, c, n, queries, ask(c));
   }
-  for (; c + kWidth <= d; c += kWidth) gather_columns<kRows, 1>(weights, values, c, n, queries);
+  for (; c + kWidth <= d; c += kWidth) {
+    gather_columns<kRows, 1>(weights, values, c, n, queries, ask(c));
+  }
+  ahead.skip(n);
   if (c == d) return;
   for (int r = 0; r < kRows; ++r) {
     F32 total = load(queries[r].sum + c);
@@ -134,19 +199,6 @@ inline void gather(const float* weights, const HeadRows<T>& values, int64_t n, i
       total += load_part(values.at(i) + c, d - c) * weights[r * kPositions + i];
     }
     store(queries[r].sum + c, total);
-  }
-}
-
-// factors[r][i] *= scale of row i, where rows have one
-template <typename T>
-inline void scale_each(const HeadRows<T>& rows, int64_t n, int n_queries, float* factors) {
-  if constexpr (std::is_same<T, int8_t>::value) {
-    alignas(64) float scales[kPositions];
-    rows.scales(scales, n);
-    for (int r = 0; r < n_queries; ++r) {
-      float* row = factors + r * kPositions;
-      for (int64_t i = 0; i < n; i += kWidth) store(row + i, load(row + i) * load(scales + i));
-    }
   }
 }
 
@@ -160,45 +212,61 @@ inline void add_biases(const Query* queries, int64_t n_queries, int64_t p, int64
   }
 }
 
-// n positions from p on, which lie from the first row of `keys` and `values` on; behind them others
-// follow up to `last`
+// n positions from p on, which lie from the first row of `keys` and `values` on
 template <int kRows, typename K, typename V>
 inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t last, int64_t d) {
-  score<kRows>(queries, keys, values, n, last, d, scores);
-  scale_each(keys, n, kRows, scores);
+                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t d, Streams& ahead) {
+  score<kRows>(queries, keys, n, d, ahead.keys, scores);
   if (queries[0].bias.row != nullptr) add_biases(queries, kRows, p, n, scores);
   if (queries[0].softcap > 0) {
     for (int r = 0; r < kRows; ++r) cap(scores + r * kPositions, padded(n), queries[0].softcap);
   }
-  for (int r = 0; r < kRows; ++r) weigh(queries[r], n, d, scores + r * kPositions);
-  scale_each(values, n, kRows, scores);
-  gather<kRows>(scores, values, n, d, queries);
+  weigh<kRows>(queries, values, n, d, scores);
+  gather<kRows>(scores, values, n, d, queries, ahead.values);
 }
 
 template <int kRows = 1, typename K, typename V>
-inline void attend_run(Query* queries, int64_t n_queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t last, int64_t d) {
-  if (n_queries == kRows) return attend_run<kRows>(queries, scores, keys, values, p, n, last, d);
+inline void attend_run(int64_t n_queries, Query* queries, float* scores, const HeadRows<K>& keys,
+                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t d, Streams& ahead) {
+  if (n_queries == kRows) {
+    return attend_run<kRows>(queries, scores, keys, values, p, n, d, ahead);
+  }
   if constexpr (kRows < kFewRows) {
-    attend_run<kRows + 1>(queries, n_queries, scores, keys, values, p, n, last, d);
+    attend_run<kRows + 1>(n_queries, queries, scores, keys, values, p, n, d, ahead);
   }
 }
 
-// All queries see the same positions. scores: [kFewRows][kPositions]
+// The heads' part of rows `row` .. row + n of a cache, or all of them where heads take most.
+template <typename T>
+inline Stream stream_of(const Tensor& cache, const Heads& heads, int64_t row, int64_t n) {
+  const HeadRows<T> rows = head_rows<T>(cache, 0, heads.d);
+  const auto* first = reinterpret_cast<const uint8_t*>(rows.at(row));
+  const int64_t lines = (rows.stride / heads.count + kLine / 2) / kLine;
+  return {first, first + n * rows.stride, lines > 0 ? static_cast<int>(lines) : 1};
+}
+
+// queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
+// taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
+// side by side share its lines. What is asked for goes on into the next task's part, which this
+// thread takes next. scores: [kFewRows][kPositions]
 template <typename K, typename V>
-inline void attend_rows(Query* queries, int64_t n_queries, float* scores, const HeadRows<K>& keys,
-                        const HeadRows<V>& values, const Places& places, int64_t d) {
+inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
+                        const Tensor& values, const Places& places) {
   const int64_t end = queries[0].end;
-  int64_t behind =
-      -1;  // the row behind the run before, whose keys are asked for if it goes on there
   for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t row = places.row(p), last = places.run(p, end - p);
-    const int64_t n = last < kPositions ? last : kPositions;
-    if (row != behind) prefetch_rows(keys, row, row + (n < kAhead ? n : kAhead), d);
-    behind = row + n;
-    attend_run(queries, n_queries, scores, keys.from(row), values.from(row), p, n, last, d);
-    p += n;
+    const int64_t most = end - p < kPositions ? end - p : kPositions;
+    const int64_t row = places.row(p), n = places.run(p, most), next = p + n;
+    const int64_t left = heads.end - next < kPositions ? heads.end - next : kPositions;
+    const int64_t later = left > 0 ? places.run(next, left) : 0;
+    const int64_t later_row = left > 0 ? places.row(next) : 0;
+    Streams ahead = {stream_of<K>(keys, heads, later_row, later),
+                     stream_of<V>(values, heads, later_row, later)};
+    for (int64_t h = 0; h < heads.count; ++h) {
+      attend_run(heads.group, queries + h * heads.group, scores,
+                 head_rows<K>(keys, heads.first + h, heads.d).from(row),
+                 head_rows<V>(values, heads.first + h, heads.d).from(row), p, n, heads.d, ahead);
+    }
+    p = next;
   }
 }
 

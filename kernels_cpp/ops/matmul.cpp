@@ -52,6 +52,7 @@ static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
   const bool floats = x.dtype == DType::kF32;
+  if (step.stepwise) return {tokens, false, false, false};  // what one token would take
   if (op.whole_sequences) return wanted_of_whole(tokens, floats, *op.in[1]);
   if (!step.shared()) {
     return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8), false};

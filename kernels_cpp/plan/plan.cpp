@@ -53,7 +53,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_op(op, i);
     check_pages(op, i);
     check_source(op, i);
-    op.segments = shape.segments;
+    op.segments = shape.stepwise ? shape.max_tokens : shape.segments;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 

@@ -32,6 +32,12 @@ from llm_lite.cli.terminal import endings, interrupts, output  # noqa: E402
 NEEDED = 512 << 20
 
 
+def _collect_from_here() -> None:
+    """No collection looks at the modules."""
+    gc.freeze()
+    gc.enable()
+
+
 def main() -> int:
     """The exit code of `cli.main.main`; does not return where threads are left that would not
     survive the interpreter's end."""
@@ -45,7 +51,8 @@ def main() -> int:
                 f"{_ADDRESSES >> 20} MiB (ulimit -v)"
             )
             return endings.FAILED
-        code = cli.main(imported=gc.freeze)  # modules stay: no collection looks at them
+        gc.disable()  # modules are imported next: all that they make stays
+        code = cli.main(imported=_collect_from_here)
         interrupts.end()
     except KeyboardInterrupt:  # between the two
         code = interrupts.CODE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from llm_lite.core.records import dataclass
 
 _FOLDER = "llm_lite.cli.commands.library"
 

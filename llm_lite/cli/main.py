@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.encoder_words import add_embedding, add_filling
+from llm_lite.cli.engine_words import add_engine, add_speculation, kv_types
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
@@ -18,15 +19,7 @@ from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.cli.translating_words import TRANSLATING, add_translating
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
-from llm_lite.core.messages import (
-    ACTIVATIONS,
-    BACKENDS,
-    KV_TYPES,
-    MODES,
-    OVERFLOWS,
-    EngineOptions,
-    KvType,
-)
+from llm_lite.core.messages import MODES, OVERFLOWS
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.sandbox.process import sandbox
 
@@ -95,20 +88,6 @@ class _Parser(argparse.ArgumentParser):
         super().error(one_line(message[:_LONGEST_ERROR]))
 
 
-def engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    return EngineOptions(
-        backend=arguments.backend,
-        device=arguments.device,
-        mode=arguments.mode,
-        activations=arguments.activations,
-        keys=arguments.kv[0],
-        values=arguments.kv[1],
-        threads=arguments.threads,
-        context=arguments.ctx,
-        force=arguments.force,
-    )
-
-
 def _with_command(words: list[str]) -> list[str]:
     """`llm-lite` and `llm-lite FILE` open the desktop."""
     if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help", "--version")):
@@ -127,12 +106,13 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     engine = _engine_parent()
-    answering = [engine, _sampling_parent()]
+    speculating = [engine, _speculation_parent()]
+    answering = [*speculating, _sampling_parent()]
 
     _window(commands, answering)
     _chat(commands, answering)
     add_serving(
-        commands.add_parser("serve", parents=[engine], help="serve other programs, by HTTP")
+        commands.add_parser("serve", parents=speculating, help="serve other programs, by HTTP")
     )
     add_embedding(commands.add_parser("embed", parents=[engine], help="vectors of texts"))
     add_filling(
@@ -150,7 +130,7 @@ def _parser() -> _Parser:
     attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
     _tokenize(commands)
-    _bench(commands, engine)
+    _bench(commands, speculating)
     study = "measure one matrix product in five forms, beside the limits of this machine"
     add_kernels(commands.add_parser("kernels", help=study), _at_least)
     _slice(commands)
@@ -222,8 +202,8 @@ def _tokenize(commands: _Commands) -> None:
     parser.add_argument("--json", action="store_true", help="one object")
 
 
-def _bench(commands: _Commands, engine: _Parser) -> None:
-    bench = commands.add_parser("bench", parents=[engine], help="measure speed")
+def _bench(commands: _Commands, speculating: list[_Parser]) -> None:
+    bench = commands.add_parser("bench", parents=speculating, help="measure speed")
     bench.add_argument("model", nargs="?", metavar="MODEL")
     bench.add_argument("--prompt-tokens", type=int, default=512)
     bench.add_argument("--new-tokens", type=int, default=128)
@@ -234,6 +214,11 @@ def _bench(commands: _Commands, engine: _Parser) -> None:
         type=int,
         metavar="TOKENS",
         help="before the second turn whose reuse is measured; 0: none; by default 2000",
+    )
+    bench.add_argument(
+        "--curve",
+        action="store_true",
+        help="measure passes over several tokens too, as drafts are verified",
     )
     bench.add_argument("--json", action="store_true")
 
@@ -307,7 +292,7 @@ def _perplexity(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--reference-kv",
-        type=_kv_types,
+        type=kv_types,
         metavar="TYPE[,TYPE]",
         help="the cache's types of the reference, if not the same",
     )
@@ -335,25 +320,13 @@ def _quantize(commands: _Commands) -> None:
 def _engine_parent() -> _Parser:
     """Of every command that runs a model."""
     parent = _Parser(add_help=False)
-    engine = parent.add_argument_group("engine")
-    engine.add_argument("--backend", choices=BACKENDS, default="auto")
-    engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
-    engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
-    engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
-    engine.add_argument(
-        "--kv",
-        type=_kv_types,
-        default=("fp16", "fp16"),
-        metavar="TYPE[,TYPE]",
-        help=f"the cache's type, or those of keys and values: {', '.join(KV_TYPES)}",
-    )
-    engine.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
-    engine.add_argument(
-        "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
-    )
-    engine.add_argument(
-        "--force", action="store_true", help="load the model even if memory will not do"
-    )
+    add_engine(parent.add_argument_group("engine"), _at_least)
+    return parent
+
+
+def _speculation_parent() -> _Parser:
+    parent = _Parser(add_help=False)
+    add_speculation(parent.add_argument_group("speculation"))
     return parent
 
 
@@ -362,16 +335,6 @@ def _sampling_parent() -> _Parser:
     parent = _Parser(add_help=False)
     add_sampling(parent.add_argument_group("sampling"), _at_least)
     return parent
-
-
-def _kv_types(text: str) -> tuple[KvType, KvType]:
-    """Of keys and values; one stands for both."""
-    found = [kind for name in text.split(",") for kind in KV_TYPES if kind == name]
-    if len(found) != text.count(",") + 1 or len(found) > 2:
-        known = ", ".join(KV_TYPES)
-        problem = f"expected one or two of {known}, with a comma between, found {text!r}"
-        raise argparse.ArgumentTypeError(problem)
-    return found[0], found[-1]
 
 
 class _at_least:  # noqa: N801  argparse shows the name

@@ -6,7 +6,6 @@ import asyncio
 import re
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from starlette.responses import Response
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core

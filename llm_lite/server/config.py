@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from llm_lite.core.records import dataclass
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -59,6 +59,8 @@ WRONG_USAGE = (
     ["chat", "--device", "-1"],
     ["chat", "--threads", "many"],
     ["chat", "--max-new-tokens", "0"],
+    ["chat", "--speculate", "perhaps"],
+    ["logits", "model.gguf", "--text", "a", "--out", "x.npy", "--speculate", "lookup"],
     ["logits", "model.gguf", "--out", "x.npy"],
     ["logits", "model.gguf", "--text", "a", "--tokens", "1", "--out", "x.npy"],
     ["logits", "model.gguf", "--text", "a"],
@@ -97,6 +99,18 @@ def test_sampling_is_offered_where_tokens_are_chosen(capsys, command):
     sampling = ("--seed", "--temperature", "--top-k", "--top-p", "--min-p")
     sampling = (*sampling, "--repetition-penalty", "--max-new-tokens")
     assert [option in shown for option in sampling] == [command in ANSWERING] * len(sampling)
+
+
+@pytest.mark.parametrize("command", [*ANSWERING, *MEASURING, "serve", "embed"])
+def test_drafts_are_offered_where_answers_are_written(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    drafts = command in (*ANSWERING, "serve", "bench")
+    assert ("--speculate off,auto,lookup" in _unbraced(capsys.readouterr().out)) == drafts
+
+
+def _unbraced(shown):
+    return shown.replace("{", "").replace("}", "")
 
 
 def test_models_list(capsys):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
+from llm_lite.core.records import dataclass
 
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 

@@ -36,6 +36,7 @@ _OPS = tuple(OPS)  # as the enum that is generated
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _MAX_THREADS = 1024
 _TOKENS_HELD = 64  # whose rows of tables stay in memory
+_SMALL_PAGES = 2 << 20  # bytes at the beginning of each state
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
 
 
@@ -103,7 +104,7 @@ class CpuExecutor:
         return sum(weight.source.nbytes for weight in self._weights.values())
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        plan = self.program.plan_for(step.count, step.outputs)
+        plan = self.program.plan_of(step)
         number = self.program.plans.index(plan)
         last = len(plan.ops) if step.outputs else self._heads[number]
         self._run(plan, step, 0, last, should_stop)
@@ -234,8 +235,12 @@ def _memory(size: int) -> _cpp.Memory:
 
 
 def _filled(tensor: Tensor) -> _cpp.Memory:
-    """Memory of a state tensor with its initial value in it; new memory is zero."""
+    """Memory of a state tensor with its initial value in it; new memory is zero.
+
+    Long caches lie in large pages: a stream through small ones is a tenth slower. The first rows do
+    not, so that a short conversation takes no more memory than it fills."""
     memory = _memory(_tensor_bytes(tensor))
+    memory.wish_for_large_pages(_SMALL_PAGES)
     if tensor.fill:
         np.asarray(memory).view(rows.FLOATS[tensor.dtype])[:] = tensor.fill
     return memory
@@ -285,7 +290,7 @@ def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
     """As StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
     shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
-    return plan.max_tokens, plan.max_outputs, *shared, program.source
+    return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ GGUF file, which are rows, are laid out once, value for value, and shared by all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -18,6 +18,7 @@ from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
 from llm_lite.core.quant.twins import to_tiles
+from llm_lite.core.records import dataclass
 
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 

@@ -9,7 +9,7 @@ largest plan. A step of both reads the weights twice. Where one kernel does all,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from llm_lite.core.exec.vulkan.fusion import Fusions
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, Tuning
 from llm_lite.core.plan.plan import Plan, Program, Tensor
 from llm_lite.core.plan.step import Segment, Step
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     """`few`: see `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
-    plan = program.plan_for(step.count, step.outputs)
+    plan = program.plan_of(step)
     if not plans or plan in plans:
         return [SubStep(plan, step, np.arange(step.count), np.arange(step.outputs))]
     places, most = _places(step), plans[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from llm_lite.core.exec.vulkan.alike import fusions_of
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
@@ -15,6 +14,7 @@ from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import STAGING_BYTES
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ The executor is the `Binder`; what is particular to an op is in `kernels.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Program, Tensor
 from llm_lite.core.plan.step import N_OUTPUTS, N_TOKENS
+from llm_lite.core.records import dataclass
 
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise
@@ -65,6 +65,7 @@ class Call:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     vector: NDArray[np.float32] | None = None  # rope's factors, attention's sinks
+    stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
         """An operand by its name in the op's row, without its `?`; None where it is left out."""

@@ -7,7 +7,6 @@ import math
 import time
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +37,7 @@ from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
+from llm_lite.core.records import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class VulkanExecutor:
         return sum(recording.pacer.submits for recording in self._recordings.values())
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
-        self._check_step(self.program.plan_for(step.count, step.outputs), step)
+        self._check_step(self.program.plan_of(step), step)
         parts = sub_steps(self.program, step, self._few)
         if len(parts) == 1:
             return self._run(parts[0].plan, step, should_stop)
@@ -356,12 +356,12 @@ class VulkanExecutor:
 
     def _calls(self, plan: Plan) -> list[list[Dispatch]]:
         """What a replay does for each group."""
-        tensors = self._fused[id(plan)].tensors
+        fused = self._fused[id(plan)]
         groups = self._groups[id(plan)]
-        return [group_dispatches(self, g, tensors, self._vector(plan, g.ops[0])) for g in groups]
+        return [group_dispatches(self, g, fused, self._vector(plan, g.ops[0])) for g in groups]
 
     def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
-        return dispatches(self, op, plan.tensors, self._vector(plan, op))
+        return dispatches(self, op, plan, self._vector(plan, op))
 
     def _vector(self, plan: Plan, op: Op) -> F32 | None:
         """What the host makes a table of."""

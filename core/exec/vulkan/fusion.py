@@ -2,8 +2,8 @@
 
 Of a small model a dispatch and the barrier before it take longer than what they compute. So a
 product takes over the residual's addition behind it; of a step of one token also the norm before
-it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. `store`
-turns the keys and queries that it keeps.
+it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. Stepwise
+plans do as much of that as their rows allow. `store` turns the keys and queries that it keeps.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from llm_lite.core.records import dataclass
 
 # Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
 # costs more than the dispatch that it saves.
@@ -63,7 +64,10 @@ class Fusions:
     stacks: bool = True  # products of one tensor are one product
 
 
-def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = Fusions()) -> tuple[Group, ...]:
+ALL = Fusions()
+
+
+def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = ALL) -> tuple[Group, ...]:
     return _Grouping(plan, weights, fusions).groups()
 
 
@@ -108,7 +112,7 @@ class _Grouping:
     def _normed(self, at: int) -> list[Group]:
         """All products of a norm, each of which makes it too."""
         norm = self._plan.ops[at]
-        if norm.name != "rms_norm" or not (self._one_token and self._fusions.norms):
+        if norm.name != "rms_norm" or not (self._as_one_token and self._fusions.norms):
             return []
         found: list[Group] = []
         end = at + 1
@@ -138,14 +142,14 @@ class _Grouping:
         products = ops[:count]
         tail = ops[count] if count < len(ops) else None
         gated = tail is not None and self._gates(products, tail)
-        if count > 1 and not gated and not self._lie_together(products):
+        if count > 1 and not gated and not (self._one_token and self._lie_together(products)):
             return products[:1]
         if tail is not None and (gated or (count == 1 and self._adds(products[0], tail))):
             return (*products, tail)
         return products
 
     def _stackable(self, ops: Sequence[Op]) -> bool:
-        if not (self._one_token and self._fusions.stacks):
+        if not (self._as_one_token and self._fusions.stacks):
             return False
         if any(op.name != "matmul" for op in ops):
             return False
@@ -198,6 +202,11 @@ class _Grouping:
     @property
     def _one_token(self) -> bool:
         return self._plan.max_tokens == 1
+
+    @property
+    def _as_one_token(self) -> bool:
+        """Whether what adds up does so as in a step of one token."""
+        return self._one_token or self._plan.stepwise
 
     def _tensor(self, number: int) -> Tensor:
         return self._plan.tensors[number]

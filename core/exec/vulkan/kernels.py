@@ -20,7 +20,7 @@ from llm_lite.core.exec.vulkan.fusion import GATES, Group
 from llm_lite.core.exec.vulkan.products import Norm, Product
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
-from llm_lite.core.plan.plan import Op, Tensor
+from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant.formats import FORMATS
 
 Kernel = Callable[[Call], list[Dispatch]]
@@ -29,38 +29,39 @@ Kernel = Callable[[Call], list[Dispatch]]
 def dispatches(
     binder: Binder,
     op: Op,
-    tensors: tuple[Tensor, ...],
+    plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """The dispatches of one op, independent of each other. `vector`: rope's factors or attention's
-    sinks, which become a part of tables."""
+    """The dispatches of one op of the plan, independent of each other. `vector`: rope's factors or
+    attention's sinks, which become a part of tables."""
     kernel = _BY_FORM.get(OPS[op.name].form) or _KERNELS[op.name]
-    return kernel(_call(binder, op, tensors, vector))
+    return kernel(_call(binder, op, plan, vector))
 
 
 def group_dispatches(
     binder: Binder,
     group: Group,
-    tensors: tuple[Tensor, ...],
+    plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
     """As `dispatches`, of ops that are done at once."""
     if len(group.ops) == 1 and group.norm is None:
-        return dispatches(binder, group.ops[0], tensors, vector)
-    calls = [_call(binder, op, tensors, vector) for op in group.ops]
+        return dispatches(binder, group.ops[0], plan, vector)
+    calls = [_call(binder, op, plan, vector) for op in group.ops]
     if group.one("store"):
         return _store(calls[-1], {call.outputs[0].id: call for call in calls[:-1]})
-    return _fused_product(group, calls, tensors)
+    return _fused_product(group, calls, plan.tensors)
 
 
 def _call(
     binder: Binder,
     op: Op,
-    tensors: tuple[Tensor, ...],
+    plan: Plan,
     vector: NDArray[np.float32] | None,
 ) -> Call:
-    inputs = tuple(tensors[i] for i in op.given)
-    return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), vector)
+    inputs = tuple(plan.tensors[i] for i in op.given)
+    outputs = tuple(plan.tensors[i] for i in op.outputs)
+    return Call(binder, op, inputs, outputs, vector, plan.stepwise)
 
 
 def _embed(c: Call) -> list[Dispatch]:

@@ -8,7 +8,6 @@ cut into parts where it would exceed maxStorageBufferRange.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import COLUMNS, FORMATS, TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.quant.twins import to_tiles
+from llm_lite.core.records import dataclass
 
 STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
 ARENA_BYTES = 256 << 20

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
 from llm_lite.core.exec.vulkan.memory import WeightPart
@@ -17,6 +16,7 @@ from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECT
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import FORMATS, Format
+from llm_lite.core.records import dataclass
 
 TILE = 8  # lanes along each side of a matmul workgroup
 LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many

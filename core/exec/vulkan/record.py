@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
@@ -13,6 +12,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.pipeline_store import Pipelines
 from llm_lite.core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 from llm_lite.core.gpu.timing import Timestamps
+from llm_lite.core.records import dataclass
 
 MOST_PIECES = 16  # of one dispatch; more would cost more than they help
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.quant.formats import TILE_ROWS
+from llm_lite.core.records import dataclass
 
 MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
 MATRIX_TILE_BYTES = 10_496  # of the factors in its shared memory; beside them results, float32

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)

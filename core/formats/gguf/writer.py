@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from llm_lite.core.formats.pieces import Pieces, write_pieces
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.records import dataclass
 
 _ALIGNMENT = 32
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.safetensors.reader import open_folder
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 CONFIG_FILE = "config.json"
 

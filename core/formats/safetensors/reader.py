@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 
 ALGORITHM = "crc32"
 _HEX = re.compile(r"[0-9a-f]{8}")

@@ -17,7 +17,7 @@ import json
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,7 @@ from llm_lite.core.formats.variant.checksums import Checksums, check_tensor_name
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 LAYOUT_VERSION = 1
 ALIGNMENT = 64  # bytes

@@ -7,7 +7,6 @@ import shutil
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,6 +26,7 @@ from llm_lite.core.formats.variant.reader import (
     listed_files,
     padded,
 )
+from llm_lite.core.records import dataclass
 
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     TokensSpelled,
     ToolSpec,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer

@@ -6,13 +6,14 @@ search ends follows transformers' generation, so that both find the same sequenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.generation.sampling import TokenChoice, score_token
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 # True: with as many finished hypotheses as the beam is wide; False: when the best that goes on is,

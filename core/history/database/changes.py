@@ -7,7 +7,6 @@ memory, so that both come to the same.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.database.rows import storable
@@ -18,6 +17,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
     TitleSource,
 )
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 
 from llm_lite.core.history.database.changes import Change, ContinueAnswer, FinishAnswer, WriteAnswer
+from llm_lite.core.records import dataclass
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from llm_lite.core.files.writing import reason, sync_folder
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import rows, schema
 from llm_lite.core.history.records import STORED_ROLES, TITLE_SOURCES
+from llm_lite.core.records import dataclass
 
 _PROBES = 2000  # readings that begin within a damaged stretch of a table
 _RECOVERED = "Recovered conversation"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.history.database.rows import storable
 from llm_lite.core.plain_text import shortened
+from llm_lite.core.records import dataclass
 
 _LATEST = 1e11  # seconds since the epoch, some 3,000 years; later times are in milliseconds
 

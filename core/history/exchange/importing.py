@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError
@@ -15,6 +14,7 @@ from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.exchange.lm_studio import from_lm_studio, is_lm_studio
 from llm_lite.core.history.exchange.terminal import from_terminal, is_terminal
 from llm_lite.core.history.records import StoredConversation
+from llm_lite.core.records import dataclass
 
 MOST_BYTES = 256 << 20  # of a file; what Python makes of it takes some six times as much memory
 _MOST_NOTES = 200

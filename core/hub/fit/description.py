@@ -4,7 +4,7 @@ shape."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from llm_lite.core.quant.modes import (
 )
 from llm_lite.core.quant.registry import FORMATS, QuantFormat, named_format
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_lite.core.hub.fit.description import LoadedTensor
@@ -11,6 +10,7 @@ from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import aligned
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo

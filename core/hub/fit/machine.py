@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_lite.core.memory import available_bytes, spared
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo

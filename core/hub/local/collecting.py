@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +17,7 @@ from llm_lite.core.formats.variant.reader import listed_files
 from llm_lite.core.hub.local.disk_usage import usage
 from llm_lite.core.hub.local.listing import Places, machine_places
 from llm_lite.core.hub.local.places import huggingface, imported
+from llm_lite.core.records import dataclass
 
 Kind = Literal["partial download", "unused blob", "unfinished folder", "imported path that is gone"]
 _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.messages.library import LocalModel, Origin
+from llm_lite.core.records import dataclass
 
 _MOST_ENTRIES = 500_000  # of a folder
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.messages.library import Form, Origin
+from llm_lite.core.records import dataclass
 
 ON_A_HUB = "hf:"  # before owner/name[:file]
 

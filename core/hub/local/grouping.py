@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
@@ -16,6 +15,7 @@ from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.walking import Walk
 from llm_lite.core.messages.library import Form, Origin
 from llm_lite.core.models.description.slices import SLICE_FILE
+from llm_lite.core.records import dataclass
 
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 _PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")

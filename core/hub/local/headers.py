@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 _LONGEST = 60  # characters of a word that is shown
 _CARD = "README.md"

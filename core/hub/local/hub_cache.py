@@ -10,7 +10,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.places.huggingface import repositories, snapshots
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import dataclass
 
 _BRANCH_BYTES = 1 << 16
 # Weights that this program reads nowhere, or not beside a GGUF file; smaller ones are settings.

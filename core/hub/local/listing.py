@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.files.writing import reason
@@ -22,6 +21,7 @@ from llm_lite.core.hub.local.places import (
 )
 from llm_lite.core.hub.local.sources import made_of, name_of
 from llm_lite.core.messages.library import LocalModel, Origin
+from llm_lite.core.records import dataclass
 
 _FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
     "llm-lite": ours.find,

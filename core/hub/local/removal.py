@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, RequestError
@@ -23,6 +22,7 @@ from llm_lite.core.hub.local.listing import Places, local_models, machine_places
 from llm_lite.core.hub.local.places import imported
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

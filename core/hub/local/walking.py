@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from llm_lite.core.files.writing import reason
+from llm_lite.core.records import dataclass
 
 MOST_ENTRIES = 100_000  # of a place
 DEEPEST = 8  # folders below it

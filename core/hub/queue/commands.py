@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
@@ -22,6 +22,7 @@ from llm_lite.core.hub.queue.jobs import (
 )
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import JobStage, LocalModel, ModelJob, Origin, Stage, StageState
+from llm_lite.core.records import dataclass
 
 _OURS: tuple[Origin, ...] = ("llm-lite", "huggingface")
 _MAIN = "main"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import MODES
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
+from llm_lite.core.records import dataclass
 
 GRACE = 10.0  # seconds in which a deletion can be undone after all else is done
 CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what was fetched."

@@ -13,7 +13,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +28,7 @@ from llm_lite.core.hub.remote.failures import (
     unreachable,
 )
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     import httpx2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.remote.access import Stop, hub_of_environment, never
 from llm_lite.core.hub.remote.repositories import read_repository
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import dataclass
 
 _SHA256, _GIT = 64, 40  # hexadecimal digits
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from llm_lite.core.hub.encoder_modules import is_module_file
 from llm_lite.core.messages.library import HubFile
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.registry import GGUF_FORMATS
+from llm_lite.core.records import dataclass
 from llm_lite.core.text import tokenizer_files
 
 MOST_FILES = 20_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from llm_lite.core.records import dataclass
 
 _WINDOW = 5.0  # seconds over which the rate is taken
 _INTERVAL = 0.1  # seconds between two reports

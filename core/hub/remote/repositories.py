@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
@@ -21,6 +20,7 @@ from llm_lite.core.hub.remote.files import (
 from llm_lite.core.messages.library import HubFile, HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
 from llm_lite.core.plain_text import one_line, quote
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
@@ -16,6 +16,7 @@ from llm_lite.core.hub.remote.nearby import read_or_suggest
 from llm_lite.core.hub.remote.repositories import checked_name, model_of, read_repository
 from llm_lite.core.messages.library import HubModel
 from llm_lite.core.models.registry import ARCHITECTURES, MODEL_TYPES
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -37,9 +38,12 @@ class SearchFilters:
     runnable: bool = True
 
 
+USUAL = SearchFilters()
+
+
 def search(
     words: str,
-    filters: SearchFilters = SearchFilters(),
+    filters: SearchFilters = USUAL,
     limit: int = 20,
     stop: Stop = never,
 ) -> list[HubModel]:

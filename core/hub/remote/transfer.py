@@ -14,7 +14,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,6 +33,7 @@ from llm_lite.core.hub.remote.failures import HubError, HubStatusError, HubUnrea
 from llm_lite.core.hub.remote.files import RemoteFile
 from llm_lite.core.hub.remote.progress import Meter
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 
 if TYPE_CHECKING:
     import httpx2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TracedSource,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Rows = Mapping[int, F32]  # by index of the op that makes them

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, look, scores_of
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.messages.inspecting.lesson import HeadTrace
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 

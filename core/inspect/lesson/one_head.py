@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.messages.inspecting.lesson import MOST_VALUES, TokenScore
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at most

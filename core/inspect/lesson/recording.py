@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
+from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 _STORES = ("store",)  # ops left out, so that nothing kept is written again

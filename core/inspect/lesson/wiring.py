@@ -6,10 +6,9 @@ before a part of a layer, or behind its sum with the residual.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
+from llm_lite.core.records import dataclass
 
 _ACTIVATIONS = ("silu_mul", "gelu_mul", "gelu", "gelu_new", "relu", "silu")  # labels
 _PARTS = ("attention", "cross_attention", "feed_forward")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import PromptToken
+from llm_lite.core.records import dataclass
 
 Measure = Literal["key-norm", "value-norm", "received"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import Alternative, Gains
+from llm_lite.core.records import dataclass
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
@@ -18,6 +18,10 @@ AttentionPart = Literal["decoder", "encoder", "cross"]
 class SetGains:
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
+
+    A row for each layer. An encoder-decoder has three parts: the rows of its decoder's
+    self-attention, then of its cross-attention, then of its encoder, which count from the next
+    source on.
 
     An answer that has gains of its own keeps them to its end. A new model begins with all 1.
     """

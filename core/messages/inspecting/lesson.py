@@ -7,8 +7,9 @@ tokens of one sentence, the rest of the cache as one sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider
@@ -194,6 +195,16 @@ class TracedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class DenseShape:
+    """A dense layer behind the pooling: y = activation(W x + b)."""
+
+    rows: int  # values that come out
+    columns: int  # values that go in
+    is_tanh: bool  # else there is no activation
+    has_bias: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pooled:
     """How an encoder's hidden states become the vector of a text."""
 
@@ -205,6 +216,7 @@ class Pooled:
     length: float  # of the vector before it was normalized
     beside: VectorPart | None = None  # of the other text
     similarity: float = 0.0  # cosine of the two
+    dense: tuple[DenseShape, ...] = ()  # between the pooling and the division by the length
 
 
 @dataclass(frozen=True, slots=True)

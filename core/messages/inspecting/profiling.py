@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 StudyBackend = Literal["vulkan", "cpu"]
 # From naive to tiled, in the study of these steps on a GPU that this one repeats.

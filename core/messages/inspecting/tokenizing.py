@@ -6,11 +6,11 @@ spelled as the vocabulary spells them: "Ġthe", "▁the", "##ing", "<0xE2>".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.tools import ToolSpec
+from llm_lite.core.records import dataclass
 
 TokenizerKind = Literal["BPE", "Unigram", "WordPiece", "WordLevel"]
 MOST_CHARACTERS = 20_000  # of a text whose stages are told; of a longer one its beginning

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 OWN = "the program's own"
 

@@ -109,7 +109,7 @@ class VulkanProducts:
         at = own.product_op(plan)
         executor.run_ops(plan, own.step_of(rows), 0, at)
         self._executor = executor
-        (dispatch,) = dispatches(executor, plan.ops[at], plan.tensors)
+        (dispatch,) = dispatches(executor, plan.ops[at], plan)
         return dispatch
 
     def result(self, form: Form) -> F32:

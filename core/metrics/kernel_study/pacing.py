@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from llm_lite.core.records import dataclass
 
 LEAST_PASSES, MOST_PASSES = 3, 9  # whose median counts
 MOST_S = 0.1  # of a piece that is made twice as large

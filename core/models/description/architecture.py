@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -42,6 +42,7 @@ from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 Metadata = Mapping[str, Any]
 Weights = Mapping[str, WeightSpec]

@@ -7,7 +7,7 @@ the configuration of each model type in https://huggingface.co/docs/transformers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.records import dataclass
 
 EMBEDDING = "token_embd.weight"
 EMBEDDING_NORM = "token_embd_norm"  # the stem of its names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.model import DecodingDefaults, ModelShape
 from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.records import dataclass
 
 MOST_BEAMS = 64
 MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters

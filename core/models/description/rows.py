@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_WIDTH, Range, text_of
+from llm_lite.core.records import dataclass
 
 Known = Mapping[str, Any]  # attributes that were read, by name
 Check = Callable[[Any, Known], Any]  # a value as the file has it -> the attribute; UnfitError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 SLICE_FILE = "slice.json"  # makes a directory a view of another model
 _PIECE_BYTES = 8 << 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 Shapes = list[tuple[str, tuple[int, ...]]]
 _NUMBER = re.compile(r"(?<=\.)\d{1,5}(?=\.)")

@@ -7,7 +7,7 @@ sines and the second cosines, of falling frequency.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -28,6 +28,7 @@ from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
+from llm_lite.core.records import dataclass
 
 _SINES, _LOGITS_BIAS = MADE + "positions", "output.bias"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.models.blocks import Decoder, leave_cross, residual_stream
@@ -11,6 +10,7 @@ from llm_lite.core.models.description.architecture import Weights
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ output is scaled by 1 / sqrt(width).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,6 +32,7 @@ from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
+from llm_lite.core.records import dataclass
 
 _BUCKETS, _BIAS = "attn_rel_b.weight", MADE + "{stack}.position_bias"
 _FEED_FORWARDS = ("relu", "gated-gelu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.encoders.config import HEAD_BIAS, HEAD_DENSE, HEAD_NORM, TYPES
 from llm_lite.core.models.model import Model
+from llm_lite.core.records import dataclass
 
 # What checkpoints of these years call the parameters of norms.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}

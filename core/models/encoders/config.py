@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.encoders import sentence_files
 from llm_lite.core.models.model import POOLINGS, TextEmbedding
 from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.wordpiece.special_tokens import separator_of
 
 TYPES = "token_types.weight"

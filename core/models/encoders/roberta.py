@@ -5,7 +5,7 @@ Rows of positions begin behind the one that is kept for padding: `pad_token_id` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT
@@ -20,6 +20,7 @@ from llm_lite.core.models.encoders.architecture import (
 )
 from llm_lite.core.models.encoders.config import EncoderConfig
 from llm_lite.core.models.encoders.graph import encoder_plan
+from llm_lite.core.records import dataclass
 
 
 def _first(config: CheckpointConfig, known: Known) -> int:

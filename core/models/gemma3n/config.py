@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.records import dataclass
 
 PER_LAYER_TABLE = "per_layer_token_embd.weight"
 LAUREL = "blk.0.laurel_l.weight"

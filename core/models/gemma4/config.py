@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData, float_tensor
+from llm_lite.core.records import dataclass
 
 _PERIOD = 6  # of layers, the last of which sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by

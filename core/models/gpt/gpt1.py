@@ -4,7 +4,7 @@ behind attention and feed-forward, over the sum with their input, and none at th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -13,6 +13,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.gpt.gpt2 import GPT_2, Gpt2Config
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 _NAMES = {"wte.weight": "tokens_embed.weight", "wpe.weight": "positions_embed.weight"}
 

@@ -5,7 +5,7 @@ Checkpoints store matrices as [inputs, outputs], and queries, keys and values in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
@@ -16,6 +16,7 @@ from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, number, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.records import dataclass
 
 
 def _inner(config: CheckpointConfig, known: Known) -> int:

@@ -21,12 +21,11 @@ int16, zero and total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.formats import A8_BLOCK
+from llm_lite.core.records import dataclass
 
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 

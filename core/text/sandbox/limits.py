@@ -6,7 +6,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
+from llm_lite.core.records import dataclass
 
 try:
     import resource

@@ -10,11 +10,11 @@ import base64
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import read_bytes
+from llm_lite.core.records import dataclass
 
 MAX_BYTES = 64 << 20
 _MOST_PIECES = 1 << 20

@@ -7,11 +7,11 @@ penalty of unknown characters are those of the `tokenizers` library.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice
+from llm_lite.core.records import dataclass
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 

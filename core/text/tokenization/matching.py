@@ -6,10 +6,10 @@ Source: Song et al., 2021, "Fast WordPiece Tokenization", section 2 (MaxMatch), 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import LongestMatch, LongestMatches
+from llm_lite.core.records import dataclass
 
 Found = list[tuple[str, int]]
 

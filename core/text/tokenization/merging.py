@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps
+from llm_lite.core.records import dataclass
 
 Ranked = Callable[[str, str], "tuple[float, str] | None"]  # of a pair: its rank, what it becomes
 

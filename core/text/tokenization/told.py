@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import Steps
+from llm_lite.core.records import dataclass
 
 SPACE = "▁"  # stands for a space inside tokens
 WORD_WITH_SPACES = "▁+[^▁]*"  # a word and the spaces before it

@@ -4,12 +4,13 @@ files are read by the program's part (`desktop.app.composing`)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from llm_lite.core.attached_text import Attachment, told, told_of
 from llm_lite.core.messages import CountTokens
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
@@ -174,6 +175,11 @@ def _before(state: AppState) -> object:
 def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     if state.encodes:
         words = tr("Files go with messages, and an encoder takes none.")
+        return notify(state, "info", words, now), ()
+    if state.writes_targets:
+        words = tr(
+            "Files go with messages. An encoder-decoder takes a text: paste it as the source."
+        )
         return notify(state, "info", words, now), ()
     edited = state.messages[state.editing] if state.editing is not None else None
     if edited is not None and edited.role == "assistant":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.inspecting import Steer, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result
@@ -88,7 +89,9 @@ def _fit(preset: Preset, state: AppState) -> bool:
     if preset.gains is None:
         return True
     model = state.model
-    return model is not None and [len(row) for row in preset.gains] == [model.heads] * model.layers
+    return (
+        model is not None and [len(row) for row in preset.gains] == [model.heads] * model.gain_rows
+    )
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

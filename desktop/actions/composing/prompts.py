@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import Level
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.composing.prompts import PromptLibrary, SavedPrompt
 from llm_lite.desktop.state.incoming import typed

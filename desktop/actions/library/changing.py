@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import QueueState
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.library.showing import with_library
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.program import OpenModel

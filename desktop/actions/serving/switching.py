@@ -4,10 +4,11 @@ are the program's part (`desktop.app.serving`), which tells of them in actions t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from llm_lite.core.messages import ServingStatus, StartServing, StopServing
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.notices import add_log, notify

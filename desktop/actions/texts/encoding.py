@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.messages import Command, CompareTexts
 from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.encoding.encoding_state import (
     AskedText,

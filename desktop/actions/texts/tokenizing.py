@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import TokenizeText
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, conversation
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.state.state import AppState, Message

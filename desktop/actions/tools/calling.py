@@ -7,9 +7,10 @@ on; after some rounds only when a person says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.arguments import problems_of
 from llm_lite.desktop.actions.requests import Result, ask, obstacle
 from llm_lite.desktop.actions.rounds import (

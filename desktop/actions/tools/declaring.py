@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import ServerSpec, ToolSpec
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.desktop.actions.requests import Result

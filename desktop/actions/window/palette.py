@@ -6,9 +6,10 @@ What is chosen there is an action like any other; here is only that it was, to l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.history_state import LONGEST_QUERY, FoundRow
 from llm_lite.desktop.state.state import AppState

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
 
 LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")

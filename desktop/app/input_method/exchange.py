@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.app.input_method.messages import (
     NOTHING,
     Answered,

@@ -3,8 +3,9 @@ and positions of text are checked, and what does not fit is left out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from llm_lite.core.records import dataclass
 
 LONGEST_COMPOSITION = 1024  # characters
 LONGEST_COMMIT = 100_000  # characters

@@ -3,11 +3,11 @@ that is selected and the input method's caret; the rest of the line is drawn aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.input_method.messages import Composition
 from llm_lite.desktop.widgets.ui import Rect, Ui

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.resuming import AskTitle, KeepNow, ResumeAction, idle
 from llm_lite.desktop.state.state import AppState, Message
 

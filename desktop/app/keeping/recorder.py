@@ -7,7 +7,7 @@ changed it costs nothing. It asks the history for nothing, and waits for nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.history import (
     AnswerEnd,
@@ -16,6 +16,7 @@ from llm_lite.core.history import (
     ModelIdentity,
     StoredMessage,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import AppState, Message
 
 PERIOD = 0.25  # seconds between two looks at all that an answer says so far

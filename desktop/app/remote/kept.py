@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import reason
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import lines
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.remote.remote_state import (
     LONGEST_ADDRESS,
     MOST_RECENT,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.attached_text import Attachment
 from llm_lite.core.messages import TokensCounted
+from llm_lite.core.records import dataclass
 
 MOST_FILES = 50
 TRIES = 3  # to count; then it is left until something else is to be counted

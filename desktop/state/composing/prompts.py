@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from llm_lite.core.records import dataclass
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 1 << 16

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from llm_lite.core.messages import EncodeText, Gains, TextEncoded, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.encoding.examples import (
     example_filled,
     example_sentences,
     example_text,
 )
+from llm_lite.desktop.state.encoding.spelling import Spelling, spelling
 
 EncodingMode = Literal["text", "pairs", "fill"]
 LONGEST = 20_000  # characters of a text
@@ -30,17 +32,24 @@ class EncodingChoice:
     pair: tuple[int, int] = (0, 1)  # places of the two sentences that maps are shown of
     before: tuple[str, ...] = ()  # texts with masks that words were put into, the latest last
     typing: bool = False  # what is typed waits for a pause, or for Enter
+    english: bool = False  # of examples: the vocabulary does not spell the window's language
 
     @property
     def shown_text(self) -> str:
-        return example_text() if self.text is None else self.text
+        return example_text(self.english) if self.text is None else self.text
 
     @property
     def shown_sentences(self) -> tuple[str, ...]:
-        return example_sentences() if self.sentences is None else self.sentences
+        return example_sentences(self.english) if self.sentences is None else self.sentences
 
     def shown_filled(self, mask: str) -> str:
-        return example_filled(mask) if self.filled is None else self.filled
+        return example_filled(mask, self.english) if self.filled is None else self.filled
+
+    @property
+    def is_example(self) -> bool:
+        """Whether the page shows what no person has written."""
+        written = {"text": self.text, "pairs": self.sentences, "fill": self.filled}
+        return written[self.mode] is None
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -91,13 +100,19 @@ class EncodingState:
         mode = self.answered.mode if self.answered else None
         return self.encoded if mode == self.choice.mode else None
 
+    @property
+    def spelling(self) -> Spelling:
+        """How well the model's vocabulary spells what is shown."""
+        told = self.shown
+        return spelling(self.answered.command, told) if told and self.answered else "words"
+
     def outdated(self) -> EncodingState:
         """Another executor: all is to be asked again, and shown meanwhile."""
         return replace(self, asked=None, request=0, asked_texts=None, texts_request=0)
 
     def forgotten(self) -> EncodingState:
         """Another model."""
-        return EncodingState(self.choice)
+        return EncodingState(replace(self.choice, english=False))
 
 
 def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | None:

@@ -1,4 +1,5 @@
-"""Texts that an encoder is shown with before a person writes any."""
+"""Texts that an encoder is shown with before a person writes any: in the window's language, or in
+English where the model's vocabulary does not have it."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ MASK = "{mask}"
 FILLED = mark("Paris is the {mask} of France.")
 
 
-def example_text() -> str:
-    return tr(TEXT)
+def example_text(english: bool) -> str:
+    return TEXT if english else tr(TEXT)
 
 
-def example_sentences() -> tuple[str, ...]:
-    return tuple(map(tr, SENTENCES))
+def example_sentences(english: bool) -> tuple[str, ...]:
+    return SENTENCES if english else tuple(map(tr, SENTENCES))
 
 
-def example_filled(mask: str) -> str:
+def example_filled(mask: str, english: bool) -> str:
     """With the model's own mask token."""
-    return tr(FILLED).format(mask=mask)
+    return (FILLED if english else tr(FILLED)).format(mask=mask)

@@ -8,6 +8,7 @@ from typing import Any
 
 from llm_lite.core.messages import TextEncoded, TextsCompared
 from llm_lite.core.text.tokenization.spelling import shown
+from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.state import AppState
 
 
@@ -16,7 +17,7 @@ def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
     held = state.encoding
     if not held.request or event.request != held.request:
         return state
-    encoding = replace(held, request=0, answered=held.asked, encoded=event)
+    encoding = _readable(replace(held, request=0, answered=held.asked, encoded=event))
     state = replace(state, encoding=encoding)
     if event.problem:
         return state
@@ -30,6 +31,13 @@ def _text_encoded(event: TextEncoded, state: AppState, now: float) -> AppState:
         attention_rows=None,
         rows_request=0,
     )
+
+
+def _readable(held: EncodingState) -> EncodingState:
+    """With an example in English, where the vocabulary does not spell the one that was encoded."""
+    if held.spelling == "words" or not held.choice.is_example:
+        return held
+    return replace(held, choice=replace(held.choice, english=True))
 
 
 def _texts_compared(event: TextsCompared, state: AppState, now: float) -> AppState:

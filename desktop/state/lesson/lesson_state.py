@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import Gains
@@ -12,6 +12,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TokenTrace,
     TracedShape,
 )
+from llm_lite.core.records import dataclass
 
 StepName = Literal[
     "source",

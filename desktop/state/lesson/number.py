@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from llm_lite.core.messages.inspecting.lesson import VectorPart
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.units import size
 
 Name = tuple[str | int, ...]

@@ -7,11 +7,11 @@ which the likeliest stay until they sum to top-p; then one is drawn.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
 from llm_lite.core.messages.inspecting.lesson import TEMPERATURES, Distribution
+from llm_lite.core.records import dataclass
 
 _GOLDEN = 0.6180339887498949  # steps of a sequence that spreads evenly over 0..1
 

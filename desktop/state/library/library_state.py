@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -17,6 +17,7 @@ from llm_lite.core.messages.library import (
     LocalModel,
     ModelJob,
 )
+from llm_lite.core.records import dataclass
 
 LibraryTab = Literal["local", "find", "queue"]
 LIBRARY_TABS: tuple[LibraryTab, ...] = ("local", "find", "queue")

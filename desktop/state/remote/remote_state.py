@@ -3,9 +3,10 @@ who it is, and addresses that were used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteModel, RemoteServer
+from llm_lite.core.records import dataclass
 
 MOST_RECENT = 8  # addresses
 LONGEST_ADDRESS = 500  # characters

@@ -6,10 +6,10 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages import Unfit
+from llm_lite.core.records import dataclass
 
 ResumeMode = Literal["off", "ask", "always"]
 OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llm_lite.core.messages import Gains, Mode, SamplingOptions
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import AppState
 
 LONGEST_NAME = 60  # characters

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from llm_lite.core.messages import ServedRequest, ServingStatus
+from llm_lite.core.records import dataclass
 
 Reach = Literal["machine", "network"]
 Phase = Literal["off", "starting", "on", "stopping"]

@@ -5,11 +5,12 @@ Pure, like everything in the state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
 
 Stage = Literal["tokens", "text", "steps", "compare"]

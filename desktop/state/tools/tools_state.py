@@ -3,10 +3,11 @@ that wait for their results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.core.tools.json_values import MOST_CHARS
 

@@ -9,8 +9,8 @@ recurses: a tree may be as deep as it has messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import Message
 
 Way = tuple[tuple[int, int], ...]  # index of a message, place of its version

@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from llm_lite.core.messages import Role
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.tree.branches import branches
 

@@ -7,9 +7,10 @@ carried out by the history's keeper; here they only have their place in the orde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
+from llm_lite.core.records import dataclass
 
 Way = tuple[tuple[int, int], ...]  # as in `branches`
 MOST = 200  # steps

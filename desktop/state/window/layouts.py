@@ -5,8 +5,10 @@ Widths are in text sizes, so that they hold on a denser screen; 0 is the default
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
+
+from llm_lite.core.records import dataclass
 
 LayoutName = Literal["read", "inspect", "compare"]
 Panel = Literal["auto", "shown", "hidden"]  # a side panel; auto: where the window has room for it

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.history_state import FoundRow
 
 MOST_RECENT = 12  # choices that are remembered

@@ -168,6 +168,23 @@ def _run_tokens(count: int) -> Callable[[AppState], bool]:
     return holds
 
 
+def look_at_step(driver: InputDriver, picture: Callable[[str], None]) -> None:
+    """Where the time of a token goes; the pointer on the products of the vocabulary."""
+    driver.click("tab.performance")
+    scroll_to(driver, "step.measure")
+    driver.click("step.measure")
+    driver.wait("a profile", lambda s: s.quantization.profile is not None, 120)
+    driver.wait("rest", lambda s: s.quantization.work is None, 120)
+    driver.frames(3)
+    driver.point("step.logits")
+    picture("04-step")
+    look_at_kernels(driver, picture, "04-kernels")
+    driver.wheel(200)  # back to the rates, which now know what memory allows
+    driver.leave()
+    driver.frames(3)
+    picture("04-performance-limit")
+
+
 def look_at_kernels(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
     """The panel `performance` is shown, at its top."""
     for backend, form in PLACES:

@@ -3,11 +3,12 @@ target and a part of the source."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.views.attention.map import MapWindow, square
 from llm_lite.desktop.widgets.ui import Ui

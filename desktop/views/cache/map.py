@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import PointAt
 from llm_lite.desktop.actions.program import SetAttention

@@ -6,13 +6,14 @@ layers that keep everything, however many they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.cache_state import MeasuredCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.encoding.encoding_state import LONGEST
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.widgets.ui import Ui

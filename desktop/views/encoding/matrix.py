@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TextsCompared
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.encoding.encoding_state import EncodingChoice
 from llm_lite.desktop.views.tokens.colors import legible, mix

@@ -11,16 +11,26 @@ from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.state.encoding.spelling import Spelling
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import sentence
+from llm_lite.desktop.state.units import milliseconds, sentence
 from llm_lite.desktop.views.encoding.field import draw_field, field_of
-from llm_lite.desktop.views.encoding.measures import milliseconds
 from llm_lite.desktop.views.encoding.tokens import draw_tokens
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped
 
 HINT = mark("Write a text")
 KEYS = mark("Enter, or a pause, has it encoded")
+UNREADABLE: dict[Spelling, str] = {
+    "unknown": mark(
+        "Most of these tokens are unknown ones: the model's vocabulary does not have this text, "
+        "so its maps and vectors say little."
+    ),
+    "parts": mark(
+        "The model's vocabulary does not have these words and cuts their characters into parts, "
+        "so its maps and vectors say little."
+    ),
+}
 EDGE = 0.9  # of what the model reads, from which the count is a warning
 
 
@@ -54,6 +64,9 @@ def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
             told.left_out,
         )
         wrapped(ui, words.format(n=told.left_out), "warning")
+    if state.encoding.spelling != "words":
+        wrapped(ui, tr(UNREADABLE[state.encoding.spelling]), "warning")
+        ui.mark("encoding.unreadable")
     return draw_tokens(state, ui, told)
 
 
@@ -63,8 +76,9 @@ def draw_count(
     """Some words at the left; tokens, of those that are read, and milliseconds at the right."""
     told = state.encoding.shown
     count = count_words(told, encoder)
-    with ui.font("bold" if bold else "regular", "small"):
+    with ui.font(style="small"):
         right = imgui.calc_text_size(count).x
+    with ui.font("bold" if bold else "regular", "small"):
         words = fit(words, imgui.get_content_region_avail().x - right - ui.u(4))
     place = ui.right(right)
     text(ui, words, "text" if bold else "faint", "small", bold)

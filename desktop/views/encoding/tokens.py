@@ -14,7 +14,8 @@ from llm_lite.desktop.actions.inspecting import SetXRay
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.tokenizing.chips import Chip, Look, draw_chips, kept_page
+from llm_lite.desktop.views.save import draw_save
+from llm_lite.desktop.views.tokenizing.chips import Chip, Look, Paint, draw_chips, kept_page
 from llm_lite.desktop.views.tokenizing.colors import of_control
 from llm_lite.desktop.views.tokens.bar import draw_legend_line, draw_look
 from llm_lite.desktop.views.tokens.colors import shades
@@ -24,16 +25,23 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text
 
 SPECIAL = mark("The tokenizer's own: it stands for no text.")
+UNKNOWN = mark("It stands for a word that the model's vocabulary does not have.")
 STRENGTHS = (0.16, 0.30)  # of the chips of neighbouring words
 HUES = (0, 1)  # of the first and the second text
 
 
 def draw_tokens(state: AppState, ui: Ui, told: TextEncoded) -> list[Action]:
     """Chips, and below them how tokens look; in what is left of the line."""
-    chips, words = _made(ui, told)
+    chips = chips_of(ui, told)
     width = imgui.get_content_region_avail().x
     page = kept_page(ui, "encoding.token.page", chips, chips, width, ui.u(0.5))
-    found = shades(state, ui)
+    pointed = draw_chips(ui, "encoding.token", chips, page, paint_of(state, ui, told))
+    return _draw_bar(state, ui) + _follow(state, ui, told, pointed)
+
+
+def paint_of(state: AppState, ui: Ui, told: TextEncoded) -> Paint:
+    """Where a token looks, while one is pointed at or held; else words, one beside the other."""
+    found, words = shades(state, ui), _made(ui, told)[1]
     held = {state.xray.at, state.attention.row}
 
     def paint(at: int) -> Look:
@@ -43,8 +51,11 @@ def draw_tokens(state: AppState, ui: Ui, told: TextEncoded) -> list[Action]:
             return Look(found.fills[at], color, found.texts[at] or ui.color("muted"), edge)
         return replace(_plain(ui, told.tokens[at], words[at]), edge=edge or _edge(ui, told, at))
 
-    pointed = draw_chips(ui, "encoding.token", chips, page, paint)
-    return _draw_bar(state, ui) + _follow(state, ui, told, pointed)
+    return paint
+
+
+def chips_of(ui: Ui, told: TextEncoded) -> list[Chip]:
+    return _made(ui, told)[0]
 
 
 def _plain(ui: Ui, token: EncodedToken, word: int) -> Look:
@@ -82,12 +93,15 @@ def words_of(tokens: tuple[EncodedToken, ...]) -> list[int]:
 def _draw_bar(state: AppState, ui: Ui) -> list[Action]:
     """By which heads tokens look, and what the colours mean."""
     imgui.dummy((0, ui.u(0.5)))
-    edge = imgui.get_cursor_pos_x() + imgui.get_content_region_avail().x
+    side = ui.u(6)
     imgui.begin_group()
-    xray, without = draw_look(state, ui, edge)
+    xray, without = draw_look(state, ui, ui.right(side) - ui.u(2))
     imgui.end_group()
+    imgui.same_line(ui.right(side))
+    actions = draw_save(state, ui, "text", side)
     draw_legend_line(state, ui)
-    actions: list[Action] = [SetXRay(xray)] if xray != state.xray else []
+    if xray != state.xray:
+        actions.append(SetXRay(xray))
     if without != state.attention.exclude_first:
         actions.append(SetAttention(replace(state.attention, exclude_first=without)))
     return actions
@@ -117,6 +131,6 @@ def _draw_tip(state: AppState, ui: Ui, token: EncodedToken, position: int) -> No
         facts = (tr("token {n:,}").format(n=token.token), tr("position {n:,}").format(n=position))
         text(ui, "  ·  ".join(facts), "muted", "small")
         if token.special:
-            text(ui, tr(SPECIAL), "muted", "small")
+            text(ui, tr(UNKNOWN if token.unknown else SPECIAL), "muted", "small")
         draw_looks(state, ui, ui.u(60))
         imgui.end_tooltip()

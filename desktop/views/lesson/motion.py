@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui

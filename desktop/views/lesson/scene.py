@@ -7,13 +7,14 @@ positive; a head is a tile; a token is a rounded label. Numbers are written by t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace, VectorPart
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.lesson.sentence import first_of
 from llm_lite.desktop.language.translate import tr
@@ -257,8 +258,8 @@ class Scene:
         self.draw.add_convex_poly_filled(points, self.ui.color("faint", 0.22 * alpha))
         return low + self.u(0.5)
 
-    def legend(self, x: float, y: float) -> None:
-        """What the colours of cells mean, from the right edge at x."""
+    def legend(self, x: float, y: float) -> float:
+        """What the colours of cells mean, right-aligned at x; where it begins, in x."""
         ui, small = self.ui, self.ui.theme.size("small")
         for series, words in ((WARM, tr("above 0")), (COLD, tr("below 0"))):
             x -= self.say(words, x, y, "faint", align="right") + ui.u(1)
@@ -266,6 +267,7 @@ class Scene:
             high = ImVec2(x, low.y + ui.u(2.5))
             self.draw.add_rect_filled(low, high, ui.color_of_series(series), ui.u(0.5))
             x -= ui.u(5)
+        return x
 
     def tile(
         self, words: str, rect: Rect, chosen: bool = False, fill: str = "raised",

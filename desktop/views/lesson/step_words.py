@@ -3,8 +3,7 @@ the formula. Each is marked for translation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 

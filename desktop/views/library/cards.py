@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import CuratedModel, HubModel
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ChooseRepo, ForgetFound, ReadRepo
 from llm_lite.desktop.language.translate import mark, number, tr, trn

@@ -4,12 +4,12 @@ source. Only the rows in sight are drawn."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import LocalModel
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.showing import ChooseLocal, ShowLibrary
 from llm_lite.desktop.actions.program import OpenModel

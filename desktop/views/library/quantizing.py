@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import HubFile, HubModel, LocalModel
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.library.changing import FetchModel, QuantizeModel
 from llm_lite.desktop.language.translate import mark, tr

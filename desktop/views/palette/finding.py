@@ -3,8 +3,7 @@ are searched by the history, and come when they are found."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.palette import items

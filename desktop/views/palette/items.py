@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation
@@ -69,7 +70,7 @@ def conversations(state: AppState) -> Iterator[Item]:
 
 
 def _listed(state: AppState) -> Sequence[ConversationRow]:
-    return () if state.encodes else state.history.rows[:CONVERSATIONS]
+    return state.history.rows[:CONVERSATIONS] if state.holds_conversations else ()
 
 
 def newest(state: AppState) -> Iterator[Item]:
@@ -80,7 +81,7 @@ def newest(state: AppState) -> Iterator[Item]:
 
 def said(state: AppState) -> Iterator[Item]:
     """Those that the history has found for what was typed."""
-    for found in () if state.encodes else state.palette.found:
+    for found in state.palette.found if state.holds_conversations else ():
         note = "" if found.message is None else " ".join(found.snippet.split())
         yield _of_conversation(found.conversation, found.title, found.message, note)
 

@@ -7,8 +7,7 @@ or where one letter is wrong, missing, too much or swapped with the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 
 LOOSE = 3  # letters that may lie between, for each letter of a word

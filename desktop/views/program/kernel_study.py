@@ -4,7 +4,7 @@ lines by which each form differs from the one before."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     StudyBackend,
 )
 from llm_lite.core.messages.inspecting.profiling import REFERENCE_SPEEDUP, SOFTWARE_DRIVER
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.fences import fenced
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
@@ -32,7 +33,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, heading, text, tip, wr
 
 BACKENDS: tuple[tuple[StudyBackend, str], ...] = (("vulkan", "Vulkan"), ("cpu", "C++"))
 EXPLAINED = mark(
-    "C = A · Bᵀ in float32, first as the formula says it, then in four steps to the kernel that "
+    "C = A · B^T in float32, first as the formula says it, then in four steps to the kernel that "
     "multiplies your prompts. Each is measured on this device, beside what the device can do at "
     "most; a click shows the lines that made the difference."
 )

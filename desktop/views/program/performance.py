@@ -15,9 +15,11 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.views.encoding.no_writing import STEPS
-from llm_lite.desktop.views.program import kernel_study
+from llm_lite.desktop.views.program import drafting, kernel_study
+from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
+from llm_lite.desktop.views.translating.measures import target_facts
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
@@ -64,12 +66,14 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     points = state.rates
     if len(points) > 1:
         _draw_rates(state, ui, points, _limit(state))
-    elif state.last_stats is None:
+    elif state.last_stats is None or state.writes_targets:
         nothing = tr("Nothing was measured yet: ask something.")
+        if state.writes_targets:
+            nothing = tr("Nothing was measured yet: write a target.")
         wrapped(ui, tr("Measuring.") if state.busy else nothing)
         if not state.busy:
             wrapped(ui, tr(TEACHES), "faint")
-    _draw_stats(state, ui)
+    (_draw_target if state.writes_targets else _draw_stats)(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1 and not state.elsewhere:  # a server's steps are not told
         note = tr("Milliseconds of the model's step for a token, nothing else.")
@@ -80,6 +84,8 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, STEP)
     else:
+        if not state.writes_targets:
+            drafting.draw(state, ui)
         actions = step_profile.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)
@@ -223,6 +229,12 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
     )
 
 
+def _draw_target(state: AppState, ui: Ui) -> None:
+    result = state.translating.result
+    if result is not None and not result.problem:
+        facts(ui, "stats", target_facts(result.stats))
+
+
 def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:
     """What looking inside took of the answer's time between steps, and of the device's."""
     writing = 1e3 * (stats.new_tokens - 1) / stats.decode_tok_s if stats.decode_tok_s else 0.0
@@ -238,14 +250,15 @@ def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:
 
 
 def _read_rate(state: AppState, stats: GenerationStats) -> str:
-    """Bytes a second that the answer's tokens read, and what that is of a plain read."""
+    """Bytes a second that the answer's passes read, and what that is of a plain read."""
     if not stats.read_bytes:
         return "–"
     limit = _limit(state)
-    shown = f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s"
+    passes = stats.decode_tok_s * pass_share(stats)  # a second
+    shown = f"{stats.read_bytes * passes / 1e9:.1f} GB/s"
     if limit:
         part = tr("{percent:.0f} % of a plain read")
-        shown += f", {part.format(percent=100 * stats.decode_tok_s / limit)}"
+        shown += f", {part.format(percent=100 * passes / limit)}"
     return shown
 
 

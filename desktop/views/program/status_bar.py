@@ -6,18 +6,20 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
+from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode, Speculate
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import duration, rate, sentence
+from llm_lite.desktop.state.units import duration, percent, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
+from llm_lite.desktop.views.program.drafting import DRAFTED, gain
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
+from llm_lite.desktop.views.translating.measures import target_measures
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_UP,
@@ -49,6 +51,15 @@ ACTIVATION_HINTS = (
     mark("What is fastest here"),
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
+)
+
+DRAFTS: tuple[tuple[Speculate, str], ...] = (
+    ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
+)  # fmt: skip
+DRAFT_HINTS = (
+    mark("A pass over the weights for each token"),
+    mark("Guess tokens from what the text said before, where that is faster; answers are the same"),
+    mark("Guess as many as a pass can verify, faster or not; answers are the same"),
 )
 
 
@@ -109,6 +120,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     """Name, shown text and what it means, from left to right."""
     if state.encodes:
         return encoder_measures(state)
+    if state.writes_targets:
+        return target_measures(state)
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
@@ -126,6 +139,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
             tr("Decode {speed}").format(speed=_speed(state.decode_rate)),
             tr("How fast tokens are written: live while an answer comes, then its average."),
         ),
+        *_drafting(state),
         (
             "ttft",
             tr("First token {time}").format(time=duration(first)),
@@ -138,6 +152,15 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
             f"{tr(WHEN_FULL[state.overflow])}",
         ),
     ]
+
+
+def _drafting(state: AppState) -> list[tuple[str, str, str]]:
+    """Of the last answer, if it was drafted."""
+    stats = state.last_stats
+    if stats is None or not stats.drafted or state.running:
+        return []
+    shown = tr("Drafts {share}").format(share=percent(stats.accepted / stats.drafted))
+    return [("drafts", f"{shown}, {gain(stats)}", tr(DRAFTED))]
 
 
 def _speed(tokens_per_second: float) -> str:
@@ -205,6 +228,11 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
     options = replace(options, activations=chosen)
+    if state.holds_conversations:  # others guess nothing ahead
+        text(ui, tr("Drafts"), style="small")
+        hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
+        drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
+        options = replace(options, speculate=drafts)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import RunComparison
 from llm_lite.desktop.widgets.token_text import visible

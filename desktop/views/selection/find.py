@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message

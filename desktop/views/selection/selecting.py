@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueText, SpellAnswer
 from llm_lite.desktop.actions.history import ForkConversation

@@ -7,9 +7,10 @@ So a selection stays where it is while the conversation is scrolled, laid out ag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.blocks import Block

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
@@ -132,9 +132,10 @@ def draw_chips(
 
 
 def draw_chip(
-    ui: Ui, chip: Chip, at: tuple[float, float], size: tuple[float, float], look: Look
-) -> None:
-    draw, text = imgui.get_window_draw_list(), ui.theme.text
+    ui: Ui, chip: Chip, at: tuple[float, float], size: tuple[float, float], look: Look,
+    draw: imgui.ImDrawList | None = None,
+) -> None:  # fmt: skip
+    draw, text = draw or imgui.get_window_draw_list(), ui.theme.text
     low, high = ImVec2(*at), ImVec2(at[0] + size[0], at[1] + size[1])
     if look.fill:
         draw.add_rect_filled(low, high, look.fill, ui.u(1))

@@ -3,11 +3,10 @@ path is found from left to right, and read from right to left."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, TokenizedText, Word
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.views.tokenizing import tips

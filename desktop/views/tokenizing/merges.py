@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, TokenizedText, Word
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import symbol_shown
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.views.tokenizing import colors, tips

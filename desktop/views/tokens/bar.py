@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ReadAgain, SetXRay
 from llm_lite.desktop.actions.program import SetAttention
@@ -16,7 +17,7 @@ from llm_lite.desktop.state.attention_state import SINK
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy, XRay, unread
 from llm_lite.desktop.views.save import draw_save
-from llm_lite.desktop.views.tokens.colors import RAREST, Shades, likely, shades
+from llm_lite.desktop.views.tokens.colors import RAREST, Shades, draft_tint, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
@@ -49,6 +50,12 @@ PROBABILITIES = mark(
 )
 
 
+DRAFTS = mark(
+    "Tint the tokens of an answer that were guessed ahead from what the text said before: those "
+    "that came, and those where something else came. The answer is the same as without guesses."
+)
+
+
 def switch_width(ui: Ui) -> float:
     with ui.font(style="small"):
         return imgui.calc_text_size(f"{ICON_XRAY}  {tr(SWITCH)}").x + ui.u(5)
@@ -75,8 +82,7 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     imgui.begin_group()
     xray, without = draw_look(state, ui, edge)
     with ui.font(style="small"):
-        _beside(ui, tr("Likelihood"), edge)
-        tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
+        xray = _draw_tints(state, ui, xray, edge)
     imgui.end_group()
     imgui.same_line(ui.right(side))
     saved = draw_save(state, ui, "text", side)
@@ -84,12 +90,24 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     if reading is None:
         draw_legend_line(state, ui)
     actions = saved + (reading or [])
-    xray = replace(xray, probabilities=tinted)
     if xray != state.xray:
         actions.append(SetXRay(xray))
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def _draw_tints(state: AppState, ui: Ui, xray: XRay, edge: float) -> XRay:
+    """By what an answer's tokens are tinted while none is pointed at: one of them at most."""
+    _beside(ui, tr("Likelihood"), edge)
+    likely = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
+    if state.elsewhere:  # a server does not tell what it has drafted
+        return replace(xray, probabilities=likely)
+    _beside(ui, tr("Drafts"), edge)
+    drafts = toggle(ui, "xray.drafts", tr("Drafts"), xray.drafts, tr(DRAFTS))
+    if drafts and not xray.drafts:
+        likely = False
+    return replace(xray, probabilities=likely, drafts=drafts and not likely)
 
 
 def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
@@ -182,6 +200,8 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     found = shades(state, ui)
     if found is not None:
         return weights_legend(state, found, back=state.xray.looks_back)
+    if state.xray.drafts and not state.elsewhere:
+        return draft_legend(ui)
     return likelihood_legend(ui) if state.xray.probabilities else None
 
 
@@ -198,6 +218,14 @@ def likelihood_legend(ui: Ui) -> Legend:
     return Legend(
         tr("certain"), colors, f"≤ {RAREST:.1%}", tr("how likely the model found each token")
     )
+
+
+def draft_legend(ui: Ui) -> Legend:
+    """Of tints by what was guessed ahead: one half of the bar for each."""
+    half = (STEPS + 1) // 2
+    colors = (draft_tint(ui, "accepted"),) * half
+    colors += (draft_tint(ui, "rejected"),) * (STEPS + 1 - half)
+    return Legend(tr("guessed right"), colors, tr("something else came"), "")
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:

@@ -4,11 +4,11 @@ were allowed, which of them came, and what the model made of all of them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import AttentionRows
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.token_state import Passage
+from llm_lite.desktop.state.token_state import DraftOutcome, Passage
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -113,8 +113,10 @@ def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
                 fill = found.fills[position]
                 return fill, found.texts[position] or color
             return 0, color
+        at = cut.token(token)
+        if state.xray.drafts:
+            return draft_tint(ui, message.drafting(at)), color
         if state.xray.probabilities:
-            at = cut.token(token)
             return likely(ui, math.nan if at is None else message.likelihood(at)), color
         return chips[token % 2], color
 
@@ -127,6 +129,13 @@ def likely(ui: Ui, value: float) -> int:
         return 0
     share = math.log(max(value, RAREST)) / math.log(RAREST)
     return ui.color("warning", 0.75 * share) if share > 0.02 else 0
+
+
+def draft_tint(ui: Ui, outcome: DraftOutcome) -> int:
+    """Of a token that was drafted, or that came in place of drafts."""
+    if outcome == "accepted":
+        return ui.color("good", 0.4)
+    return ui.color("warning", 0.6) if outcome == "rejected" else 0
 
 
 @lru_cache(maxsize=8192)

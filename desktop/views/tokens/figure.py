@@ -29,16 +29,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
         raise LlmLiteError(tr("there is no conversation to make a picture of"))
     figure = Figure(ui)
     own, u, small = figure.ui, figure.ui.u, figure.ui.theme.size("small")
-    words, note = _title(state), _note(state)
-    y = u(8)
-    figure.text(u(8), y, words, style="title", face="bold")
-    y += own.theme.size("title") * 1.35
-    figure.text(u(8), y, note, "muted", "small")
-    y += small + u(4)
-    found = legend(state, own)
-    if found is not None:
-        draw_legend(own, found, (u(8), y), figure.list)
-        y += small + u(4)
+    wide, y = draw_head(figure, state)
     for index, message in enumerate(state.messages):
         passage, page = laid(state, own, index, message, u(WIDTH))
         y += u(4)
@@ -50,8 +41,23 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
         marked = {} if at is None or first is None else {at - first: own.color("accent")}
         draw_boxes(own, page, (u(8), y), paint, marked, figure.list)
         y += shown_height(passage, page) + u(4)
-    wide = max(figure.width(words, "title", "bold"), figure.width(note, "small"), u(WIDTH))
-    return figure.finish(wide + u(16), y + u(4))
+    return figure.finish(max(wide, u(WIDTH)) + u(16), y + u(4))
+
+
+def draw_head(figure: Figure, state: AppState) -> tuple[float, float]:
+    """What is shown, and what colours mean; its width, and where it ends in y."""
+    own, u, small = figure.ui, figure.ui.u, figure.ui.theme.size("small")
+    words, note = _title(state), _note(state)
+    y = u(8)
+    figure.text(u(8), y, words, style="title", face="bold")
+    y += own.theme.size("title") * 1.35
+    figure.text(u(8), y, note, "muted", "small")
+    y += small + u(4)
+    found = legend(state, own)
+    if found is not None:
+        draw_legend(own, found, (u(8), y), figure.list)
+        y += small + u(4)
+    return max(figure.width(words, "title", "bold"), figure.width(note, "small")), y
 
 
 def _title(state: AppState) -> str:

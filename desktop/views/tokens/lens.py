@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ShowLens
 from llm_lite.desktop.language.translate import mark, tr

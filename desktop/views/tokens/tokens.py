@@ -6,13 +6,14 @@ Under the pointer, a token shows where it looks, or who looks at it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import SpellAnswer
 from llm_lite.desktop.actions.inspecting import SetXRay, SwitchVersion
@@ -229,6 +230,17 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))
     text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
+    _draw_drafts(ui, message, token)
+
+
+def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
+    """What had been guessed for its place."""
+    outcome = message.drafting(token)
+    if outcome == "accepted":
+        text(ui, tr("Guessed ahead and verified with an earlier token."), "good", "small")
+    elif token is not None and outcome == "rejected":
+        guessed = visible("".join(message.tokens[token].rejected))
+        wrapped(ui, tr("Guessed ahead instead: “{text}”").format(text=guessed), "warning", "small")
 
 
 def _words(state: AppState, pointed: Pointed) -> str:

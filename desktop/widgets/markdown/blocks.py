@@ -6,9 +6,9 @@ that one that did not change is laid out once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Face
 
 Kind = Literal["paragraph", "heading", "code", "rule", "table", "math"]

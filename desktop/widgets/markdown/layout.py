@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import Block, Container, Spans, StyledSpan
 from llm_lite.desktop.widgets.markdown.table import Grid, lay_out_table
 from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, ascent, spread, wrap

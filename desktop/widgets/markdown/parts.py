@@ -6,9 +6,10 @@ list is tight, and how wide its markers are. Where these change, the whole text 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import (
     DONE_TASK,
     OPEN_TASK,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import (
     BULLET,
     DONE_TASK,

@@ -8,9 +8,9 @@ out again when one has arrived.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
 from llm_lite.desktop.widgets.markdown.characters import Span
 from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS

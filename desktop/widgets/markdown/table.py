@@ -4,11 +4,12 @@ that does not do, they are wider than their column and scroll sideways."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import Spans, TableCells
 from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, spread, wrap
 from llm_lite.desktop.widgets.ui import Face, Ui

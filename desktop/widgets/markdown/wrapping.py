@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import imgui
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import SpanKind, Spans, StyledSpan
 from llm_lite.desktop.widgets.markup.sheet import Picture
 from llm_lite.desktop.widgets.ui import Face, Ui

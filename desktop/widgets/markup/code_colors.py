@@ -7,8 +7,8 @@ for the part that it was about.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
+from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markup.process import FAILED, Answer, MarkupProcess
 
 LONGEST = 50_000  # characters of code that is coloured

@@ -5,12 +5,13 @@ A picture is white, as strong as a pixel is covered; the colour comes when it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 from numpy.typing import NDArray
+
+from llm_lite.core.records import dataclass
 
 SIDE = 1024  # texels of a sheet; one with a larger picture is larger
 MOST_SHEETS = 4

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
 from llm_lite.cli.terminal.output import show_json, tell, warn
 from llm_lite.core.errors import RequestError

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 
 from llm_lite.cli.conversation.conversation import Conversation, checked
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model

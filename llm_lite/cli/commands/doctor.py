@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from llm_lite.cli.commands.library.listing import PLACES, size_text
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
 from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.gpu.device import list_devices

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_ids, read_tokens
 from llm_lite.cli.terminal.output import show_json, tell, warn
 from llm_lite.core.errors import RequestError
@@ -20,6 +19,7 @@ from llm_lite.core.loading.encoders.starting import encoder
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import ExecutorInfo
+from llm_lite.core.records import dataclass
 
 
 def _logits(runner: Runner, tokens: list[int], target: str | None) -> NDArray[np.float32]:

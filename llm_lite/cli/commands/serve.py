@@ -7,8 +7,9 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.serving_words import KEY_VARIABLE, server_config, serving_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import report, wait_for, wait_for_model
@@ -18,6 +19,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.starting import encoder, is_encoder
 from llm_lite.core.messages import (
+    EngineOptions,
     Event,
     ExecutorChanged,
     LoadModel,
@@ -34,13 +36,18 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
+    if arguments.speculate == "lookup":
+        raise RequestError(
+            "--speculate lookup: answers of a server share their steps and are not drafted; "
+            "expected auto or off"
+        )
     if is_encoder(arguments.model):
         return _serve_encoder(arguments, config)
     engine = Engine(None)
     server = Server(engine.service, config, tell_lines, say)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
-        engine.send(LoadModel(arguments.model, engine_options(arguments)))
+        engine.send(LoadModel(arguments.model, _engine_options(arguments)))
         device = wait_for_model(engine).executor.device
         _begin(engine, options)
         _introduce(server, config, engine)
@@ -58,10 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
         engine.close()
 
 
+def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    """Answers that share steps are not drafted."""
+    return replace(engine_options(arguments), speculate="off")
+
+
 def _serve_encoder(arguments: argparse.Namespace, config: ServerConfig) -> int:
     """Vectors of texts, and no answers."""
     file = loader.open_model(arguments.model, lambda *_: None, warn)
-    with closing(file), encoder(file, engine_options(arguments)) as runner:
+    with closing(file), encoder(file, _engine_options(arguments)) as runner:
         tell(runner.note)
         service = EncoderService(runner)
         server = Server(lambda: service, config, tell_lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal.output import show
 from llm_lite.core.messages import SamplingOptions
@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         given(sampling_options(arguments), SamplingOptions(), SAMPLING),
         language=arguments.language,
     )
-    show(report["answer"])
-    show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
+    if report["answer"]:
+        show(report["answer"] + "\n")
+    show(f"{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -24,6 +24,7 @@ from llm_lite.core.messages import (
     KvType,
     SamplingOptions,
 )
+from llm_lite.core.records import dataclass
 
 _ON_OFF = ("on", "off")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
@@ -24,6 +24,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SamplingOptions,
 )
+from llm_lite.core.records import dataclass
 
 Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeVar
 
 from llm_lite.cli.terminal import interrupts
@@ -20,6 +20,7 @@ from llm_lite.core.messages import (
     Generate,
     GenerationFinished,
     GenerationStarted,
+    GenerationStats,
     LoadFailed,
     LoadNeedsMemory,
     Logged,
@@ -28,6 +29,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.text.thinking import Split
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
@@ -144,8 +146,14 @@ def statistics(finished: GenerationFinished) -> str:
         f"[{finished.stop_reason}] {stats.prompt_tokens} prompt tokens "
         f"({stats.reused_tokens} reused) at {stats.prefill_tok_s:.1f} tok/s, "
         f"first token after {stats.ttft_ms:.0f} ms, "
-        f"{stats.new_tokens} tokens at {stats.decode_tok_s:.1f} tok/s"
+        f"{stats.new_tokens} tokens at {stats.decode_tok_s:.1f} tok/s{_drafts(stats)}"
     )
+
+
+def _drafts(stats: GenerationStats) -> str:
+    if not stats.drafted:
+        return ""
+    return f" in {stats.passes} passes, {stats.accepted} of {stats.drafted} drafted tokens accepted"
 
 
 def wait_for_model(engine: Engine) -> ModelLoaded:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, SamplingOptions
+from llm_lite.core.records import dataclass
 from llm_lite.server.call import Call
 from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
 from llm_lite.server.openai.running import (

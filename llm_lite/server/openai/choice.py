@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.core.messages import (
@@ -13,6 +12,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     ToolCall,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced

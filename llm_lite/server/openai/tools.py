@@ -8,11 +8,11 @@ are described in a system message, and a call is an answer that is nothing but s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.messages import ChatMessage, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llm_lite.core.records import dataclass
 from llm_lite.server.call import answered
 from llm_lite.server.shared import Shared
 

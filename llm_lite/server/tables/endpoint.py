@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from starlette.responses import Response
 
+from llm_lite.core.records import dataclass
 from llm_lite.server.tables.kinds import Kind
 from llm_lite.server.tables.records import Field, Record
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import dataclass
 from llm_lite.core.tools.json_values import kind_of
 
 Schema = dict[str, Any]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.server.tables.kinds import FieldProblem, Kind, Schema, expect, named
 
 IGNORED = "llm-lite-ignored-fields"  # a header: members of a body that were not looked at

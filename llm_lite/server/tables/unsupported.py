@@ -5,9 +5,9 @@ They are refused rather than ignored, unless they say what is done here anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from llm_lite.core.records import dataclass
 from llm_lite.server.tables.kinds import FieldProblem, Schema
 from llm_lite.server.tables.records import Field
 

@@ -135,3 +135,19 @@ def test_a_terminal_of_few_characters(tiny_llama):
     assert process.returncode == 0
     assert b"Traceback" not in err
     assert b"?" in out
+
+
+def test_drafts_are_told_and_change_nothing(tiny_llama, capsys):
+    def said(speculate):
+        words = ["-p", "ab ab ab ab ab", "--raw", "--speculate", speculate, "--json"]
+        assert chat(tiny_llama, *words, tokens=60) == 0
+        read = capsys.readouterr()
+        return json.loads(read.out), read.err
+
+    plain, drafted = said("off"), said("lookup")
+    assert drafted[0]["tokens"] == plain[0]["tokens"]
+    stats = drafted[0]["stats"]
+    assert 0 < stats["accepted"] <= stats["drafted"] and stats["passes"] + stats["accepted"] == 59
+    assert f"in {stats['passes']} passes, {stats['accepted']} of {stats['drafted']}" in drafted[1]
+    assert (plain[0]["stats"]["passes"], plain[0]["stats"]["drafted"]) == (59, 0)
+    assert "drafted" not in plain[1]

@@ -8,7 +8,7 @@ import subprocess
 import httpx2 as httpx
 import pytest
 
-from llm_lite.cli.main import _parser
+from llm_lite.cli.main import _parser, main
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
 from llm_lite.server.config import network_addresses, page_history
@@ -141,3 +141,12 @@ def test_nothing_of_a_server_is_imported_before_one_runs():
         [os.sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_answers_of_a_server_are_not_drafted(capsys, tiny_llama):
+    """Refused before a model is loaded or an address taken."""
+    assert main(["serve", str(tiny_llama), *NUMPY, "--speculate", "lookup"]) == 1
+    said = capsys.readouterr().err
+    assert "--speculate lookup" in said and "expected auto or off" in said
+    assert parsed("--speculate", "off").speculate == "off"
+    assert parsed().speculate == "auto"

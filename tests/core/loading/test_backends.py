@@ -126,8 +126,10 @@ def test_how_a_program_is_built(backend, every_output):
     sizes = [bucket.max_tokens for bucket in build.buckets]
     assert sizes == sorted(set(sizes))
     assert sizes[0] == 1, "a decoded token needs no more than its own row"
-    outputs = [bucket.max_outputs for bucket in build.buckets]
-    assert outputs == (sizes if every_output else [1] * len(sizes))
+    whole = [bucket.max_outputs == bucket.max_tokens for bucket in build.buckets]
+    drafted = [bucket.stepwise for bucket in build.buckets]
+    assert any(drafted) == (not every_output), "drafts are verified in steps of their own"
+    assert whole == [every_output or n == 1 or d for n, d in zip(sizes, drafted, strict=True)]
 
 
 def test_a_discrete_device_takes_larger_steps():

@@ -14,6 +14,7 @@ from llm_lite.desktop.actions.program import ExportAttention, SetAttention
 from llm_lite.desktop.attention import colors, work
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.tour.scenes.texts.encoding import BUNDLED
 from llm_lite.desktop.tour.stage import Stage
 from llm_lite.desktop.views.attention import figures
 from llm_lite.desktop.views.save import default_path
@@ -135,6 +136,20 @@ def test_the_held_token_and_row_are_marked(stage, tmp_path):
     assert marked(saved(stage, "heads", tmp_path / "row.png")) > 800
     stage.program.do(SetXRay(XRay(shown=True, at=5)))
     assert marked(saved(stage, "text", tmp_path / "text.png")) > 50
+
+
+def test_an_encoders_text_is_a_picture_with_where_a_token_looks(stage, tmp_path):
+    stage._engine.send(LoadModel(BUNDLED))
+    stage.driver.wait("the text", lambda s: s.encodes and s.encoding.shown is not None)
+    stage.driver.frames(3)
+    plain = saved(stage, "text", tmp_path / "plain.png")
+    stage.driver.click("encoding.token.3")
+    stage.driver.wait("its look", lambda s: s.attention_rows is not None)
+    held = saved(stage, "text", tmp_path / "held.png")
+    assert held.shape[0] > plain.shape[0], "the scale of colours stands above the tokens"
+    strongest = np.array(colors.table("viridis", False)[255][:3])
+    assert (held[..., :3] == strongest).all(axis=-1).sum() > 200
+    assert not (plain[..., :3] == strongest).all(axis=-1).any()
 
 
 def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):

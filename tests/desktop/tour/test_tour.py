@@ -75,6 +75,10 @@ def test_pictures(tour):
     for name in ("map", "fork", "map-light", "fork-light"):
         before = "06" if name.endswith("light") else "05"
         assert f"{before}-conversations-{name}.png" in report["pictures"]
+    for name in ("text", "figure", "pairs", "fill", "fill-filled"):
+        for theme in ("dark", "light"):
+            base, _, end = name.partition("-")
+            assert f"17-encoder-{base}-{theme}{'-' + end if end else ''}.png" in report["pictures"]
     figures = ["figure-grid", "figure-heads", "figure-text"]
     for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor", *figures]:
         assert name in names

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from llm_lite.api.loading import opened
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
 from llm_lite.core.encoding.similarity import cosines

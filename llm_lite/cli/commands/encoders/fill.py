@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import fitted, width
 from llm_lite.core.encoding.masked import fill, filled

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import TURN_TOKENS, bench
+from llm_lite.core.metrics.pass_costs import PassCost, pass_costs
 
 CONVERSATION = 2000  # tokens
 
@@ -30,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
                 conversation=_conversation(arguments.conversation, runner),
                 progress=lambda n: say(f"run {n} of {arguments.repeat}"),
             )
+            curve = _curve(runner, arguments) if arguments.curve else ()
         finally:
             runner.close()
     finally:
@@ -47,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     }
     if result.reuse:
         report["reuse"]["ratio"] = result.reuse.ratio
+    if arguments.curve:
+        report["passes"] = [asdict(cost) for cost in curve]
     if arguments.json:
         show_json(report)
         return 0
@@ -62,7 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
             f"  reuse    {reuse.ratio:8.1f} x       {reuse.conversation_tokens} tokens on, a turn "
             f"starts in {reuse.reused_ms:.0f} ms, read again in {reuse.fresh_ms:.0f} ms"
         )
+    for cost in curve:
+        pays = f"   drafts pay where {100 * cost.break_even:.0f} % are right"
+        times = f"{cost.ms.median:8.2f} ms    {cost.ratio:5.2f} x"
+        show(f"  T({cost.tokens})".ljust(11) + times + (pays if cost.tokens > 1 else ""))
     return 0
+
+
+def _curve(runner: Runner, arguments: argparse.Namespace) -> tuple[PassCost, ...]:
+    """At least five passes of each size: they are short."""
+    return pass_costs(runner, depth=arguments.depth, repeat=max(5, arguments.repeat))
 
 
 def _conversation(asked: int | None, runner: Runner) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
-from llm_lite.cli.main import engine_options
+from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import overwrite, show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader

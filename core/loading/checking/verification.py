@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pi
 from llm_lite.core.formats.variant.reader import VariantFolder
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import dataclass
 
 SLICE_BYTES = 4 << 20
 

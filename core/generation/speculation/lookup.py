@@ -1,0 +1,39 @@
+"""Drafts that are looked up in the conversation itself: prompt, attached documents and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+from llm_lite.core.generation.speculation.suffix_automaton import SuffixAutomaton
+
+LEAST_MATCH = 2  # tokens: of fewer nearly every text has some, and they say little
+_MOST_TOKENS = 1 << 17  # of a text that is followed; bounds memory (some 0.5 KB each)
+
+
+class LookupSource:
+    """Proposes what followed the longest suffix of the text where it stood before.
+
+    Saxena 2023, "Prompt Lookup Decoding"; with an automaton: Hu et al. 2024, "SAM Decoding".
+    """
+
+    def __init__(self, least_match: int = LEAST_MATCH) -> None:
+        self._least = least_match
+        self._automaton = SuffixAutomaton()
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """What it has in common with the text before is kept where that is all of it."""
+        known = len(self._automaton)
+        if len(tokens) < known or list(tokens[:known]) != self._automaton.tokens:
+            self._automaton, known = SuffixAutomaton(), 0
+        self._automaton.extend(tokens[known:_MOST_TOKENS])
+
+    def add(self, token: int) -> None:
+        if len(self._automaton) < _MOST_TOKENS:
+            self._automaton.extend((token,))
+
+    def draft(self, most: int) -> Draft:
+        match = self._automaton.match()
+        if match.length < self._least or len(self._automaton) == _MOST_TOKENS:
+            return NO_DRAFT
+        return Draft(self._automaton.following(match, most), match.length)

@@ -1,0 +1,128 @@
+"""What drafts brought: passes over the weights, how many guesses were right, and what T(n) is."""
+
+from __future__ import annotations
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui, implot
+
+from llm_lite.core.messages import GenerationStats
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import duration, percent
+from llm_lite.desktop.widgets.theme import vec
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
+
+DRAFTED = mark(
+    "Drafts: tokens guessed from what the text said before, and verified several in one pass over "
+    "the weights. How many were right in the last answer, and what that saved."
+)
+ACCEPTED_HINT = mark("Guessed tokens that came. The answer is the same as without guesses.")
+PASSES_HINT = mark("Over all weights, for the tokens behind the first one.")
+SAVED_HINT = mark("Against a pass for each token, as long as such a pass took.")
+CURVE = mark(
+    "What a pass over the weights takes by how many tokens it computes, measured while answers "
+    "were written; the thin line is a pass for each token."
+)
+NONE = mark(
+    "Nothing was guessed ahead: the text has not repeated itself, or drafts would not have paid."
+)
+TICKS = (1, 2, 4, 8, 16, 32)  # tokens; no pass has more
+
+
+def gain(stats: GenerationStats) -> str:
+    """What drafts saved, or cost."""
+    if stats.saved_ms < 0:
+        return tr("{time} lost").format(time=duration(-stats.saved_ms))
+    return tr("{time} saved").format(time=duration(stats.saved_ms))
+
+
+def pass_share(stats: GenerationStats) -> float:
+    """Passes over the weights for each token behind the first."""
+    behind = stats.passes + stats.accepted
+    return stats.passes / behind if behind else 1.0
+
+
+def draw(state: AppState, ui: Ui) -> None:
+    """Of the last answer; nothing where none was written with drafts on."""
+    stats = state.last_stats
+    if stats is None or not stats.pass_ms:
+        return
+    heading(ui, tr("Drafts"), tr(CURVE))
+    if len(stats.pass_ms) > 1:
+        _draw_curve(ui, stats)
+    if not stats.drafted:
+        wrapped(ui, tr(NONE), "muted")
+    else:
+        _draw_facts(ui, stats)
+    imgui.dummy(ImVec2(0, ui.u(2)))
+
+
+def _draw_facts(ui: Ui, stats: GenerationStats) -> None:
+    accepted = tr("{n} of {whole}, {share}").format(
+        n=stats.accepted, whole=stats.drafted, share=percent(stats.accepted / stats.drafted)
+    )
+    passes = tr("{n} for {whole} tokens").format(
+        n=stats.passes, whole=stats.passes + stats.accepted
+    )
+    facts(
+        ui,
+        "drafts",
+        [
+            (tr("Accepted"), accepted, tr(ACCEPTED_HINT)),
+            (tr("Passes"), passes, tr(PASSES_HINT)),
+            (tr("Time"), gain(stats), tr(SAVED_HINT)),
+        ],
+    )
+
+
+def _draw_curve(ui: Ui, stats: GenerationStats) -> None:
+    sizes = np.array([n for n, _ in stats.pass_ms], np.float64)
+    taken = np.array([ms for _, ms in stats.pass_ms], np.float64)
+    flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
+    with ui.font(style="small"):
+        if implot.begin_plot("##passes", ImVec2(-1, ui.u(30)), flags | implot.Flags_.no_inputs):
+            bare = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
+            grid = implot.AxisFlags_.no_grid_lines
+            implot.setup_axes(tr("tokens of a pass"), "ms", bare | grid, bare)
+            last, top = float(sizes[-1]), 1.25 * float(taken.max())
+            implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, last + 0.5, imgui.Cond_.always)
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            ticks = [float(n) for n in TICKS if n <= last]
+            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks, [f"{n:.0f}" for n in ticks], False)
+            _plot_single(ui, last, float(taken[0]))
+            _plot_passes(ui, sizes, taken)
+            if stats.drafted_passes:
+                _plot_chosen(ui, 1 + stats.drafted / stats.drafted_passes, last, top)
+            implot.end_plot()
+    ui.mark("performance.passes")
+
+
+def _plot_single(ui: Ui, last: float, single: float) -> None:
+    """A pass for each token."""
+    spec = implot.Spec()
+    spec.line_color = vec(ui.theme.palette.muted)
+    spec.line_weight = max(1.0, ui.u(0.2))
+    implot.plot_line("single", np.array([1.0, last]), np.array([single, single * last]), spec)
+
+
+def _plot_passes(ui: Ui, sizes: np.ndarray, taken: np.ndarray) -> None:
+    spec = implot.Spec()
+    spec.line_color = spec.marker_fill_color = spec.marker_line_color = vec(
+        ui.theme.palette.series[0]
+    )
+    spec.line_weight = max(1.0, ui.u(0.4))
+    spec.marker, spec.marker_size = implot.Marker_.circle, ui.u(0.9)
+    implot.plot_line("passes", sizes, taken, spec)
+
+
+def _plot_chosen(ui: Ui, tokens: float, last: float, top: float) -> None:
+    """How long the answer's drafts were in the mean."""
+    spec = implot.Spec()
+    spec.line_color = vec(ui.theme.palette.good)
+    spec.line_weight = max(1.0, ui.u(0.3))
+    implot.plot_inf_lines("chosen", np.array([tokens]), spec)
+    words = tr("chosen: {n:.1f} tokens").format(n=tokens)
+    beside = imgui.calc_text_size(words).x / 2 + ui.u(1.5)  # of the line, where there is more room
+    side = 1 if tokens < (1 + last) / 2 else -1
+    implot.plot_text(words, tokens, 0.92 * top, ImVec2(side * beside, 0))

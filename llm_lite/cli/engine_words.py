@@ -1,0 +1,74 @@
+"""The words of every command that runs a model, and the options that they are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    SPECULATES,
+    EngineOptions,
+    KvType,
+)
+
+
+def add_engine(
+    engine: argparse._ArgumentGroup, at_least: Callable[[int], Callable[[str], int]]
+) -> None:
+    engine.add_argument("--backend", choices=BACKENDS, default="auto")
+    engine.add_argument("--device", type=at_least(0), metavar="N", help="see `llm-lite doctor`")
+    engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
+    engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
+    engine.add_argument(
+        "--kv",
+        type=kv_types,
+        default=("fp16", "fp16"),
+        metavar="TYPE[,TYPE]",
+        help=f"the cache's type, or those of keys and values: {', '.join(KV_TYPES)}",
+    )
+    engine.add_argument("--threads", type=at_least(0), default=0, metavar="N")
+    engine.add_argument("--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size")
+    engine.add_argument(
+        "--force", action="store_true", help="load the model even if memory will not do"
+    )
+
+
+def add_speculation(engine: argparse._ArgumentGroup) -> None:
+    """Of the commands that write answers one after the other."""
+    engine.add_argument(
+        "--speculate",
+        choices=SPECULATES,
+        default="auto",
+        help="draft tokens from what the text said before, and verify several in one pass over the "
+        "weights: never, where it is faster, or always (lookup); answers are the same",
+    )
+
+
+def engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    """Commands without `--speculate` draft nothing."""
+    return EngineOptions(
+        backend=arguments.backend,
+        device=arguments.device,
+        mode=arguments.mode,
+        activations=arguments.activations,
+        keys=arguments.kv[0],
+        values=arguments.kv[1],
+        threads=arguments.threads,
+        context=arguments.ctx,
+        speculate=getattr(arguments, "speculate", "off"),
+        force=arguments.force,
+    )
+
+
+def kv_types(text: str) -> tuple[KvType, KvType]:
+    """Of keys and values; one stands for both."""
+    found = [kind for name in text.split(",") for kind in KV_TYPES if kind == name]
+    if len(found) != text.count(",") + 1 or len(found) > 2:
+        known = ", ".join(KV_TYPES)
+        problem = f"expected one or two of {known}, with a comma between, found {text!r}"
+        raise argparse.ArgumentTypeError(problem)
+    return found[0], found[-1]

@@ -1,0 +1,229 @@
+"""Drafted tokens that are ahead leave no trace: stopped, edited, steered, forgotten, moved."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.prefill import PLAIN, PrefillOptions
+from llm_lite.core.generation.sampling import TokenChoice
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
+from llm_lite.core.generation.steps import answer_steps
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, TokenDecoded
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts, state
+from tests.families import family_of
+from tests.family_checks import write_case
+from tests.runners import exact, running
+
+BUCKETS = (Bucket(1, 1), Bucket(4, 4, stepwise=True), Bucket(6, 1))
+
+
+@pytest.fixture(scope="module")
+def parts(tiny_llama):
+    """A program with queries of 12 positions; weights."""
+    with running(tiny_llama) as runner:
+        build = BuildOptions(48, "f16", "f16", "f16", False, BUCKETS, query_rows=12)
+        yield runner.model_file.model.build(build), runner.model_file.file.tensors
+
+
+@pytest.fixture(scope="module")
+def windowed(tmp_path_factory):
+    """Likewise, of sliding layers that keep fewer positions than the text has."""
+    path = write_case(family_of("gemma3"), "plain", tmp_path_factory.mktemp("windows"))
+    source = open_source(path)
+    model = read_model(source.metadata, source.tensors, source.path)
+    build = BuildOptions(48, "f32", "f32", "f32", False, BUCKETS, query_rows=12)
+    program = model.build(build)
+    assert min(t.shape[0] for t in program.plans[0].tensors if "k_cache" in t.name) < 20
+    return program, dict(source.tensors)
+
+
+@pytest.fixture(params=["full", "windows"])
+def program(request):
+    return request.getfixturevalue({"full": "parts", "windows": "windowed"}[request.param])
+
+
+def session_of(program, *, drafts, executor=CpuExecutor):
+    session = Session(executor(*program))
+    session.speculation = Speculation(policy=LongestDrafts()) if drafts else None
+    return session
+
+
+def both(program, script, executor=CpuExecutor):
+    """What the script says and leaves, without drafts and with."""
+    found = []
+    for drafts in (False, True):
+        session = session_of(program, drafts=drafts, executor=executor)
+        said = script(session)
+        found.append((said, *state(session)))
+    assert found[0] == found[1]
+    return found[1][0]
+
+
+def items(session, prompt, sampling=GREEDY, reading=PLAIN):
+    return answer_steps(session, session.prepare(prompt, reading), sampling, NO_END)
+
+
+def tokens_of(answer):
+    return [item.token for item in answer if isinstance(item, TokenChoice)]
+
+
+@pytest.mark.parametrize("stop", range(3, 30, 2))
+def test_stopped_between_two_tokens(stop, program):
+    for prompt in prompts(2, seed=3, length=10):
+        both(program, lambda s: tokens_of(itertools.islice(items(s, prompt), stop)))  # noqa: B023
+
+
+def test_drafts_are_ahead_when_answers_are_stopped(program):
+    """Else the test above says nothing."""
+    ahead = set()
+    for stop in range(3, 30):
+        session = session_of(program, drafts=True)
+        list(itertools.islice(items(session, prompts(1, seed=3, length=10)[0]), stop))
+        ahead.add(len(session.tokens_ahead))
+    assert {0, 1, 2} <= ahead
+
+
+@pytest.mark.parametrize("executor", (CpuExecutor, NumpyExecutor))
+def test_edited_after_a_stop(executor, program):
+    first, second = prompts(2, seed=4, length=10)
+
+    def script(session):
+        said = []
+        for stop, kept in ((9, 6), (14, 3), (20, 9)):
+            said += tokens_of(itertools.islice(items(session, first), stop))
+            edited = [*first[:kept], *second[kept:]]
+            said += tokens_of(itertools.islice(items(session, edited), stop))
+        return said
+
+    both(program, script, executor)
+
+
+def test_gains_that_change_in_the_middle(parts):
+    prompt = prompts(1, seed=5, length=10)[0]
+
+    def script(session):
+        said, halved = [], tuple(tuple(0.5 for _ in layer) for layer in session.gains)
+        for count, item in enumerate(items(session, prompt)):
+            said.append(getattr(item, "token", None))
+            if count in (9, 15, 16, 22):
+                session.set_gains(halved if count % 2 else session_gains)
+        return said
+
+    session_gains = Session(CpuExecutor(*parts)).gains
+    both(parts, script)
+
+
+@pytest.mark.parametrize("overflow", ("stop", "forget-middle", "rolling"))
+def test_a_full_context(overflow, parts):
+    sampling = dataclasses.replace(GREEDY, max_new_tokens=120)
+    for prompt in prompts(3, seed=6, length=30):
+        reading = PrefillOptions(overflow, head=8)
+        said = both(parts, lambda s: tokens_of(items(s, prompt, sampling, reading)))  # noqa: B023
+        assert len(said) == (120 if overflow != "stop" else 49 - len(prompt))
+
+
+def test_looking_inside_in_the_middle(parts):
+    """Steps beside the cache write over drafted rows, and give them back."""
+    prompt = prompts(1, seed=7, length=10)[0]
+
+    def script(session):
+        said = []
+        for item in items(session, prompt):
+            said.append(getattr(item, "token", None))
+            if 11 < session.context_used < 47:
+                with session.beside(session.context_used - 1, 2):
+                    said.append(session.run_beside([3, 4], session.context_used - 1).tobytes())
+        return said
+
+    both(parts, script)
+
+
+def test_kept_copies_hold_what_is_counted(program):
+    prompt = prompts(1, seed=8, length=10)[0]
+
+    def script(session):
+        list(itertools.islice(items(session, prompt), 14))
+        kept = session.take_out("name")
+        rows = {name: rows.data.tobytes() for name, rows in kept.rows.items()}
+        list(itertools.islice(items(session, prompts(1, seed=9)[0]), 6))
+        taken = session.take_in(kept)
+        return rows, kept.held, taken, session.decode(5).tobytes()
+
+    both(program, script)
+
+
+def test_moved_to_another_mode_in_the_middle(tiny_llama):
+    """The answer goes on with what was said, on weights that are others."""
+    sampling = SamplingOptions(temperature=0.0, max_new_tokens=30)
+    command = Generate(1, (ChatMessage("user", "ab ab ab ab"),), sampling, raw=True)
+    options = {mode: exact("cpu", speculate="lookup", mode=mode) for mode in ("fp32", "int4")}
+    with running(tiny_llama, options["fp32"]) as a, running(tiny_llama, options["int4"]) as b:
+        for moved in range(4, 24, 3):
+            told = []
+            for drafts in (False, True):
+                for runner in (a, b):
+                    runner.session.clear()
+                    runner.session.speculation = (
+                        Speculation(policy=LongestDrafts()) if drafts else None
+                    )
+                events = []
+                answer = Answer(command, events.append, lambda: False)
+                answer.begin(a)
+                for _ in range(moved):
+                    answer.step()
+                answer.begin(b)
+                while answer.step():
+                    pass
+                answer.finish()
+                decoded = [e for e in events if isinstance(e, TokenDecoded)]
+                told.append([(e.token, e.context_used, e.probability) for e in decoded])
+            assert told[0] == told[1]
+
+
+def test_prompts_after_answers_reuse_as_much(program):
+    """What rings have lost is the same, so the same positions are computed again."""
+
+    def script(session):
+        steps, run = [], session.executor.run
+
+        def counted(step, stop=None):
+            steps.append((step.start, step.count) if not step.stepwise else None)
+            return run(step, stop)
+
+        prompt = prompts(1, seed=10, length=10)[0]
+        said = tokens_of(itertools.islice(items(session, prompt), 20))
+        reused = [session.reusable([*prompt, *said][:length]) for length in range(1, 28)]
+        session.executor.run = counted
+        session.prefill([*prompt, *said[:5], 3, 4, 5])
+        return reused, steps
+
+    both(program, script)
+
+
+def test_numbers_are_checked_when_they_count(parts):
+    """A draft whose logits are no numbers ends nothing before its token comes."""
+    session = session_of(parts, drafts=True)
+    session.prefill([5, 6, 5, 6])
+    run = session.executor.run
+
+    def broken(step, stop=None):
+        logits = run(step, stop)
+        logits[1:] = np.nan
+        return logits
+
+    session.executor.run = broken
+    assert np.isfinite(session.decode(5, draft=(6, 5))).all()
+    assert session.context_used == 5
+    with pytest.raises(Exception, match="token 5"):
+        session.decode(6)
+    assert session.context_used == 5

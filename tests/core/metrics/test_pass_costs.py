@@ -1,0 +1,59 @@
+"""What passes over several tokens cost, as `llm-lite bench --curve` says."""
+
+import dataclasses
+import json
+
+import pytest
+
+from llm_lite.cli.main import main
+from llm_lite.core.errors import RequestError
+from llm_lite.core.metrics.pass_costs import break_even, pass_costs
+from tests.runners import exact, running
+
+
+@pytest.mark.parametrize("drafted, ratio", [(1, 1.4), (3, 1.9), (7, 3.6)])
+def test_break_even_is_where_tokens_are_worth_their_pass(drafted, ratio):
+    chance = break_even(drafted, ratio)
+    assert sum(chance**n for n in range(drafted + 1)) == pytest.approx(ratio)
+
+
+def test_what_never_pays():
+    assert break_even(1, 2.5) == 1.0
+    assert break_even(7, 1.0) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_passes_of_all_sizes_are_stepwise(tiny_llama):
+    with running(tiny_llama, exact("cpu", speculate="lookup", context=64)) as runner:
+        ran, run = [], runner.session.executor.run
+
+        def counted(step, stop=None):
+            ran.append((step.count, step.stepwise))
+            return run(step, stop)
+
+        runner.session.executor.run = counted
+        costs = pass_costs(runner, depth=5, repeat=2)
+        assert [cost.tokens for cost in costs] == [1, 2, 4, 8, 16, 32]
+        assert all(cost.ms.median > 0 for cost in costs) and costs[0].ratio == 1
+        decoded = ran[-18:]
+        assert sorted(decoded) == sorted([(n, n > 1) for n in (1, 2, 4, 8, 16, 32)] * 3)
+
+
+@pytest.mark.parametrize("speculate, context, named", [("off", 64, "lookup"), ("lookup", 36, "36")])
+def test_refusals(speculate, context, named, tiny_llama):
+    options = dataclasses.replace(exact("cpu", speculate=speculate), context=context)
+    with running(tiny_llama, options) as runner, pytest.raises(RequestError, match=named):
+        pass_costs(runner, depth=10, repeat=1)
+
+
+def test_bench_says_the_curve(tiny_llama, capsys):
+    words = ["bench", str(tiny_llama), "--backend", "cpu", "--repeat", "1", "--curve"]
+    sizes = ["--prompt-tokens", "4", "--new-tokens", "2", "--conversation", "0"]
+    assert main([*words, *sizes, "--json"]) == 0
+    passes = json.loads(capsys.readouterr().out)["passes"]
+    assert [row["tokens"] for row in passes] == [1, 2, 4, 8, 16, 32]
+    assert all(0 <= row["break_even"] <= 1 for row in passes)
+    assert main([*words, *sizes]) == 0
+    said = capsys.readouterr().out
+    assert "T(1)" in said and "T(8)" in said and "drafts pay where" in said
+    assert main([*words, *sizes, "--speculate", "off"]) != 0
+    assert "--speculate lookup" in capsys.readouterr().err
