@@ -6,6 +6,7 @@
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make messages  collect the texts of the window into the catalogues of its languages
+# make vulkan DRIVER=FILE.json  the tests that run on Vulkan, on the driver of that file (CONTRIBUTING.md)
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-files   files of block formats, the same one in both programs, as stored
@@ -22,7 +23,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py core/plan/ops.py core/quant/for
 PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
+.PHONY: messages run setup setup-test test vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -42,6 +43,11 @@ setup-test: setup $(VENV)/.test
 
 test: setup-test
 	$(BIN)/python -m pytest $(IN_PARALLEL)
+
+# A driver in software may be thirty times slower than Mesa's: the limit is for a hang.
+vulkan: setup-test
+	@[ -f "$(DRIVER)" ] || { echo "Name a driver's file: make vulkan DRIVER=/usr/share/vulkan/icd.d/NAME.json"; exit 1; }
+	VK_DRIVER_FILES=$(DRIVER) $(BIN)/python -m pytest $(IN_PARALLEL) -m "vulkan and not build" --timeout 3600
 
 check: setup-test lint
 	$(BIN)/python -m pytest $(IN_PARALLEL)

@@ -51,7 +51,16 @@ LONG = (
 )
 
 
+def _runs_on_vulkan(item: pytest.Item) -> bool:
+    """By its fixture, or by a parameter that names the executor."""
+    case = getattr(item, "callspec", None)
+    named = case is not None and "vulkan" in map(str, case.params.values())
+    return named or "device" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in filter(_runs_on_vulkan, items):
+        item.add_marker("vulkan")
     places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
 

@@ -10,6 +10,7 @@ from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+LAYER_SETTINGS = "VK_EXT_layer_settings"
 PORTABILITY = "VK_KHR_portability_enumeration"
 _PORTABILITY_FLAG = 0x00000001  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
 
@@ -54,7 +55,8 @@ class Instance:
             apiVersion=vk.VK_MAKE_VERSION(1, 2, 0),
         )
         checks = [vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT]
-        features = vk.VkValidationFeaturesEXT(pEnabledValidationFeatures=checks)
+        settings = _layer_settings() if validation else (None,)
+        features = vk.VkValidationFeaturesEXT(pNext=settings[0], pEnabledValidationFeatures=checks)
         info = vk.VkInstanceCreateInfo(
             pNext=features if validation else None,
             flags=_PORTABILITY_FLAG if PORTABILITY in available else 0,
@@ -62,11 +64,12 @@ class Instance:
             ppEnabledLayerNames=[VALIDATION_LAYER] if validation else [],
             ppEnabledExtensionNames=extensions,
         )
-        return create(vk.vkCreateInstance, None, info, application, features, checks)
+        return create(vk.vkCreateInstance, None, info, application, features, checks, *settings)
 
     def _open_messenger(self) -> None:
         def listen(_severity: int, _kind: int, data: Any, _user: Any) -> int:
-            self.messages.append(vk.ffi.string(data.pMessage).decode("utf-8", "replace"))
+            name, text = (_text(words) for words in (data.pMessageIdName, data.pMessage))
+            self.messages.append(text if name in text else f"{name}: {text}")  # newer ones lack it
             return 0
 
         self._callback = vk.ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", listen)
@@ -106,9 +109,34 @@ class Instance:
         self.handle = None
 
 
-def _instance_extensions() -> set[str]:
+def _text(words: Any) -> str:
+    """From a pointer to bytes; empty for a null one."""
+    return vk.ffi.string(words).decode("utf-8", "replace") if words else ""
+
+
+def _layer_settings() -> tuple[Any, ...]:
+    """A create-info of the layer, followed by what it points to: synchronization validation is to
+    watch what shaders read and write in buffers, which newer layers do not by default (1.4.309).
+
+    Only None for a layer that has no settings, as 1.3.239, which always watches them.
+    """
+    if LAYER_SETTINGS not in _instance_extensions(VALIDATION_LAYER):
+        return (None,)
+    value = vk.ffi.new("VkBool32[]", [vk.VK_TRUE])
+    setting = vk.VkLayerSettingEXT(
+        pLayerName=VALIDATION_LAYER,
+        pSettingName="syncval_shader_accesses_heuristic",
+        type=vk.VK_LAYER_SETTING_TYPE_BOOL32_EXT,
+        valueCount=1,
+        pValues=value,
+    )
+    return vk.VkLayerSettingsCreateInfoEXT(pSettings=[setting]), setting, value
+
+
+def _instance_extensions(layer: str | None = None) -> set[str]:
+    """Those of the loader and its drivers, or of a layer."""
     with vulkan_errors("vkEnumerateInstanceExtensionProperties"):
-        return {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
+        return {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(layer)}
 
 
 def _has_layer(name: str) -> bool:
