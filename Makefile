@@ -9,6 +9,7 @@
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-files   files of block formats, the same one in both programs, as stored
+# make bench-depth   far into a context, with the chart of README.md
 # make bench-vulkan  the same as bench on Vulkan's device; building llama.cpp for it takes glslc
 PYTHON ?= python3
 VENV := .venv
@@ -21,7 +22,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py core/plan/ops.py core/quant/for
 PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-vulkan clean
+.PHONY: messages run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -86,6 +87,10 @@ bench-avx2: setup-test
 bench-files: setup-test
 	$(BIN)/python -m tests.bench.peers --files
 	$(BIN)/python -m tests.bench.files --json tests/bench/results/files.json --page docs/speed.md --summary README.md
+
+bench-depth: setup-test
+	$(BIN)/python -m tests.bench.peers
+	$(BIN)/python -m tests.bench.depth --json tests/bench/results/depth.json --page docs/speed.md --chart docs/pictures/depth.svg
 
 bench-vulkan: setup-test
 	$(BIN)/python -m tests.bench.peers --vulkan

@@ -67,10 +67,12 @@ def write_synthetic(
     form: Form = "variant",
     mode: str = "int4",
     seed: int = 0,
+    context: int = 0,
     progress: Progress | None = None,
 ) -> None:
     """A variant of a mode, or with form="gguf" a GGUF file of Q4_0 as llama.cpp reads it; written
-    in a stream, whole or not at all.
+    in a stream, whole or not at all. `context`: tokens that it says it was made for, 0: as many as
+    models of this shape.
 
     RequestError for a name or mode that is not known, FileError where it cannot be written.
     """
@@ -78,6 +80,8 @@ def write_synthetic(
         raise RequestError(f"unknown shape {name[:60]!r}: expected {', '.join(_KNOWN)}")
     known = _KNOWN[name]
     metadata, shapes = known.fields()
+    if context:
+        metadata[f"{metadata['general.architecture']}.context_length"] = context
     vocabulary = dict(shapes)["token_embd.weight"][0]
     whole = {"general.name": f"{known.title} (random)", **metadata, **_tokenizer(vocabulary)}
     if form == "gguf":

@@ -84,9 +84,8 @@ class StepRequestServer:
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
         """The steps that follow use these gains of their own, or else those in force."""
-        session = runner.session
         gains = self._in_force(runner) if own is None else own
-        session.set_gains(gains, throughout=own is not None or self._own_gains)
+        runner.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
 
     def end_answer(self) -> None:
@@ -183,10 +182,10 @@ class StepRequestServer:
             self._emit(GainsEffect(request.request, lens.divergence(runner.session)))
 
     def _set(self, gains: Gains, runner: AnyRunner) -> None:
-        runner.session.check_gains(gains)
+        runner.check_gains(gains)
         self._gains = gains
         if not self._answering_with_own:
-            runner.session.set_gains(gains)
+            runner.set_gains(gains)
 
     def _lens(self, request: Inspect, runner: Runner) -> LensResult:
         tokenizer = runner.model_file.tokenizer
@@ -204,7 +203,7 @@ class StepRequestServer:
         write_later(snapshot(source, request.heads), Path(request.path), done)
 
     def _in_force(self, runner: Runner) -> Gains:
-        return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
+        return self._gains or tuple((1.0,) * len(row) for row in runner.gains)
 
     def _refuse(self, request: StepRequest, message: str) -> None:
         if isinstance(request, ReadAttentionRows):

@@ -92,6 +92,12 @@ class _Report:
 
 
 def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
+    if context.file.model.encoder is not None:
+        raise RequestError(
+            f"{context.runner.model_info.name} is an encoder-decoder: perplexity is measured on "
+            "running text, which it does not continue; write the same target in both modes and "
+            "compare the scores"
+        )
     path = Path(task.path) if task.path else SAMPLE
     chunks = read_chunks(path, context.file.tokenizer, task.chunk, task.most_chunks)
 

@@ -50,7 +50,7 @@ class Translation:
         command, tokenizer = self.command, runner.model_file.tokenizer
         translator = translator_of(runner)
         self._runner, self._writer, self._decode_seconds = runner, None, 0.0
-        self._options = translator.options(command.beams, command.most_tokens, keeps_choices=True)
+        translator.options(command.beams)  # refused before anything is read
         ids = encode_source(tokenizer, command.source, runner.session.context)
         began = time.perf_counter()
         try:
@@ -60,6 +60,7 @@ class Translation:
         self._encode_seconds, self._source = time.perf_counter() - began, len(ids)
         start = text_of(tokenizer, translator.start)
         self.emit(SourceRead(command.request, source_tokens(tokenizer, ids), start))
+        self._options = translator.options(command.beams, command.most_tokens, keeps_choices=True)
         self._writer = translator.write(self._options, self.should_stop)
 
     def step(self) -> bool:
@@ -116,6 +117,7 @@ class Translation:
             self._source,
             tokens,
             self._options.width,
+            self._options.most_tokens,
             1e3 * self._encode_seconds,
             1e3 * seconds,
             tokens / seconds if seconds > 0 else 0.0,

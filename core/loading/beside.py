@@ -40,6 +40,12 @@ def executor_beside(runner: Runner, model: Model, build: BuildOptions) -> Execut
     return executor
 
 
+def close_beside(runner: Runner, executor: Executor) -> None:
+    """One that the runner needs no more: its memory is free again."""
+    runner.beside = [one for one in runner.beside if one is not executor]
+    executor.close()
+
+
 def add_encoder(runner: Runner) -> None:
     """The encoder of an encoder-decoder; other models have none."""
     model = runner.model
@@ -69,7 +75,8 @@ def translator_of(runner: Runner) -> Translator:
 def _translator(runner: Runner, encoder: SourceEncoder) -> Translator:
     decoding, ends = runner.model_file.model.decoding, runner.model_file.tokenizer.end_ids
     assert decoding is not None
-    return Translator(runner.session, encoder, decoding, ends, partial(beam_executor, runner))
+    beam, close = partial(beam_executor, runner), partial(close_beside, runner)
+    return Translator(runner.session, encoder, decoding, ends, beam, close)
 
 
 def beam_executor(runner: Runner, width: int) -> Executor:

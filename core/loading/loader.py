@@ -38,7 +38,7 @@ from llm_lite.core.loading.weights import (
 )
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo, TranslatorInfo
-from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import architecture_of, read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
@@ -272,6 +272,14 @@ def _warn_of_bad_weights(
             warn(f"{problem}; the answers will be nonsense")
 
 
+def _translator_info(model: Model) -> TranslatorInfo | None:
+    """None for a model that is no encoder-decoder."""
+    decoding, encoder = model.decoding, model.encoder
+    if decoding is None or encoder is None:
+        return None
+    return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
+
+
 def model_info(
     model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
 ) -> ModelInfo:
@@ -279,7 +287,7 @@ def model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, decoding = model_file.file.metadata, model_file.model.decoding
+    metadata = model_file.file.metadata
     cache = cache_layout(executor.program.plans[0], options.keys, options.values)
     return ModelInfo(
         name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
@@ -301,7 +309,7 @@ def model_info(
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
         kind=model_file.model.kind,
-        translator=TranslatorInfo(decoding.beams, decoding.prefixes) if decoding else None,
+        translator=_translator_info(model_file.model),
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),

@@ -15,7 +15,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.modes import AS_STORED
@@ -62,6 +62,31 @@ class Runner:
     def attention_of(self, part: AttentionPart) -> AttentionSource:
         """What maps of a part of an encoder-decoder are made of; of other models all maps."""
         return self.parts.get(part, self.attention)
+
+    @property
+    def gains(self) -> Gains:
+        """A row for each layer; of an encoder-decoder the rows of the decoder's self-attention, of
+        its cross-attention, and then of the encoder."""
+        return self.session.gains + (self.source_encoder.gains if self.source_encoder else ())
+
+    def check_gains(self, gains: Gains) -> None:
+        """RequestError unless there is a finite number for every head, as `gains` has them."""
+        mine = self._decoder_rows(gains)
+        self.session.check_gains(gains[:mine])
+        if self.source_encoder is not None:
+            self.source_encoder.check_gains(gains[mine:])
+
+    def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
+        """Weigh the heads from the next step on, those of an encoder from the next source on; as of
+        `Session`."""
+        mine = self._decoder_rows(gains)
+        self.session.set_gains(gains[:mine], throughout=throughout)
+        if self.source_encoder is not None:
+            self.source_encoder.set_gains(gains[mine:])
+
+    def _decoder_rows(self, gains: Gains) -> int:
+        """Of these: all where there is no encoder, or where they are too few."""
+        return len(self.session.gains) if self.source_encoder is not None else len(gains)
 
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
         """What an encoder-decoder's target is about; the target then begins. RequestError for a

@@ -139,6 +139,13 @@ class ModelInfo:
         default_factory=lambda: MappingProxyType({})
     )
 
+    @property
+    def gain_rows(self) -> int:
+        """Rows of gains, as `SetGains` has them: a layer with cross-attention has two."""
+        if self.translator is None:
+            return self.layers
+        return 2 * self.layers + self.translator.encoder_layers
+
 
 @dataclass(frozen=True, slots=True)
 class LoadNeedsMemory:

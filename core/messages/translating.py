@@ -16,6 +16,7 @@ class TranslatorInfo:
 
     beams: int = 1  # hypotheses at a time; 1: greedy
     prefixes: tuple[str, ...] = ()  # of tasks, before a source: "translate English to German: "
+    encoder_layers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,9 @@ class Translate:
     """Ask an encoder-decoder for a target about `source`: SourceRead, a TargetGrown after each
     token, and TargetFinished in any case. Stop ends it; what was written stays.
 
-    beams: hypotheses at a time, 1 for greedy decoding, up to MOST_BEAMS. most_tokens: of the
-    target. Left out (0), both are the model's own. Maps are of this source and target from then on.
+    beams: hypotheses at a time, 1 for greedy decoding, up to MOST_BEAMS; left out (0), as many as
+    the model's file says. most_tokens: of the target; left out, as many as a target of such a
+    source may have (`longest_target`). Maps are of this source and target from then on.
     """
 
     request: int
@@ -80,6 +82,7 @@ class TranslationStats:
     source_tokens: int = 0
     new_tokens: int = 0
     beams: int = 1
+    most_tokens: int = 0  # that the target could have
     encode_ms: float = 0.0
     decode_ms: float = 0.0  # of all steps of the decoder
     tokens_per_s: float = 0.0

@@ -45,15 +45,18 @@ def measure_modes(
     RequestError where there is none; CancelledError from `progress`.
     """
     rows = []
+    context = _context(file)
     for number, mode in enumerate(PREFERENCE):
         progress(f"measuring {mode}", number / len(PREFERENCE))
-        tried = replace(options, mode=mode, context=PROMPT + NEW, query_budget=0)
+        tried = replace(options, mode=mode, context=context, query_budget=0)
         try:
             runner = loader.start(file, tried, shared, _watched(progress, mode, number))
         except (DeviceError, OutOfMemoryError, UnsupportedError):
             continue
         try:
-            result = bench(runner, prompt_tokens=PROMPT, new_tokens=NEW, depth=0, repeat=REPEAT)
+            result = bench(
+                runner, prompt_tokens=min(PROMPT, context), new_tokens=NEW, depth=0, repeat=REPEAT
+            )
             rows.append(
                 ModeSpeed(
                     mode,
@@ -69,6 +72,13 @@ def measure_modes(
     if not rows:
         raise RequestError("no weight mode of this model fits into the memory that is free")
     return tuple(rows)
+
+
+def _context(file: ModelFile) -> int:
+    """Of an encoder-decoder the source takes none of it, and a table of positions may end early."""
+    if file.model.encoder is None:
+        return PROMPT + NEW
+    return min(PROMPT + NEW, file.model.shape.trained_context)
 
 
 def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:

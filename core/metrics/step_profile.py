@@ -19,9 +19,12 @@ from llm_lite.core.plan.traffic import op_read_bytes
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 REPEAT, REPEAT_CHUNK = 9, 3  # runs whose medians count
 
+UNREAD = 32  # positions of a source, where an encoder-decoder has read none: their values are zeros
+
 
 def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile:
-    """Measure a step of so many tokens behind what the cache holds, which stays as it is.
+    """Measure a step of so many tokens behind what the cache holds, which stays as it is; of an
+    encoder-decoder a step of its decoder, which sees the source that was read.
 
     UnsupportedError where the device cannot tell.
     """
@@ -29,7 +32,8 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
     context, most = executor.program.context, executor.program.max_tokens
     count = max(1, min(tokens, most, context))
     start = min(runner.session.context_used, context - count)
-    step = Step(np.ones(count, np.int32), start)
+    source = runner.session.source or min(executor.program.source, UNREAD)
+    step = Step(np.ones(count, np.int32), start, source=source)
     plan = executor.program.plan_for(step.count, step.outputs)
     progress("measuring memory", 0.0)
     memory = read_gb_s(runner)

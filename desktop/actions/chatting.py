@@ -23,6 +23,7 @@ from llm_lite.desktop.actions.requests import (
     show,
 )
 from llm_lite.desktop.actions.rounds import waiting
+from llm_lite.desktop.actions.texts.translating import ClearTarget, clear
 from llm_lite.desktop.actions.tools.calling import results
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
@@ -233,6 +234,8 @@ def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
 def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
     if state.encodes:
         return notify(state, "info", obstacle(state), now), ()
+    if state.writes_targets:
+        return clear(ClearTarget(), state, now)
     if not state.messages:
         return end_edit(state), ()
     return turn_to(state, ())

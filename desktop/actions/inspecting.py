@@ -183,7 +183,7 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
     model, gains = state.model, action.gains
     if model is None or gains == state.steering.gains or state.elsewhere:
         return state, ()
-    ones = ((1.0,) * model.heads,) * model.layers
+    ones = ((1.0,) * model.heads,) * model.gain_rows
     if gains == ones:
         gains = None
     state = replace(state, steering=replace(state.steering, gains=gains, stale=True))

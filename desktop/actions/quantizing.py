@@ -23,7 +23,7 @@ from llm_lite.core.messages import (
     StudyKernels,
 )
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.actions.requests import Result, end_reading, obstacle
+from llm_lite.desktop.actions.requests import Result, end_reading, hindrance, obstacle
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Choices, Quantization, RunComparison, TaskKind, Work
@@ -86,9 +86,13 @@ def first_choices(state: AppState) -> Choices:
     return replace(state.quantization.choices, runs=(a, b), prompt=prompt)
 
 
+_OF_ANSWERS: tuple[TaskKind, ...] = ("runs", "report")  # measured of models that go on with texts
+
+
 def run_task(action: RunTask, state: AppState, now: float) -> Result:
     held = state.quantization
-    problem = "" if held.work else obstacle(state)
+    asks = obstacle if action.kind in _OF_ANSWERS or state.elsewhere else hindrance
+    problem = "" if held.work else asks(state)
     if held.work or problem:
         return (notify(state, "warning", problem, now) if problem else state), ()
     if action.kind == "runs" and not held.choices.prompt.strip():

@@ -24,8 +24,8 @@ from llm_lite.desktop.state.token_state import cut
 Result = tuple[AppState, tuple[Command, ...]]
 
 
-def obstacle(state: AppState) -> str:
-    """Why nothing can be sent now, as a sentence; "" when it can."""
+def hindrance(state: AppState) -> str:
+    """Why the model can be asked for nothing now, as a sentence; "" when it can."""
     if state.busy:
         return tr("An answer is being written. Stop it first, or wait until it ends.")
     if state.quantization.work:
@@ -34,8 +34,19 @@ def obstacle(state: AppState) -> str:
         return tr("The model is still loading. The message stays in the input.")
     if state.model is None:
         return tr("No model is loaded. Choose one first; the message stays in the input.")
+    return ""
+
+
+def obstacle(state: AppState) -> str:
+    """Why nothing can be said in the chat now, as a sentence; "" when it can."""
+    problem = hindrance(state)
+    if problem or state.model is None:
+        return problem
     if state.encodes:
         return tr("{name} is an encoder: it writes no text.").format(name=state.model.name)
+    if state.writes_targets:
+        words = tr("{name} is an encoder-decoder: it writes a target about a source, and no chat.")
+        return words.format(name=state.model.name)
     return ""
 
 

@@ -123,7 +123,7 @@ def keeping(state: AppState) -> tuple[Command, ...]:
     number, resume = state.history.open, state.resume
     if number is None or not resume.keeps or not state.owners or state.model is None:
         return ()
-    if state.elsewhere:  # its cache lies there
+    if state.elsewhere or not state.holds_conversations:  # what lies there, or a target
         return ()
     return (KeepConversation(number, kept_path(resume.folder, number), resume.budget),)
 
@@ -220,7 +220,7 @@ def idle(state: AppState) -> bool:
     """Whether the engine has nothing to do, and the cache holds what is in the chat."""
     busy = state.running or state.reading or state.load or state.quantization.work
     waits = state.draining is not None or state.queued is not None
-    here = state.model is not None and not state.elsewhere
+    here = state.model is not None and not state.elsewhere and state.holds_conversations
     return not busy and not waits and here and bool(state.owners)
 
 

@@ -27,6 +27,7 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer, SwitchVersion, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result, end_edit, end_reading
+from llm_lite.desktop.actions.texts.translating import RestoreTarget, restore
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
@@ -137,6 +138,8 @@ def undo_label(state: AppState, back: bool = True) -> str:
 
 
 def _undo(action: UndoHistory, state: AppState, now: float) -> Result:
+    if state.writes_targets and state.translating.cleared is not None:
+        return restore(RestoreTarget(), state, now)
     return _move(state, now, back=True)
 
 
@@ -146,7 +149,7 @@ def _redo(action: RedoHistory, state: AppState, now: float) -> Result:
 
 def _move(state: AppState, now: float, *, back: bool) -> Result:
     state, step = done_since(state), _newest(state, back)
-    if step is None:
+    if step is None or (state.writes_targets and isinstance(step, ChatStep)):  # of a hidden chat
         words = tr("There is nothing to undo.") if back else tr("There is nothing to redo.")
         return notify(state, "info", words, now), ()
     state = replace(state, undoing=state.undoing.moved(step, back))

@@ -52,10 +52,11 @@ from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
+from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
-from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
+from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from llm_lite.desktop.actions.history import (
     ShowShelf,
     UndoHistory,
 )
+from llm_lite.desktop.actions.texts.translating import StopTarget
 from llm_lite.desktop.commands.command import UserCommand
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.history_state import ConversationRow, Shelf
@@ -32,19 +33,33 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
 
+def _talks(state: AppState, ui: Ui) -> bool:
+    """Whether there is a conversation, and a model that holds it."""
+    return bool(state.messages) and state.holds_conversations
+
+
 def _answered(state: AppState, ui: Ui) -> bool:
     last = state.messages[-1] if state.messages else None
-    return last is not None and last.role == "assistant" and not state.busy
+    said = last is not None and last.role == "assistant"
+    return said and not state.busy and state.holds_conversations
 
 
 def _asked(state: AppState, ui: Ui) -> bool:
-    return not state.busy and any(message.role == "user" for message in state.messages)
+    return (
+        not state.busy
+        and state.holds_conversations
+        and any(message.role == "user" for message in state.messages)
+    )
 
 
 def _edit_last(state: AppState, ui: Ui) -> list[Action]:
     asked = [at for at, message in enumerate(state.messages) if message.role == "user"]
     ui.ask("input")
     return [EditMessage(asked[-1])]
+
+
+def _stop(state: AppState, ui: Ui) -> list[Action]:
+    return [StopTarget() if state.translating.running else StopAnswer()]
 
 
 def _focus_input(state: AppState, ui: Ui) -> list[Action]:
@@ -92,7 +107,7 @@ CHAT = (
     UserCommand("new_chat", mark("New chat"), "chat", lambda s, u: [NewChat()], ("Ctrl+N",)),
     UserCommand("write", mark("Write a message"), "chat", _focus_input, ("Ctrl+L",)),
     UserCommand(
-        "stop", mark("Stop the answer"), "chat", lambda s, u: [StopAnswer()],
+        "stop", mark("Stop the answer"), "chat", _stop,
         when=lambda s, u: s.busy,
     ),
     UserCommand(
@@ -116,15 +131,15 @@ CHAT = (
     ),
     UserCommand(
         "copy_answer", mark("Copy the selection or the last answer as Markdown"), "chat", _copy,
-        ("Ctrl+Shift+C",), when=lambda s, u: bool(s.messages),
+        ("Ctrl+Shift+C",), when=_talks,
     ),
     UserCommand(
         "map", mark("A map of the conversation"), "chat", _map, ("Ctrl+G",),
-        when=lambda s, u: bool(s.messages), words="tree branches versions",
+        when=_talks, words="tree branches versions",
     ),
     UserCommand(
         "find", mark("Find in the conversation"), "chat", _find, ("Ctrl+F",),
-        when=lambda s, u: bool(s.messages), words="search",
+        when=_talks, words="search",
     ),
     UserCommand(
         "thoughts", mark("Unfold or fold the last thoughts"), "chat", _unfold, ("Ctrl+T",),

@@ -21,7 +21,7 @@ from llm_lite.desktop.actions.program import (
     SetAttention,
 )
 from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, StopTask
-from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.actions.requests import hindrance, obstacle
 from llm_lite.desktop.actions.serving.switching import SwitchServing
 from llm_lite.desktop.commands.command import Run, UserCommand
 from llm_lite.desktop.commands.fields import open_address
@@ -166,13 +166,15 @@ def _task(kind: TaskKind) -> Run:
 
 
 def _can_measure(state: AppState, ui: Ui) -> bool:
-    return state.quantization.work is None and not obstacle(state)
+    return state.quantization.work is None and not hindrance(state)
 
 
 COMPARE = (
     UserCommand(
         "ask_both", mark("Ask both runs"), "compare", _task("runs"),
-        when=lambda s, u: _can_measure(s, u) and bool(s.quantization.choices.prompt.strip()),
+        when=lambda s, u: _can_measure(s, u)
+        and s.holds_conversations
+        and bool(s.quantization.choices.prompt.strip()),
     ),
     UserCommand(
         "measure_modes", mark("Measure the weight modes"), "compare", _task("modes"),

@@ -8,9 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from llm_lite.core.messages import (
-    CacheMeasured,
     CacheRewritten,
-    CacheStatus,
     ConversationRead,
     Event,
     ExecutorChanged,
@@ -32,6 +30,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.folding import (
+    caching,
     encoding,
     looking,
     quantizing,
@@ -152,6 +151,7 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
         options = replace(state.options, mode=mode, activations=activations)
         state = replace(state, options=options)
     state = replace(state, encoding=state.encoding.outdated())
+    state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
@@ -305,21 +305,6 @@ def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppS
     )
 
 
-def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
-    state = replace(state, cache=replace(state.cache, status=event))
-    if state.busy or state.draining:
-        return state
-    return replace(
-        state,
-        owners=state.owners[: event.length],
-        context_used=event.length if state.messages or state.writes_targets else 0,
-    )
-
-
-def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:
-    return replace(state, cache=cache_state.measured(state.cache, event))
-
-
 def _file_damaged(event: FileDamaged, state: AppState, now: float) -> AppState:
     return notify(state, "error", event.message, now)
 
@@ -343,10 +328,9 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokensSpelled: _tokens_spelled,
     TokensCounted: _tokens_counted,
     CacheRewritten: _cache_rewritten,
-    CacheStatus: _cache_status,
-    CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
+    **caching.EVENTS,
     **encoding.EVENTS,
     **looking.EVENTS,
     **resuming.EVENTS,

@@ -18,6 +18,17 @@ SINK = mark(
     "else. Leave it out and the rest of each row is scaled to 1."
 )
 
+PARTS: tuple[tuple[AttentionPart, str], ...] = (
+    ("encoder", mark("Encoder")),
+    ("decoder", mark("Decoder")),
+    ("cross", mark("Cross")),
+)
+PART_HINTS = (
+    mark("How tokens of the source look at each other: in both directions, as all are there."),
+    mark("How each token of the target looks back at those before it."),
+    mark("How each token of the target looks at the source. Rows are the target's, columns its."),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:

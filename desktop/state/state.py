@@ -39,6 +39,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.encoding.encoding_state import EncodingState
@@ -63,8 +64,6 @@ NOTICES = 4
 RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
-RATE_SAMPLES = 1200
-RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
@@ -154,15 +153,13 @@ class Message:
         thought = self.thought and self.thought.ended()
         spoken = thought.split.said if thought else self.spoken
         calls = self.calls and self.calls.up_to(spoken).ended()
-        text = calls.said if calls else spoken
-        return replace(self, text=text, thought=thought, calls=calls)
+        return replace(self, text=calls.said if calls else spoken, thought=thought, calls=calls)
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         text = told(self.text, self.attachments) if self.attachments else self.text
         thought = self.thought.text if self.thought else ""
-        calls = self.calls.calls if self.calls else ()
-        name = self.reply.name if self.reply else ""
+        calls, name = self.calls.calls if self.calls else (), self.reply.name if self.reply else ""
         return ChatMessage(self.role, text, ids, thought, calls, name)
 
 
@@ -276,24 +273,6 @@ class RateSample:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceChoice:
-    index: int
-    name: str
-    kind: str
-    usable: bool
-    why_not: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    source: str  # what LoadModel takes
-    path: str  # of its file; "" while it is not installed
-    title: str
-    description: str
-    bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
@@ -375,6 +354,11 @@ class AppState:
     def writes_targets(self) -> bool:
         """Whether the model in use is an encoder-decoder, which holds no conversation."""
         return self.model is not None and self.model.kind == "encoder-decoder"
+
+    @property
+    def holds_conversations(self) -> bool:
+        """Whether the model in use answers messages; while there is none, as if it did."""
+        return not (self.encodes or self.writes_targets)
 
     @property
     def elsewhere(self) -> bool:

@@ -15,6 +15,7 @@ from llm_lite.core.records import dataclass
 DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
 LookBy = Literal["head", "layer", "locked", "rollout"]
 TEMPLATE, SYSTEM = -1, -2  # owners of positions that no message of the conversation says
+TARGET = -3  # owner of those of an encoder-decoder's target
 PART = "\ufffd"  # what a token that is a part of a character stands for
 
 

@@ -46,6 +46,12 @@ def duration(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.1f} s"
 
 
+def milliseconds(seconds: float) -> str:
+    """Of two digits at least."""
+    taken = 1e3 * seconds
+    return f"{taken:.1f} ms" if taken < 10 else f"{taken:,.0f} ms"
+
+
 def percent(share: float) -> str:
     """Of 0 to 1; what is not quite nothing, and not quite all, is told as that."""
     if 0 < share < 0.005:

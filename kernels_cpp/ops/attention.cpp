@@ -13,9 +13,9 @@ namespace LLM_ISA {
 constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positions too
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
 constexpr int64_t kMaxSplits = 32;
-constexpr int64_t kGranule = 16;                // positions that stay together
-constexpr int64_t kStreamed = 16 * kPositions;  // from so many on a token's cache is one stream
-constexpr int64_t kSharedTasksPerWorker = 16;   // at most, of a shared step
+constexpr int64_t kGranule = 16;               // positions that stay together
+constexpr int64_t kStreamed = 8 * kPositions;  // from so many on a token's cache is one stream
+constexpr int64_t kSharedTasksPerWorker = 16;  // at most, of a shared step
 
 // How a segment is cut into tiles: a tile has some tokens, one or more heads, and all positions or
 // one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
@@ -43,8 +43,9 @@ static Tiling split_tiling(const Shape& shape, int64_t tokens, int64_t length) {
   const int64_t seen = shape.window > 0 && shape.window < length ? shape.window : length;
   int64_t splits = seen / kPositions;
   if (tokens == 1 && shape.group() <= kFewRows && seen >= kStreamed) {
-    const int64_t heads = streamed_heads(shape);
-    return {1, heads, 1, shape.heads / heads, splits < kMaxSplits ? splits : kMaxSplits};
+    const int64_t heads = streamed_heads(shape), long_ones = seen / (2 * kPositions);
+    splits = std::min(long_ones > kSplitTasks ? long_ones : kSplitTasks, kMaxSplits);
+    return {1, heads, 1, shape.heads / heads, splits};
   }
   const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
   splits = splits < wanted ? splits : wanted;
@@ -180,12 +181,19 @@ static void finish_segment(const Op& op, const Segment& segment, int64_t of_segm
       const int64_t index = part_index(shape, segment, of_segment, split, 0) + i;
       return reinterpret_cast<const Part*>(shared + index * part_bytes(d));
     };
-    float most = -__builtin_inff();
-    for (int64_t s = 0; s < splits; ++s) most = part(s)->most > most ? part(s)->most : most;
-    float shares[kMaxSplits], weight = 0;
-    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: most is -infinity
-      shares[s] = part(s)->weight > 0 ? exp(broadcast(part(s)->most - most))[0] : 0;
-      weight += part(s)->weight * shares[s];
+    float shares[kMaxSplits], weights[kMaxSplits];
+    float most = -__builtin_inff(), weight = 0;
+    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: its most is -infinity
+      shares[s] = part(s)->most;
+      weights[s] = part(s)->weight;
+      most = shares[s] > most ? shares[s] : most;
+    }
+    for (int64_t s = splits; s < kMaxSplits; ++s) shares[s] = weights[s] = 0;
+    for (int64_t s = 0; s < kMaxSplits; s += kWidth) {
+      const F32 weighed = load(weights + s);
+      const F32 share = choose(weighed > 0.0f, exp(load(shares + s) - most), F32{});
+      store(shares + s, share);
+      weight += sum(weighed * share);
     }
     weight = with_sink(weight, most, sink_of(op, i % shape.heads));
     float* out = row<float>(*op.out[0], segment.first + i / shape.heads) + i % shape.heads * d;
@@ -264,17 +272,18 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   auto* memory = reinterpret_cast<float*>(task.scratch);
   float* const rest = memory + kMaxQueries * 2 * padded(d);
   Query queries[kMaxQueries];
-  int64_t n = 0;
+  int64_t n = 0, end = 0;
   for (int64_t h = head; h < head + tiling.heads; ++h) {
     for (int64_t t = token; t < token + tokens; ++t, ++n) {
       float* own = memory + n * 2 * padded(d);
       Query& query = queries[n] = start_query(op, step, segment, segment.first + t, h, own);
+      end = query.end;
       if (tiling.splits == 1) continue;
       take_part(query, split, tiling.splits);
     }
   }
-  attend(op, step, segment, queries, tokens, n, {head / shape.group(), groups, n / groups, d},
-         rest);
+  const Heads heads = {head / shape.group(), groups, n / groups, d, end};
+  attend(op, step, segment, queries, tokens, n, heads, rest);
   for (int64_t r = 0; r < n; ++r) {
     if (tiling.splits == 1) {
       finish_query(queries[r], d);

@@ -17,6 +17,7 @@ constexpr int kFewRows = 8;          // more are faster as blocks: attention_blo
 // Key/value heads side by side that a task attends to, each with `group` queries.
 struct Heads {
   int64_t first, count, group, d;
+  int64_t end;  // of the positions: other tasks go on up to it
 };
 
 // Memory that is asked for while other memory is in use, a few lines with every key: more at once
@@ -246,23 +247,26 @@ inline Stream stream_of(const Tensor& cache, const Heads& heads, int64_t row, in
 
 // queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
 // taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
-// side by side share its lines. scores: [kFewRows][kPositions]
+// side by side share its lines. What is asked for goes on into the next task's part, which this
+// thread takes next. scores: [kFewRows][kPositions]
 template <typename K, typename V>
 inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
                         const Tensor& values, const Places& places) {
   const int64_t end = queries[0].end;
   for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t row = places.row(p), run = places.run(p, end - p);
-    const int64_t n = run < kPositions ? run : kPositions;
-    const int64_t later = run - n < kPositions ? run - n : kPositions;
-    Streams ahead = {stream_of<K>(keys, heads, row + n, later),
-                     stream_of<V>(values, heads, row + n, later)};
+    const int64_t most = end - p < kPositions ? end - p : kPositions;
+    const int64_t row = places.row(p), n = places.run(p, most), next = p + n;
+    const int64_t left = heads.end - next < kPositions ? heads.end - next : kPositions;
+    const int64_t later = left > 0 ? places.run(next, left) : 0;
+    const int64_t later_row = left > 0 ? places.row(next) : 0;
+    Streams ahead = {stream_of<K>(keys, heads, later_row, later),
+                     stream_of<V>(values, heads, later_row, later)};
     for (int64_t h = 0; h < heads.count; ++h) {
       attend_run(heads.group, queries + h * heads.group, scores,
                  head_rows<K>(keys, heads.first + h, heads.d).from(row),
                  head_rows<V>(values, heads.first + h, heads.d).from(row), p, n, heads.d, ahead);
     }
-    p += n;
+    p = next;
   }
 }
 

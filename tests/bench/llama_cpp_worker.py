@@ -42,8 +42,12 @@ FILE_TYPES = {
     "TQ2_0": 37,
     "MXFP4": 38,
 }
+FLASH_TYPES = {"auto": -1, "off": 0, "on": 1}  # llama.h, enum llama_flash_attn_type
+CACHE_TYPES = {"F16": 1, "Q8_0": 8, "Q4_0": 2}  # ggml.h, enum ggml_type: of keys and values
 # One type for all matrices. That of MXFP4 is meant for experts: without them all would be Q8_0.
 _PURE = ("MXFP4",)
+# The library keeps its address only.
+_SILENT = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
 
 
 def quantize(source: str, destination: str, name: str) -> int:
@@ -56,7 +60,15 @@ def quantize(source: str, destination: str, name: str) -> int:
 
 
 class Runner:
-    def __init__(self, path: str, threads: int, layers: int = 0, context: int = 2048) -> None:
+    def __init__(
+        self,
+        path: str,
+        threads: int,
+        layers: int = 0,
+        context: int = 2048,
+        cache: str = "F16",
+        flash: str = "auto",
+    ) -> None:
         if layers and not llama.llama_supports_gpu_offload():
             raise SystemExit("this build of llama.cpp knows no GPU, or finds none")
         model_options = llama.llama_model_default_params()
@@ -64,6 +76,8 @@ class Runner:
         self._model = llama.llama_model_load_from_file(path.encode(), model_options)
         options = llama.llama_context_default_params()
         options.n_ctx = context
+        options.type_k = options.type_v = CACHE_TYPES[cache]
+        options.flash_attn_type = FLASH_TYPES[flash]
         options.n_batch = options.n_ubatch = _BATCH
         options.n_threads = options.n_threads_batch = threads
         self._context = llama.llama_init_from_model(self._model, options)
@@ -112,14 +126,19 @@ class Runner:
         llama.llama_synchronize(self._context)
 
 
-def main(arguments: list[str]) -> int:
-    # Some architectures print to standard output: that is ours alone, theirs leads to the errors'.
+def start() -> str:
+    """The library without its log; its line about the instructions that it was built for.
+
+    Some architectures print to standard output: that is ours alone, theirs leads to the errors'."""
     sys.stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
-    llama.llama_log_set(silent, None)
+    llama.llama_log_set(_SILENT, None)
     llama.llama_backend_init()
-    system = llama.llama_print_system_info().decode()
+    return llama.llama_print_system_info().decode()
+
+
+def main(arguments: list[str]) -> int:
+    system = start()
     if arguments[0] == "system":
         print(system)
         return 0

@@ -104,8 +104,7 @@ class Expected:
             case "log_likely":
                 return np.log(ref.probabilities(1.0)[which])
             case "rank":
-                stands = self.trace.distribution.went_on.id
-                return int((ref.logits > ref.logits[stands]).sum()) + 1
+                return self.rank()
             case "pooled_tokens":
                 return len(self.tokens)
             case "pooled_length":
@@ -114,6 +113,11 @@ class Expected:
                 own, other = rows["vector"][0], self.beside
                 return own @ other / np.linalg.norm(own) / np.linalg.norm(other)
         raise AssertionError(kind)
+
+    def rank(self):
+        """Of the token that stands behind, or that the model wrote: 1 is the likeliest."""
+        stands, logits = self.trace.distribution.went_on, self.ref.logits
+        return 0 if stands is None else int((logits > logits[stands.id]).sum()) + 1
 
     def vectors(self):
         ref = self.ref
@@ -162,6 +166,7 @@ class Expected:
         length, layers = self.ref.position + 1, len(self.ref.ends)
         row = 2 * 4 * shape.kv_heads * shape.head_dim * layers  # keys and values in float32
         return {
+            "rank": self.rank(),
             "temperature": lesson.temperature,
             "top_p": lesson.top_p,
             "logit": lambda: self.ref.logits[which],

@@ -12,6 +12,7 @@ from llm_lite.core.errors import (
     LlmLiteError,
     OutOfDeviceMemoryError,
     OutOfMemoryError,
+    RequestError,
 )
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.translation import Translator
@@ -41,15 +42,16 @@ def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
 
 def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
     """The conversation, and the prefixes of others, to a new executor of the same model. Of an
-    encoder-decoder the source and its target, which are read again; of an encoder, which keeps no
-    conversation, the gains of its heads."""
+    encoder-decoder the source and its target, which are read again with the gains of its heads; of
+    an encoder, which keeps no conversation, these gains."""
     if not isinstance(old, Runner) or not isinstance(new, Runner):
-        new.session.set_gains(old.session.gains)
+        new.set_gains(old.gains)
         return
     budget = new.session.pool.budget
     new.session.pool = old.session.pool
     new.session.pool.budget = budget
     if new.translator is not None and old.source_encoder is not None:
+        new.set_gains(old.gains)
         _read_again(new.translator, old.source_encoder.tokens(), old.session)
     elif kept is not None:
         new.session.take_in(kept)
@@ -66,9 +68,19 @@ def _read_again(translator: Translator, source: Sequence[int], old: Session) -> 
         translator.forget()
 
 
+def _check_kept(runner: Runner) -> None:
+    """RequestError for an encoder-decoder."""
+    if runner.translator is not None:
+        raise RequestError(
+            f"{runner.model_info.name} is an encoder-decoder: its cache belongs to a source, which "
+            "no file of a cache has; both are read again in a moment"
+        )
+
+
 def save(runner: Runner, path: Path) -> int:
-    """Bytes written; RequestError where there is nothing to save, FileError where it cannot be
-    written."""
+    """Bytes written; RequestError where there is nothing to save and for an encoder-decoder,
+    FileError where it cannot be written."""
+    _check_kept(runner)
     return on_disk.save(path, runner.session.take_out(), identity(runner))
 
 
@@ -76,6 +88,7 @@ def open_saved(
     runner: Runner, path: Path, known: on_disk.Identity | None = None, conversation: int = 0
 ) -> int:
     """How many positions came back; FileError where the file is not this model's or damaged."""
+    _check_kept(runner)
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     prefix = on_disk.load(path, known or identity(runner), session.cache, vocabulary)

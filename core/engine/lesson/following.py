@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,15 @@ from llm_lite.core.inspect.lesson.collecting import follow, follow_text
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages.inspecting.lesson import MOST_BESIDE, FollowToken, Pooled, TokenTrace
+from llm_lite.core.messages.inspecting.lesson import (
+    MOST_BESIDE,
+    DenseShape,
+    FollowToken,
+    Pooled,
+    TokenTrace,
+)
+from llm_lite.core.models.model import TextEmbedding
+from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
 
@@ -53,10 +62,23 @@ def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) 
     length = float(np.linalg.norm(raw))
     vector = raw / max(length, 1e-12) if how.normalized else raw
     told = tuple(part(states[place]) for place, _ in trace.tokens if place < len(states))
-    pooled = Pooled(how.poolings, told, len(states), how.normalized, part(vector), length)
+    pooled = Pooled(
+        how.poolings, told, len(states), how.normalized, part(vector), length,
+        dense=_dense_shapes(how, runner.model_file.file.tensors),
+    )  # fmt: skip
     if not beside.strip():
         return pooled
     own = runner.session.tokens()
     other = encode_text(runner.model_file.tokenizer, beside, runner.most_tokens)
     both = runner.embed_tokens([own, other])  # in steps of their own: the session keeps its text
     return replace(pooled, beside=part(both[1]), similarity=float(cosines(both)[0, 1]))
+
+
+def _dense_shapes(how: TextEmbedding, weights: Mapping[str, TensorData]) -> tuple[DenseShape, ...]:
+    """Of the layers behind the pooling, as `core/encoding/pooling.py` applies them."""
+    shapes = list[DenseShape]()
+    for i, activation in enumerate(how.dense):
+        rows, columns = weights[f"dense.{i}.weight"].shape
+        has_bias = f"dense.{i}.bias" in weights
+        shapes.append(DenseShape(rows, columns, activation == "tanh", has_bias))
+    return tuple(shapes)

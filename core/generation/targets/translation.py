@@ -24,6 +24,15 @@ Watch = Callable[[Sequence[int]], None]  # the best target so far, after every t
 BeamExecutor = Callable[[int], Executor]  # of a width
 
 
+LONGER, PLUS = 2, 200  # a target may have so many times the tokens of its source, and so many more
+
+
+def longest_target(source: int) -> int:
+    """Tokens of a target whose length nobody chose, for a source of so many: a model that finds no
+    end would go on to the end of its context. As generous as fairseq's --max-len-b (200)."""
+    return LONGER * source + PLUS
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The likeliest hypothesis and the next best of the beam. Its tokens are without the one that
@@ -90,7 +99,8 @@ class TargetWriter:
 
 
 class Translator:
-    """Of one model. `beam_executor` makes that of a width when such a beam is first asked for."""
+    """Of one model. `beam_executor` makes that of a width when such a beam is asked for; it is kept
+    until another width is, and then closed by `close_beam`."""
 
     def __init__(
         self,
@@ -99,12 +109,14 @@ class Translator:
         defaults: DecodingDefaults,
         ends: frozenset[int],
         beam_executor: BeamExecutor,
+        close_beam: Callable[[Executor], None],
     ) -> None:
         """ends: tokens that end a target."""
         self._session, self._encoder = session, encoder
         self._defaults, self._ends = defaults, ends
-        self._beam_executor = beam_executor
-        self._beams: dict[int, Executor] = {}
+        self._beam_executor, self._close_beam = beam_executor, close_beam
+        self._beam: Executor | None = None
+        self._beam_width = 0
 
     @property
     def start(self) -> int:
@@ -114,14 +126,16 @@ class Translator:
     def options(
         self, beams: int = 0, most_tokens: int = 0, *, keeps_choices: bool = False
     ) -> BeamOptions:
-        """What is left out (0) is the model's own. RequestError for a beam that is too wide."""
+        """Without `beams` as many as the model's file says, without `most_tokens` those of
+        `longest_target` for the source that was read. RequestError for a beam that is too wide."""
         width, context = beams or self._defaults.beams, self._session.context
+        longest = most_tokens or longest_target(self._session.source)
         if not 1 <= width <= MOST_BEAMS:
             raise RequestError(f"beams: expected 1 to {MOST_BEAMS}, found {width}")
         return BeamOptions(
             width,
             self._ends,
-            min(most_tokens or context - 1, context - 1),
+            min(longest, context - 1),
             self._defaults.length_penalty,
             self._defaults.early_stopping,
             self._defaults.banned,
@@ -138,6 +152,15 @@ class Translator:
     ) -> Target:
         """The target of a source. RequestError for a source that is too long, CancelledError."""
         self.read_source(source, should_stop)
+        return self.whole(options, watch, should_stop)
+
+    def whole(
+        self,
+        options: BeamOptions,
+        watch: Watch = lambda tokens: None,
+        should_stop: StopCheck | None = None,
+    ) -> Target:
+        """The target of the source that was read. CancelledError."""
         writer = self.write(options, should_stop)
         going_on = True
         while going_on:
@@ -160,7 +183,7 @@ class Translator:
                 lambda search: greedy.step(search, should_stop),
                 lambda target: None,
             )
-        decoder = BeamDecoder(self._beam(options.width), self._session.source)
+        decoder = BeamDecoder(self._beam_of(options.width), self._session.source)
         return TargetWriter(
             decoder.begin(self.start, options),
             lambda search: decoder.step(search, should_stop),
@@ -176,11 +199,14 @@ class Translator:
         """Hold no source and no target."""
         self._session.see_source(())
 
-    def _beam(self, width: int) -> Executor:
+    def _beam_of(self, width: int) -> Executor:
         """With the source and the gains that the session has."""
-        if width not in self._beams:
-            self._beams[width] = self._beam_executor(width)
-        executor = self._beams[width]
+        if self._beam is not None and self._beam_width != width:
+            beam, self._beam = self._beam, None
+            self._close_beam(beam)
+        if self._beam is None:
+            self._beam, self._beam_width = self._beam_executor(width), width
+        executor = self._beam
         self._encoder.hand_to(executor)
         HeadGains(executor).write(self._session.gains)
         return executor

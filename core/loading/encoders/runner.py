@@ -19,7 +19,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, ModelInfo
+from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
@@ -55,6 +55,19 @@ class EncoderRunner:
     def attention_of(self, part: AttentionPart) -> AttentionSource:
         """As of a `Runner`: it has one part."""
         return self.attention
+
+    @property
+    def gains(self) -> Gains:
+        """A row for each layer."""
+        return self.session.gains
+
+    def check_gains(self, gains: Gains) -> None:
+        """As of a `Runner`."""
+        self.session.check_gains(gains)
+
+    def set_gains(self, gains: Gains) -> None:
+        """As of a `Runner`, from the next text on."""
+        self.session.set_gains(gains)
 
     @property
     def executors(self) -> tuple[Executor, ...]:

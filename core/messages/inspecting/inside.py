@@ -19,6 +19,10 @@ class SetGains:
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
 
+    A row for each layer. An encoder-decoder has three parts: the rows of its decoder's
+    self-attention, then of its cross-attention, then of its encoder, which count from the next
+    source on.
+
     An answer that has gains of its own keeps them to its end. A new model begins with all 1.
     """
 

@@ -195,6 +195,16 @@ class TracedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class DenseShape:
+    """A dense layer behind the pooling: y = activation(W x + b)."""
+
+    rows: int  # values that come out
+    columns: int  # values that go in
+    is_tanh: bool  # else there is no activation
+    has_bias: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pooled:
     """How an encoder's hidden states become the vector of a text."""
 
@@ -206,6 +216,7 @@ class Pooled:
     length: float  # of the vector before it was normalized
     beside: VectorPart | None = None  # of the other text
     similarity: float = 0.0  # cosine of the two
+    dense: tuple[DenseShape, ...] = ()  # between the pooling and the division by the length
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,11 @@ def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     if state.encodes:
         words = tr("Files go with messages, and an encoder takes none.")
         return notify(state, "info", words, now), ()
+    if state.writes_targets:
+        words = tr(
+            "Files go with messages. An encoder-decoder takes a text: paste it as the source."
+        )
+        return notify(state, "info", words, now), ()
     edited = state.messages[state.editing] if state.editing is not None else None
     if edited is not None and edited.role == "assistant":
         words = tr("Files go with a question, not with an answer that is edited.")

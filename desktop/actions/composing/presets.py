@@ -89,7 +89,9 @@ def _fit(preset: Preset, state: AppState) -> bool:
     if preset.gains is None:
         return True
     model = state.model
-    return model is not None and [len(row) for row in preset.gains] == [model.heads] * model.layers
+    return (
+        model is not None and [len(row) for row in preset.gains] == [model.heads] * model.gain_rows
+    )
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

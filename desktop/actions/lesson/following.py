@@ -13,8 +13,9 @@ from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
 from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
-from llm_lite.desktop.actions.requests import Result, ask, obstacle
+from llm_lite.desktop.actions.requests import Result, ask, hindrance, obstacle
 from llm_lite.desktop.actions.texts.encoding import encoder_of
+from llm_lite.desktop.actions.texts.translating import WriteTarget, write_target
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import typed
@@ -95,7 +96,7 @@ class TypeSentence:
 @dataclass(frozen=True, slots=True)
 class RunSentence:
     """A new conversation that is this sentence, without a chat template; the model goes on with a
-    few tokens."""
+    few tokens. Of an encoder its text, of an encoder-decoder its source."""
 
     text: str
 
@@ -187,20 +188,28 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
         return state, ()
     if state.encodes and not state.elsewhere:
         return _encode_sentence(state, text), ()
-    problem = obstacle(state)
+    problem = hindrance(state) if state.writes_targets else obstacle(state)
     if state.elsewhere:
         problem = tr("The lesson follows tokens through a model on this machine.")
     if problem:
         return notify(state, "warning", problem, now), ()
+    if state.writes_targets:
+        return write_target(WriteTarget(text), _from_the_first(state), now)
     state, stop = turn_to(state, ()) if state.messages else (state, ())
     sampling, prompt = state.sampling, state.system_prompt
     alone = replace(state.sampling, max_new_tokens=CONTINUED)
     state = replace(state, sampling=alone, system_prompt="")
     state, asked = ask(state, (Message("user", text),), now)
     state = replace(state, sampling=sampling, system_prompt=prompt)
-    lesson = replace(state.lesson.forgotten(), step=0, typing=False, draws=0)
-    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
-    return replace(state, lesson=lesson), (*stop, *(_raw(command) for command in asked))
+    return _from_the_first(state), (*stop, *(_raw(command) for command in asked))
+
+
+def _from_the_first(state: AppState) -> AppState:
+    """The lesson of another sentence, from its first step on; layer, head and what a vector is
+    compared with stay."""
+    known = state.lesson
+    lesson = replace(known.forgotten(), step=0, typing=False, draws=0, beside=known.beside)
+    return replace(state, lesson=replace(lesson, layer=known.layer, head=known.head))
 
 
 def _encode_sentence(state: AppState, text: str) -> AppState:
@@ -210,9 +219,7 @@ def _encode_sentence(state: AppState, text: str) -> AppState:
         choice = replace(choice, mode="fill", filled=text, typing=False)
     else:
         choice = replace(choice, mode="text", text=text, typing=False)
-    lesson = replace(state.lesson.forgotten(), step=0, typing=False, beside=state.lesson.beside)
-    lesson = replace(lesson, layer=state.lesson.layer, head=state.lesson.head)
-    return replace(state, lesson=lesson, encoding=replace(state.encoding, choice=choice))
+    return _from_the_first(replace(state, encoding=replace(state.encoding, choice=choice)))
 
 
 def _raw(command: Command) -> Command:

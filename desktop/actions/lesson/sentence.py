@@ -19,28 +19,40 @@ def followed(state: AppState) -> int | None:
 
 
 def length_of(state: AppState) -> int:
-    """How many tokens can be followed: of the conversation, or of an encoder's text."""
+    """How many tokens can be followed: of the conversation, of an encoder's text, or of a target,
+    once it is whole."""
     if state.encodes:
         encoded = state.encoding.encoded
         is_there = encoded is not None and not encoded.problem and not state.encoding.request
         return len(state.positions) if is_there else 0
+    if state.writes_targets and (state.busy or state.translating.result is None):
+        return 0
     return min(state.context_used, len(state.positions), len(state.owners))
 
 
 def _default(state: AppState, length: int) -> int:
     """The last word that a person said, or the last token where there is none. A question mark or
-    a mark of the template says little. Of an encoder's text the masked token, where there is one.
+    a mark of the template says little. Of an encoder's text the masked token, where there is one,
+    and of a target its last word.
     """
     if state.encodes:
         return _of_text(state, length)
+    if state.writes_targets:
+        words = [place for place in range(1, length) if _is_word(state.positions[place])]
+        return words[-1] if words else length - 1
     said = [
         position
         for position in range(length)
         if 0 <= state.owners[position] < len(state.messages)
         and state.messages[state.owners[position]].role == "user"
-        and any(letter.isalnum() or letter == PIECE for letter in state.positions[position])
+        and _is_word(state.positions[position])
     ]
     return said[-1] if said else length - 1
+
+
+def _is_word(text: str) -> bool:
+    """Or a part of one."""
+    return any(letter.isalnum() or letter == PIECE for letter in text)
 
 
 def _of_text(state: AppState, length: int) -> int:
@@ -84,7 +96,9 @@ def text_up_to(state: AppState, position: int) -> str:
 
 
 def by_model(state: AppState, position: int) -> bool:
-    """Whether the model wrote the token there."""
+    """Whether the model wrote the token there; of a target all but the one that it starts with."""
+    if state.writes_targets:
+        return 0 < position < len(state.positions)
     owner = state.owners[position] if position < len(state.owners) else -1
     return 0 <= owner < len(state.messages) and state.messages[owner].role == "assistant"
 
@@ -101,6 +115,9 @@ def _version(state: AppState) -> int:
     encoded = state.encoding.encoded
     if state.encodes:
         return encoded.request if encoded is not None else 0
+    if state.writes_targets:
+        result = state.translating.result
+        return result.request if result is not None else 0
     return length_of(state) if not state.busy else 0
 
 

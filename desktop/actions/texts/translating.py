@@ -8,11 +8,16 @@ from typing import Any
 
 from llm_lite.core.messages import ReadAttentionRows, Stop, Translate
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.actions.requests import Result, obstacle
+from llm_lite.desktop.actions.requests import Result, hindrance
+from llm_lite.desktop.state.folding.translating import emptied, shown
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.translating.translating_state import LONGEST, CrossLook, TokenAt
+from llm_lite.desktop.state.translating.translating_state import (
+    LONGEST,
+    CrossLook,
+    TokenAt,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,13 @@ class ChooseBeams:
     """Hypotheses at a time; 0: as many as the model's file says."""
 
     beams: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseLongest:
+    """Tokens that a target may have; 0: as many as its source asks for."""
+
+    longest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +81,28 @@ class PointAtToken:
     token: TokenAt | None
 
 
+@dataclass(frozen=True, slots=True)
+class ClearTarget:
+    """An empty page; what was there can be brought back until another target is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTarget:
+    """The source and target that were cleared."""
+
+
 TranslatingAction = (
     SetSource
     | ChooseTask
     | ChooseBeams
+    | ChooseLongest
     | WriteTarget
     | StopTarget
     | TintTarget
     | LookAcross
     | PointAtToken
+    | ClearTarget
+    | RestoreTarget
 )
 
 
@@ -94,17 +119,22 @@ def choose_beams(action: ChooseBeams, state: AppState, now: float) -> Result:
     return replace(state, translating=replace(state.translating, beams=action.beams)), ()
 
 
+def choose_longest(action: ChooseLongest, state: AppState, now: float) -> Result:
+    longest = max(0, action.longest)
+    return replace(state, translating=replace(state.translating, longest=longest)), ()
+
+
 def write_target(action: WriteTarget, state: AppState, now: float) -> Result:
     state, _ = set_source(SetSource(action.text), state, now)
     translating, request = state.translating, state.next_request
     if not translating.draft.strip():
         return state, ()
-    if problem := obstacle(state):
+    if problem := hindrance(state):
         return notify(state, "warning", problem, now), ()
     source = translating.prefix + translating.draft.strip()
     translating = translating.begun(request, source, now)
     state = replace(state, translating=translating, next_request=request + 1)
-    return state, (Translate(request, source, translating.beams),)
+    return state, (Translate(request, source, translating.beams, translating.longest),)
 
 
 def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
@@ -127,6 +157,25 @@ def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
         return state, ()
     state = replace(state, translating=replace(state.translating, pointed=action.token))
     return _ask_rows(state)
+
+
+def clear(action: ClearTarget, state: AppState, now: float) -> Result:
+    """A target that is being written is stopped first: the page is empty when it has ended."""
+    if state.translating.running:
+        state, stop = stop_target(StopTarget(), state, now)
+        return replace(state, translating=replace(state.translating, clearing=True)), stop
+    return emptied(state), ()
+
+
+def restore(action: RestoreTarget, state: AppState, now: float) -> Result:
+    cleared = state.translating.cleared
+    if cleared is None or state.translating.running:
+        return state, ()
+    if cleared.result is None:
+        return replace(state, translating=cleared), ()
+    state = shown(state, cleared)
+    length = state.cache.status.length if state.cache.status is not None else 0
+    return replace(state, context_used=length, owners=state.owners[:length]), ()
 
 
 def _ask_rows(state: AppState) -> Result:
@@ -153,9 +202,12 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetSource: set_source,
     ChooseTask: choose_task,
     ChooseBeams: choose_beams,
+    ChooseLongest: choose_longest,
     WriteTarget: write_target,
     StopTarget: stop_target,
     TintTarget: tint_target,
     LookAcross: look_across,
     PointAtToken: point_at,
+    ClearTarget: clear,
+    RestoreTarget: restore,
 }

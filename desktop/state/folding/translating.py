@@ -8,8 +8,9 @@ from typing import Any
 
 from llm_lite.core.messages import SourceRead, TargetFinished, TargetGrown
 from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.plots import speed
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import TEMPLATE
+from llm_lite.desktop.state.token_state import TARGET
 from llm_lite.desktop.state.translating.translating_state import TranslatingState, grown
 
 
@@ -22,14 +23,14 @@ def _source_read(event: SourceRead, state: AppState, now: float) -> AppState:
     state = replace(
         state, attention=replace(state.attention, row=None), rows_request=0, attention_rows=None
     )
-    return _shown(state, translating)
+    return shown(state, translating)
 
 
 def _target_grown(event: TargetGrown, state: AppState, now: float) -> AppState:
     if event.request != state.translating.request:
         return state
     tokens = grown(event.tokens, event.texts)
-    return _shown(state, replace(state.translating, tokens=tokens))
+    return shown(state, replace(state.translating, tokens=tokens))
 
 
 def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppState:
@@ -38,14 +39,25 @@ def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppS
     ended = replace(state.translating, request=0, stopping=False, result=event)
     if event.tokens or not event.problem:
         ended = replace(ended, tokens=event.tokens)
-    state = _shown(state, ended)
+    state = speed.of_target(state, event, now)
+    state = emptied(shown(state, ended)) if ended.clearing else shown(state, ended)
     return notify(state, "error", event.problem, now) if event.problem else state
 
 
-def _shown(state: AppState, translating: TranslatingState) -> AppState:
-    """With the texts of the target's positions, which are no message's."""
+def emptied(state: AppState) -> AppState:
+    """Without the source and its target, which the engine still holds."""
+    known = state.translating
+    if not (known.draft or known.asked):
+        return state
+    translating, choice = known.emptied(), replace(state.attention, row=None)
+    state = replace(state, translating=translating, positions=(), owners=(), context_used=0)
+    return replace(state, attention=choice, rows_request=0, attention_rows=None)
+
+
+def shown(state: AppState, translating: TranslatingState) -> AppState:
+    """With the texts of the target's positions."""
     positions = (translating.start, *(token.text for token in translating.tokens))
-    owners = (TEMPLATE,) * len(positions)
+    owners = (TARGET,) * len(positions)
     return replace(state, translating=translating, positions=positions, owners=owners)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import GenerationStats, TargetFinished
 from llm_lite.desktop.state.state import (
-    RATE_PERIOD,
-    RATE_SAMPLES,
     AppState,
     RateSample,
     Running,
 )
+
+RATE_SAMPLES = 1200
+RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 
 def sampled(state: AppState, rate: float, step_ms: float, now: float) -> AppState:
@@ -48,6 +49,17 @@ def completed(state: AppState, running: Running, stats: GenerationStats) -> AppS
         return state
     ends = (running.first_token, running.heard)
     mean = tuple(RateSample(at, rate, 1e3 / rate, running.request) for at in ends)
+    return replace(state, rates=_kept((*state.rates, *mean)))
+
+
+def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState:
+    """With the mean of a target's steps, from its first token to its last."""
+    stats = finished.stats
+    if stats.new_tokens < 2 or stats.tokens_per_s <= 0:
+        return state
+    each = 1e3 / stats.tokens_per_s
+    ends = (now - stats.decode_ms / 1e3, now)
+    mean = tuple(RateSample(at, stats.tokens_per_s, each, finished.request) for at in ends)
     return replace(state, rates=_kept((*state.rates, *mean)))
 
 

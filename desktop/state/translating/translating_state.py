@@ -56,9 +56,11 @@ class TranslatingState:
     draft: str = ""
     prefix: str = ""  # of a task; goes before the draft
     beams: int = 0  # hypotheses at a time; 0: as many as the model's file says
+    longest: int = 0  # tokens of a target; 0: as many as its source asks for
     request: int = 0
     began: float = 0.0  # when it was asked for
     stopping: bool = False
+    clearing: bool = False  # the page is to be empty when it has stopped
     asked: str = ""  # the source of what is shown, its prefix included
     source: tuple[SourceToken, ...] = ()
     start: str = ""  # text of the token that the decoder begins with
@@ -67,6 +69,7 @@ class TranslatingState:
     tinted: bool = True  # targets by how likely each token was
     look: CrossLook = CrossLook()
     pointed: TokenAt | None = None
+    cleared: TranslatingState | None = None  # what was here before it was cleared
 
     @property
     def running(self) -> bool:
@@ -81,8 +84,18 @@ class TranslatingState:
 
     def begun(self, request: int, source: str, now: float) -> TranslatingState:
         """A target about a source was asked for: what was shown of another goes."""
-        kept = TranslatingState(self.draft, self.prefix, self.beams, tinted=self.tinted)
-        return replace(kept, request=request, began=now, asked=source, look=self.look)
+        return replace(self._chosen(self.draft), request=request, began=now, asked=source)
+
+    def emptied(self) -> TranslatingState:
+        """Without a source and its target, which can be brought back."""
+        return replace(
+            self._chosen(""), cleared=replace(self, clearing=False, pointed=None, cleared=None)
+        )
+
+    def _chosen(self, draft: str) -> TranslatingState:
+        """What a person has chosen, with a draft."""
+        chosen = TranslatingState(draft, self.prefix, self.beams, self.longest)
+        return replace(chosen, tinted=self.tinted, look=self.look)
 
     def forgotten(self) -> TranslatingState:
         """For another model: what was typed stays."""

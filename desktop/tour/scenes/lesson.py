@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from imgui_bundle import imgui
+
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
 from llm_lite.desktop.state.state import AppState
@@ -49,11 +51,46 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.leave()
 
 
+def look_at_encoders_lesson(
+    driver: InputDriver, picture: Callable[[str], None], name: str, beside: str
+) -> None:
+    """All steps on the text of its page, of the light theme the last one; where the text becomes a
+    vector, it is compared with the text `beside`."""
+    driver.click("rail.lesson")
+    driver.wait("the trace", _is_traced, LIMIT)
+    steps = driver.state.lesson.steps
+    for number, step in enumerate(steps):
+        if driver.state.theme == "light" and number < len(steps) - 1:
+            continue
+        driver.click(f"lesson.step.{number}")
+        if step == "pooling":
+            driver.click("lesson.beside")
+            driver.press(imgui.Key.mod_ctrl, imgui.Key.a)
+            driver.type(beside)
+            driver.press(imgui.Key.enter)
+            driver.wait("the other text", _is_compared, LIMIT)
+        driver.leave()
+        _hold(driver, 1.0)
+        picture(f"{name}-{number + 1:02d}-{step}")
+    driver.click("lesson.close")
+    driver.leave()
+
+
 def _hold(driver: InputDriver, at: float) -> None:
     motion.hold_at(driver.program.interface.ui, at)
     driver.frames(2)
     markup().wait()  # formulas come from a process apart
     driver.frames(6)
+
+
+def _is_compared(state: AppState) -> bool:
+    trace = state.lesson.trace
+    return (
+        _is_traced(state)
+        and trace is not None
+        and trace.pooled is not None
+        and (trace.pooled.beside is not None)
+    )
 
 
 def _is_traced(state: AppState) -> bool:

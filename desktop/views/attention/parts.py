@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import AttentionPart
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.attention_state import PART_HINTS, PARTS, AttentionChoice
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.map import AxisLabels
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.ui import Ui
 
-PARTS: tuple[tuple[AttentionPart, str], ...] = (
-    ("encoder", mark("Encoder")),
-    ("decoder", mark("Decoder")),
-    ("cross", mark("Cross")),
-)
-HINTS = (
-    mark("How tokens of the source look at each other: in both directions, as all are there."),
-    mark("How each token of the target looks back at those before it."),
-    mark("How each token of the target looks at the source. Rows are the target's, columns its."),
-)
 NO_TARGET = mark("Maps come with a target: write one in the chat pane.")
 
 
@@ -30,7 +19,7 @@ def draw_parts(choice: AttentionChoice, state: AppState, ui: Ui) -> AttentionCho
     """The chooser; of other models nothing."""
     if not state.writes_targets:
         return choice
-    hints = [tr(hint) for hint in HINTS]
+    hints = [tr(hint) for hint in PART_HINTS]
     part = chooser(ui, "attention.part", tr_labels(PARTS), choice.part, hints)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     return choice.showing(part)
@@ -38,7 +27,8 @@ def draw_parts(choice: AttentionChoice, state: AppState, ui: Ui) -> AttentionCho
 
 def problem_of(state: AppState, maps: HeadMaps) -> str:
     """Why there are no maps, as a sentence; "" where there are."""
-    waits = state.writes_targets and maps.layers and maps.length < 2
+    written = maps.length >= 2 and bool(state.translating.asked)
+    waits = state.writes_targets and maps.layers and not written
     return tr(NO_TARGET) if waits else maps.problem
 
 

@@ -34,5 +34,7 @@ def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
         return []
     if state.running or state.model is None or not state.messages:
         return []
+    if not state.holds_conversations:
+        return []
     again = button(ui, f"{name}.read", tr("Read this conversation again"))
     return [ReadAgain(afresh=True)] if again else []

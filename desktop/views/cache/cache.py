@@ -62,6 +62,10 @@ SLOTS = mark(
     "As it lies in memory: columns are places. A layer with a sliding window writes in a ring: the "
     "bright line is where the next token goes, over the oldest one."
 )
+NOT_KEPT = mark(
+    "This is the decoder's cache. The keys and values that it has of the source lie beside it, and "
+    "each new source takes their place: nothing of a target is kept for later."
+)
 PERIOD = 1.0  # seconds between two measurements while an answer is written
 SHARE = 0.52  # of the view's height for the map
 
@@ -89,6 +93,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_below(state: AppState, ui: Ui) -> list[Action]:
     draw_totals(state, ui)
+    if state.writes_targets:
+        wrapped(ui, tr(NOT_KEPT), "faint")
+        return []
     return draw_prefixes(state, ui)
 
 
@@ -202,11 +209,14 @@ def _draw_kinds(state: AppState, ui: Ui) -> None:
     colors = np.rint(kind_colors(ui.theme.palette)).astype(int)
     names = {SYSTEMS: tr("System prompt"), USERS: tr("You"), ANSWERS: tr("Answers")}
     names |= {TEMPLATES: tr("Template"), FREE: tr("Free")}
+    marks = [(tr("Reused"), 0)]
+    if state.writes_targets:
+        names, marks = {ANSWERS: tr("Target"), FREE: tr("Free")}, []
     chips = [(words, u32(int(colors[k] @ (65536, 256, 1)))) for k, words in names.items()]
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     side, draw = ui.u(2.5), imgui.get_window_draw_list()
     with ui.font(style="small"), ui.colored(text="muted"):
-        for number, (words, color) in enumerate([*chips, (tr("Reused"), 0)]):
+        for number, (words, color) in enumerate([*chips, *marks]):
             width = side + ui.u(1) + imgui.calc_text_size(words).x
             if number:
                 imgui.same_line(0, ui.u(3))

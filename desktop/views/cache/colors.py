@@ -15,7 +15,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.cache_state import serials
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.token_state import SYSTEM, TARGET, TEMPLATE
 from llm_lite.desktop.widgets.theme import Palette
 
 FREE, TEMPLATES, SYSTEMS, USERS, ANSWERS = range(5)
@@ -79,6 +79,7 @@ def kinds(state: AppState) -> NDArray[np.uint8]:
     users = np.array([m.role != "assistant" for m in state.messages] or [False])
     found = np.full(len(owners), TEMPLATES, np.uint8)
     found[owners == SYSTEM] = SYSTEMS
+    found[owners == TARGET] = ANSWERS
     said = owners > TEMPLATE
     who = np.clip(owners, 0, len(users) - 1)
     found[said] = np.where(users[who[said]], USERS, ANSWERS)

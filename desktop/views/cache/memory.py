@@ -35,6 +35,10 @@ PRECISION = {
 POOL = mark(
     "Memory for what recent conversations left, so that going back to one takes no reading."
 )
+OF_TARGETS = mark(
+    "Source and target have so many tokens each. A target that reaches the end of the context ends "
+    "there, and none is kept for later."
+)
 RECENT = 2.0  # seconds for which the free memory is believed
 
 
@@ -51,9 +55,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     options = _draw_context(state, ui, model, options)
     options = _draw_types(ui, options)
     _draw_cost(state, ui, model, options)
-    options = _draw_pool(ui, options)
+    options = options if state.writes_targets else _draw_pool(ui, options)
     ui.memory["memory.options"] = (state.options, options)
     actions += _draw_apply(state, ui, options)
+    if state.writes_targets:
+        wrapped(ui, tr(OF_TARGETS))
+        return actions
     imgui.separator()
     actions += draw_kept(state, ui)
     imgui.dummy(ImVec2(0, ui.u(0.5)))

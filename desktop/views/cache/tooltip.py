@@ -10,7 +10,7 @@ from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.token_state import SYSTEM, TARGET, TEMPLATE
 from llm_lite.desktop.state.turns import token_id
 from llm_lite.desktop.state.units import size, tokens
 from llm_lite.desktop.widgets.token_text import visible
@@ -82,6 +82,8 @@ def whose(state: AppState, position: int) -> str:
     owner = state.owners[position]
     if owner == TEMPLATE:
         return tr("the chat template's own")
+    if owner == TARGET:
+        return tr("the target's") if position else tr("the token that the decoder starts with")
     if owner == SYSTEM or not 0 <= owner < len(state.messages):
         return tr("system prompt")
     yours = state.messages[owner].role != "assistant"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -49,10 +47,9 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    if state.writes_targets and not state.elsewhere:
-        header = _draw_header(replace(state, messages=()), ui)
-        return header + draw_page(state, ui)
     actions = _draw_header(state, ui)
+    if state.writes_targets:
+        return actions + draw_page(state, ui)
     if state.encodes:
         return actions + draw_encoding(state, ui)
     if state.xray.shown and state.messages:
@@ -85,14 +82,14 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     with ui.font("bold"), ui.colored(button="-"):
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
-        talks = bool(state.messages) and not state.encodes
+        talks = bool(state.messages) and state.holds_conversations
         talk = switch_width(ui) + map_width(ui) if talks else 0.0
         room = header - ui.u(16) - talk - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
-    beside_it = state.load and (state.messages or state.encodes)
+    beside_it = state.load and (state.messages or not state.holds_conversations)
     actions = _draw_progress(state, ui) if beside_it else []
     if talks:
         imgui.same_line(ui.right(beside + switch_width(ui) + map_width(ui) + ui.u(3)))

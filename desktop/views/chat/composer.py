@@ -8,7 +8,6 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import obstacle
-from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
@@ -16,7 +15,16 @@ from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip,
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
-from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
+from llm_lite.desktop.views.writing.input_card import (
+    ACTIVE,
+    draw_card,
+    draw_field,
+    draw_send,
+    draw_stop,
+    held_input,
+    lines_height,
+)
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import column, icon_button, text, tip
@@ -42,7 +50,7 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
         actions += _draw_banner(state, ui, x, y, width)
         y += ui.u(7)
     height, files = _field_height(state, ui, width) + ui.u(4), files_height(state, ui, width)
-    _draw_card(ui, x, y, width, height + files)
+    draw_card(ui, ImVec2(x, y), width, height + files)
     actions += draw_files(state, ui, ImVec2(x, y), width)
     y += files
     actions += _draw_field(state, ui, held, ImVec2(x, y), width, height)
@@ -52,17 +60,7 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _held(state: AppState, ui: Ui) -> Input:
-    held: Input = ui.memory.setdefault("input", Input(state.draft))
-    if held.text != state.draft:
-        held.renew(state.draft)
-    begun = (state.chat, state.model is not None)
-    if begun != held.begun:  # a new chat, or the first moment something can be asked
-        held.begun = begun
-        has_keys = bool(ui.memory.get("input.active"))
-        if held.touched and not held.text:  # what was typed in another chat is not undone here
-            held.renew("")
-        held.focus = has_keys or not imgui.get_io().want_text_input
-    return held
+    return held_input(ui, state.draft, (state.chat, state.model is not None))
 
 
 def _inner_width(ui: Ui, width: float) -> float:
@@ -70,64 +68,28 @@ def _inner_width(ui: Ui, width: float) -> float:
 
 
 def _field_height(state: AppState, ui: Ui, width: float) -> float:
-    room = _inner_width(ui, width) - ui.u(3)
-    with ui.font():
-        wanted = imgui.calc_text_size(state.draft + "|", wrap_width=room).y
-    lines = min(MAX_LINES, max(1, round(wanted / ui.theme.text)))
-    return lines * ui.theme.text + ui.u(3)
-
-
-def _draw_card(ui: Ui, x: float, y: float, width: float, height: float) -> None:
-    draw, low, high = imgui.get_window_draw_list(), ImVec2(x, y), ImVec2(x + width, y + height)
-    draw.add_rect_filled(low, high, ui.color("raised"), ui.u(3))
-    edge = "accent" if ui.memory.get("input.active") else "border"
-    draw.add_rect(low, high, ui.color(edge), ui.u(3), ui.u(0.35))
+    return lines_height(ui, state.draft, _inner_width(ui, width) - ui.u(3), 1, MAX_LINES)
 
 
 def _draw_field(
     state: AppState, ui: Ui, held: Input, at: ImVec2, width: float, height: float
 ) -> list[Action]:
-    flags = imgui.InputTextFlags_
-    spot = ImVec2(at.x + ui.u(2), at.y + ui.u(2))
-    imgui.set_cursor_screen_pos(spot)
-    if held.focus:
-        imgui.set_keyboard_focus_here()
-        held.focus = False
-    escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
     slash = Slash(state, ui)
-    with (
-        ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
-        ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
-    ):
-        sent, words = imgui.input_text_multiline(
-            f"##input{held.generation}",
-            held.text,
-            ImVec2(_inner_width(ui, width), height - ui.u(2)),
-            flags.ctrl_enter_for_new_line
-            | flags.enter_returns_true
-            | flags.word_wrap
-            | (flags.callback_always if held.to_end else 0),
-            held.place_caret if held.to_end else None,
-        )
-    ui.mark("chat.input")
-    was_active, ui.memory["input.active"] = ui.memory.get("input.active"), imgui.is_item_active()
-    held.touched |= words != held.text
-    ui.memory[UNTOUCHED] = imgui.is_item_active() and not held.touched and not held.text
-    if not held.text and not words:
-        draw = imgui.get_window_draw_list()
-        hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
-        draw.add_text(hint, ui.color("muted"), tr("Ask something"))
-    if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
+    size = ImVec2(_inner_width(ui, width), height - ui.u(2))
+    written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
+    words = written.words
+    if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
         return [] if slash.dismiss() else _escape(state)
-    actions = slash.draw(at, width, active=was_active or ui.memory["input.active"])
-    if sent and slash.is_open:
+    actions = slash.draw(at, width, active=was_active or ui.memory[ACTIVE])
+    if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()
     if words != held.text:
         held.text = words
         actions.append(SetDraft(words))
-    if sent:
+    if written.sent:
         held.focus = True
         actions.append(Send(words))
     return actions
@@ -146,37 +108,16 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     actions += draw_prompts(state, ui, ImVec2(clip.x - side, clip.y), side)
     imgui.set_cursor_screen_pos(ImVec2(corner.x - side - ui.u(1.5), corner.y - side - ui.u(1)))
     if state.running:
-        return actions + _draw_stop(state, ui, side)
+        stopped = draw_stop(ui, "chat.stop", side, state.running.stopping)
+        return [*actions, StopAnswer()] if stopped else actions
     said = bool(held.text.strip() or state.files.files)
     hindrance = obstacle(state) or files_obstacle(state)
     ready = said and not hindrance
-    fill = "accent" if ready else "hover"
-    colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
-    with (
-        ui.colored(text="on_accent" if ready else "faint", button_active=fill, **colors),
-        ui.styled(frame_padding=(0.0, 0.0), frame_rounding=ui.u(2)),
-    ):
-        clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
-    ui.mark("chat.send")
-    tip(ui, (hindrance if said else "") or with_keys(tr("Send"), "send"))
+    hint = (hindrance if said else "") or with_keys(tr("Send"), "send")
+    clicked = draw_send(ui, "chat.send", side, ready, hint)
     if clicked:
         held.focus = True
     return [*actions, Send(held.text)] if clicked else actions
-
-
-def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
-    assert state.running is not None
-    colors = {"button": "hover", "button_hovered": "pressed", "button_active": "pressed"}
-    with ui.colored(**colors), ui.styled(frame_rounding=ui.u(2)):
-        clicked = imgui.button("##stop", ImVec2(side, side))
-    ui.mark("chat.stop")
-    low, inset = imgui.get_item_rect_min(), side * 0.34
-    end = ImVec2(low.x + side - inset, low.y + side - inset)
-    fill = ui.color("faint" if state.running.stopping else "text")
-    draw = imgui.get_window_draw_list()
-    draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
-    tip(ui, tr("Stopping") if state.running.stopping else with_keys(tr("Stop"), "escape"))
-    return [StopAnswer()] if clicked else []
 
 
 def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> list[Action]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llm_lite.desktop.actions.texts.encoding import encoder_of
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import milliseconds
 
 
 def encoder_measures(state: AppState) -> list[tuple[str, str, str]]:
@@ -27,9 +28,3 @@ def read_share(state: AppState) -> float:
     """Tokens of the text, of those that the model reads."""
     told, encoder = state.encoding.encoded, encoder_of(state)
     return len(told.tokens) / encoder.most_tokens if told and encoder else 0.0
-
-
-def milliseconds(seconds: float) -> str:
-    """Of two digits at least."""
-    taken = 1e3 * seconds
-    return f"{taken:.1f} ms" if taken < 10 else f"{taken:,.0f} ms"

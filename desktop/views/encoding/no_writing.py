@@ -1,4 +1,4 @@
-"""Views and panels of what a model writes say, of an encoder, why there is nothing to show."""
+"""Why views of a chat have nothing to show of an encoder or an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -38,12 +38,41 @@ REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the ra
         "compare the similarities of Pairs in each mode."
     ),
 }
+OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
+    "conversations": mark(
+        "An encoder-decoder writes one target about one source and holds no conversations. They "
+        "are here again with a model that chats."
+    ),
+    "runs": mark(
+        "Two runs answer one message of a chat. To compare weights with an encoder-decoder, write "
+        "a target, choose another mode in the Quantization view, and write it again: the scores "
+        "of both can be compared."
+    ),
+    "sampler": mark(
+        "Sampling draws the next token of an answer. A target is searched for instead, by greedy "
+        "decoding or a beam: choose it below the source."
+    ),
+    "system_prompt": mark(
+        "A system prompt opens a conversation, and an encoder-decoder holds none. Where its file "
+        "names tasks, choose one above the source."
+    ),
+    "tools": mark("Tools are called by answers of a chat. An encoder-decoder calls none."),
+    "serving": mark(
+        "This window serves chats, and an encoder-decoder holds none. On the command line, "
+        "`llm-lite translate` writes targets."
+    ),
+    "report": mark(
+        "The report compares how well modes foresee running text, and an encoder-decoder does not "
+        "continue texts. Write a target in two modes and compare its scores."
+    ),
+}
 
 
 def draw_reason(state: AppState, ui: Ui, name: str) -> bool:
-    """Whether an encoder is in use and the view is of what is written; the sentence is drawn."""
-    if not state.encodes or name not in REASONS:
-        return False
-    wrapped(ui, tr(REASONS[name]))
+    """Whether the model in use has nothing for the view; the sentence is drawn."""
+    reasons = REASONS if state.encodes else OF_TARGETS if state.writes_targets else {}
+    if name not in reasons or (name == "serving" and state.serving.phase != "off"):
+        return False  # a server that runs can be switched off
+    wrapped(ui, tr(reasons[name]))
     ui.mark(f"encoding.reason.{name}")
     return True

@@ -13,9 +13,8 @@ from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.encoding.spelling import Spelling
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import sentence
+from llm_lite.desktop.state.units import milliseconds, sentence
 from llm_lite.desktop.views.encoding.field import draw_field, field_of
-from llm_lite.desktop.views.encoding.measures import milliseconds
 from llm_lite.desktop.views.encoding.tokens import draw_tokens
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped

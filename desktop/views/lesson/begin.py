@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.inspecting import ReadAgain
 from llm_lite.desktop.actions.lesson.following import RunSentence, TypeSentence
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.encoding.examples import example_sentences, example_text
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE, STEPS
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.glossary import explained
@@ -28,11 +29,22 @@ ABOUT_TEXT = mark(
     "the model reads it, and you follow one of its tokens, a word or a part of a word, on this "
     "way. Every number is the real one of this model and your sentence."
 )
+ABOUT_TARGET = mark(
+    "See how a translator writes its next word: short steps, about ten minutes. Write a source, a "
+    "sentence; the encoder reads it, and the decoder writes the target about it. You follow one "
+    "token of the target, a word or a part of a word, on this way. Every number is the real one of "
+    "this model and your sentence."
+)
 BEGINNING, A_SENTENCE = mark("The beginning of a sentence"), mark("A sentence")
 EXAMPLES = (  # in the language that every model knows best
     "The capital of France is",
     "The cat sat on the mat because it was",
     "Water boils at a temperature of",
+)
+SOURCES = (  # whole sentences, which can be translated
+    "Where is the station?",
+    "The cat sat on the mat because it was tired.",
+    "Water boils at a temperature of 100 degrees.",
 )
 ELSEWHERE = mark("The lesson follows tokens through a model on this machine. Disconnect first.")
 NO_MODEL = mark("No model is loaded. Open one first: the lesson follows a token through it.")
@@ -57,7 +69,7 @@ def _draw_fields(state: AppState, ui: Ui, height: float) -> list[Action]:
     if problem:
         wrapped(ui, problem, "text", "body")
         return []
-    about = ABOUT_TEXT if state.encodes else ABOUT
+    about = ABOUT_TARGET if state.writes_targets else ABOUT_TEXT if state.encodes else ABOUT
     explained(ui, tr(about).format(n=len(STEPS)), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_picture(state, ui, min(max(ui.u(PICTURE[0]), height * 0.4), ui.u(PICTURE[1])))
@@ -72,7 +84,7 @@ def _draw_picture(state: AppState, ui: Ui, tall: float) -> None:
     at, wide = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     layers = state.model.layers if state.model else 0
     rect = (at.x, at.y, at.x + wide - ui.u(3), at.y + tall)
-    way = example_way(layers, not state.encodes)
+    way = example_way(layers, state.model.kind if state.model else "decoder")
     draw_way(ui, imgui.get_window_draw_list(), rect, way)
     ui.rects["lesson.overview"] = rect
     imgui.dummy(ImVec2(wide, tall + ui.u(2)))
@@ -95,7 +107,7 @@ def _draw_field(state: AppState, ui: Ui) -> list[Action]:
     if not draft and not imgui.is_item_active():
         low, pad = imgui.get_item_rect_min(), imgui.get_style().frame_padding
         spot = ImVec2(low.x + pad.x, low.y + pad.y)
-        words = tr(A_SENTENCE if state.encodes else BEGINNING)
+        words = tr(A_SENTENCE if state.encodes or state.writes_targets else BEGINNING)
         imgui.get_window_draw_list().add_text(spot, ui.color("faint"), words)
     ui.memory[DRAFT] = draft[:LONGEST_SENTENCE]
     imgui.same_line(0, ui.u(2))
@@ -109,7 +121,7 @@ def _draw_examples(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     wrapped(ui, tr("Or one of these:"), "faint")
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
-    for number, example in enumerate(EXAMPLES):
+    for number, example in enumerate(_examples(state)):
         wide = imgui.calc_text_size(example).x + ui.u(8)
         if number and imgui.get_item_rect_max().x + ui.u(2) + wide < right:
             imgui.same_line(0, ui.u(2))
@@ -118,10 +130,24 @@ def _draw_examples(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
+def _examples(state: AppState) -> tuple[str, ...]:
+    """An encoder reads whole sentences, in a language that its vocabulary has."""
+    if state.writes_targets:
+        return SOURCES
+    if not state.encodes:
+        return EXAMPLES
+    english = state.encoding.choice.english
+    return example_text(english), *example_sentences(english)[:2]
+
+
 def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
     """The way back to what is there."""
     actions, stay = list[Action](), tr("Stay with the sentence that is there")
-    if state.encodes:
+    if state.writes_targets and state.busy:
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, tr("The target is being written: the lesson begins when it ends."))
+        return actions
+    if state.encodes or state.writes_targets:
         if state.lesson.typing and button(ui, "lesson.keep", stay):
             actions.append(TypeSentence(False))
         return actions

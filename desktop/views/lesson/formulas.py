@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
+from llm_lite.core.messages.inspecting.lesson import DenseShape, TokenTrace, TracedShape
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 
 
@@ -198,8 +198,16 @@ def _pooling(trace: TokenTrace) -> tuple[str, ...]:
     }
     parts = ", ".join(ways[name] for name in found.names)
     whole = f"[{parts}]" if len(found.names) > 1 else parts
-    cosine = r"\cos = \frac{e \cdot e'}{|e| \, |e'|}"
-    return (f"e = {whole}", cosine)
+    lines = [f"e = {whole}", *(line for layer in found.dense for line in _dense(layer))]
+    if found.normalized:  # both vectors are of length 1 then
+        return (*lines, r"e \leftarrow \frac{e}{|e|}", r"\cos = e \cdot e'")
+    return (*lines, r"\cos = \frac{e \cdot e'}{|e| \, |e'|}")
+
+
+def _dense(layer: DenseShape) -> tuple[str, str]:
+    inner = "W e + b" if layer.has_bias else "W e"
+    inner = rf"\tanh({inner})" if layer.is_tanh else inner
+    return rf"e \leftarrow {inner}", rf"W: {_count(layer.rows)} \times {_count(layer.columns)}"
 
 
 def _summary(trace: TokenTrace) -> tuple[str, ...]:

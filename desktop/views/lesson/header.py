@@ -63,9 +63,13 @@ def draw_header(state: AppState, ui: Ui, begun: bool) -> list[Action]:
     side, top = ui.u(7.5), imgui.get_cursor_pos_y()
     room = imgui.get_content_region_avail().x
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
-    text(ui, f"{ICON_LESSON}  {tr('Follow one token')}", style="title", bold=True)
-    taken = imgui.get_item_rect_size().x + ui.u(4)
     stages = stages_of(state.lesson)
+    title = _title(ui, stages, room - side - ui.u(6))
+    text(ui, title, style="title", bold=True)
+    taken = imgui.get_item_rect_size().x + ui.u(4)
+    if sum(_numbers_widths(ui, stages)) > room - taken - side - ui.u(2):  # the stage where one is
+        step = state.lesson.step
+        stages = [one for one in stages if one.first <= step < one.first + one.count]
     widths, named = _fitting(ui, stages, room - taken - side - ui.u(2), state.lesson.step)
     imgui.same_line(ui.right(sum(widths) + side + ui.u(2)))
     imgui.set_cursor_pos_y(top)
@@ -78,13 +82,25 @@ def draw_header(state: AppState, ui: Ui, begun: bool) -> list[Action]:
     return actions
 
 
+def _title(ui: Ui, stages: list[StepGroup], room: float) -> str:
+    """Its sign alone where words would leave no room for the numbers."""
+    words = f"{ICON_LESSON}  {tr('Follow one token')}"
+    with ui.font("bold", "title"):
+        wide = imgui.calc_text_size(words).x
+    return words if wide + sum(_numbers_widths(ui, stages)) <= room else ICON_LESSON
+
+
+def _numbers_widths(ui: Ui, stages: list[StepGroup]) -> list[float]:
+    return [stage.count * ui.u(EACH) + ui.u(3.5) for stage in stages]
+
+
 def _fitting(
     ui: Ui, stages: list[StepGroup], room: float, step: int
 ) -> tuple[list[float], tuple[bool, ...]]:
     """Widths in pixels of the stages, and which are named: all, else the one where one is."""
     with ui.font(style="small"):
         words = [float(imgui.calc_text_size(stage.words).x) + ui.u(3.5) for stage in stages]
-    numbers = [stage.count * ui.u(EACH) + ui.u(3.5) for stage in stages]
+    numbers = _numbers_widths(ui, stages)
     here = tuple(stage.first <= step < stage.first + stage.count for stage in stages)
 
     def with_names(named: tuple[bool, ...]) -> list[float]:

@@ -18,7 +18,11 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
 Source = Literal["attention", "xray", "lens", "cache"]
-OF_NUMBERS: dict[str, Source] = {"probability": "attention", "position_bytes": "cache"}
+OF_NUMBERS: dict[str, Source] = {
+    "probability": "attention",
+    "cross_probability": "attention",
+    "position_bytes": "cache",
+}
 OF_STEPS: dict[StepName, Source] = {
     "softmax": "attention",
     "residual": "lens",
@@ -38,7 +42,10 @@ THERE: dict[Source, str] = {  # what is to be seen there
         "that looks, a column one that is looked at. The row of our token is marked."
     ),
     "xray": mark(
-        "The X-ray shows below each token what the model thought likely, or what a head looked at."
+        "The X-ray shows below each token what the model thought likely, at temperature 1, or what "
+        "a head looked at. Its number for the first token of an answer can differ a little from "
+        "the lesson's: the answer read the whole prompt in one step, the lesson its last token "
+        "alone, and int8 activations round differently."
     ),
     "lens": mark(
         "The Lens view, at the right, shows which token the model would say after each layer."
@@ -60,9 +67,13 @@ def source_of_step(lesson: LessonState) -> Source | None:
 
 
 def _known(source: Source | None, lesson: LessonState) -> Source | None:
-    """Encoders and encoder-decoders have maps; the other views are those of the chat."""
-    is_chat = lesson.trace is None or lesson.trace.shape.path == "decoder"
-    return source if is_chat or source == "attention" else None
+    """Encoders have maps alone; the X-ray is of the chat, which holds no targets."""
+    path = lesson.trace.shape.path if lesson.trace else "decoder"
+    lacking: dict[str, tuple[Source, ...]] = {
+        "encoder": ("xray", "lens", "cache"),
+        "encoder_decoder": ("xray",),
+    }
+    return None if source in lacking.get(path, ()) else source
 
 
 def place_of(name: Name, lesson: LessonState) -> str:
@@ -85,7 +96,10 @@ def leave_for(source: Source, state: AppState, ui: Ui) -> list[Action]:
     if trace is None:
         return actions
     chosen = (trace.layer, trace.head)
-    choice = replace(state.attention, row=trace.position)
+    choice = state.attention
+    if trace.shape.path == "encoder_decoder":
+        choice = choice.showing("cross" if state.lesson.name == "cross" else "decoder")
+    choice = replace(choice, row=trace.position)
     if source == "attention" and chosen not in choice.locked:
         choice = choice.toggled(chosen)
     actions.append(SetAttention(choice))

@@ -8,6 +8,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages import ModelKind
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import StepName
@@ -23,10 +24,20 @@ STATIONS: tuple[tuple[str, StepName, float], ...] = (  # name, step, share of th
     (mark("Probabilities"), "sampling", 1.15),
     (mark("Next token"), "cache", 0.9),
 )
+OF_TARGETS: tuple[tuple[str, StepName, float], ...] = (  # of an encoder-decoder
+    (mark("Source"), "source", 1.15),
+    (mark("Tokens"), "source", 0.9),
+    (mark("Encoder"), "source", 1.0),
+    (mark("Decoder: {n} layers"), "norm", 1.9),
+    (mark("Probabilities"), "choosing", 1.15),
+    (mark("Next token"), "cache", 0.9),
+)
 GAP = 5.0  # spacing units between two stations, for an arrow
 FOOT = 10.0  # spacing units below them, for the way back
 EXAMPLE = mark("The cat sat on the")  # before there is a sentence of a person's own
 GUESSES = mark("mat floor bed roof")  # words that could follow
+EXAMPLE_SOURCE = "Where is the station?"  # in every language, as those of `begin`
+TARGET_GUESSES = mark("Wo Was Der Wie")  # words that a translation of it could begin with
 SHARES = (0.5, 0.22, 0.13, 0.06)  # of these
 MOST = 5  # tokens that are drawn
 CELLS = 8  # of a small vector
@@ -48,21 +59,30 @@ class Way:
     ids: tuple[int, ...] = ()  # of the guesses
     write: Write | None = None
     at: float = 1.0
-    writes: bool = True  # whether the model writes on; an encoder reads only
+    path: ModelKind = "decoder"
 
 
-def example_way(layers: int, writes: bool) -> Way:
+def example_way(layers: int, path: ModelKind) -> Way:
     """Before there is a sentence: one of ours, without numbers."""
     words, guesses = tr(EXAMPLE), tr(GUESSES).split()
+    if path == "encoder-decoder":
+        words, guesses = EXAMPLE_SOURCE, tr(TARGET_GUESSES).split()
     shares = tuple(zip(guesses, SHARES, strict=False))
-    return Way(words, tuple(words.split()), shares, guesses[0], layers=layers, writes=writes)
+    return Way(words, tuple(words.split()), shares, guesses[0], layers=layers, path=path)
+
+
+def _stations(path: ModelKind) -> tuple[tuple[str, StepName, float], ...]:
+    """An encoder writes nothing: its way ends with its layers."""
+    if path == "encoder-decoder":
+        return OF_TARGETS
+    return STATIONS[:4] if path == "encoder" else STATIONS
 
 
 def draw_way(ui: Ui, draw: Any, rect: Rect, way: Way) -> list[tuple[StepName, Rect]]:
     """The stations with the steps that they belong to."""
     x0, y0, x1, y1 = rect
     foot, small = ui.u(FOOT), ui.theme.size("small")
-    stations = STATIONS if way.writes else STATIONS[:4]
+    stations = _stations(way.path)
     whole = sum(share for _, _, share in stations)
     room = x1 - x0 - ui.u(GAP) * (len(stations) - 1)
     found, x, middles = list[tuple[StepName, Rect]](), x0, list[float]()
@@ -80,9 +100,12 @@ def draw_way(ui: Ui, draw: Any, rect: Rect, way: Way) -> list[tuple[StepName, Re
         found.append((step, (x, y0, x + wide, bottom)))
         middles.append(x + wide / 2)
         x += wide + ui.u(GAP)
-    if not way.writes:
+    if way.path == "encoder":
         return found
-    _draw_back(ui, draw, (middles[0], middles[-1]), (bottom, y1))
+    first, words = 0, tr("It joins the text, and all begins again for it.")
+    if way.path == "encoder-decoder":  # the source is read once
+        first, words = 3, tr("It joins the target, and the decoder begins again for it.")
+    _draw_back(ui, draw, (middles[first], middles[-1]), (bottom, y1), words)
     _draw_dot(ui, draw, middles, ((top + bottom) / 2, bottom + ui.u(5)), way.at)
     return found
 
@@ -115,8 +138,10 @@ def _arrow(ui: Ui, draw: Any, x0: float, x1: float, y: float) -> None:
     draw.add_triangle_filled(*tip, color)
 
 
-def _draw_back(ui: Ui, draw: Any, across: tuple[float, float], down: tuple[float, float]) -> None:
-    """From the last station below all others to the first one."""
+def _draw_back(
+    ui: Ui, draw: Any, across: tuple[float, float], down: tuple[float, float], words: str
+) -> None:
+    """From the last station below others to the first of them."""
     (x0, x1), (top, _) = across, down
     y, color, thick = top + ui.u(5), ui.color("muted"), max(1.0, ui.u(0.375))
     draw.add_line(ImVec2(x1, top + ui.u(1)), ImVec2(x1, y), color, thick)
@@ -126,7 +151,6 @@ def _draw_back(ui: Ui, draw: Any, across: tuple[float, float], down: tuple[float
     tip = ImVec2(x0, top + ui.u(1))
     left, right = ImVec2(x0 - side, tip.y + 1.5 * side), ImVec2(x0 + side, tip.y + 1.5 * side)
     draw.add_triangle_filled(tip, left, right, color)
-    words = tr("It joins the text, and all begins again for it.")
     _say(ui, draw, words, ((x0 + x1) / 2, y + ui.u(0.75)), "muted", "middle", x1 - x0)
 
 

@@ -1,4 +1,5 @@
-"""The page of the lesson: steps above, words at the left, the picture, and the way on below."""
+"""The page of the lesson: steps above, words beside the picture, the way on below. A narrow page
+has the picture between the words and the formula, and is scrolled."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from llm_lite.desktop.views.lesson.pictures import PICTURES
 from llm_lite.desktop.views.lesson.scene import SHOWN, Scene
 from llm_lite.desktop.views.lesson.sentence import draw_sentence
 from llm_lite.desktop.views.lesson.words import said, title_of, words_of
+from llm_lite.desktop.views.lesson.words_beside import DENSE
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
@@ -34,34 +36,29 @@ from llm_lite.desktop.widgets.icons import (
     ICON_REGENERATE,
 )
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
-from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.ui import Rect, Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, tip, wrapped
 
 WORDS_WIDTH = 84.0  # spacing units
 LARGEST = (400.0, 210.0)  # width and height of the page, in spacing units
-LEAST = (205.0, 112.0)
+BESIDE = 190.0  # width of a page from which the picture stands beside the words
+LEAST = (124.0, 80.0)  # width and height of a picture
+TALL = 96.0  # height of one on a narrow page, which is scrolled anyway
+STEP = "lesson.at"  # in the memory of the window: the step that was drawn last
 LIST_OPEN = "lesson.list_open"  # in the memory of the window
+STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 OVER = imgui.HoveredFlags_.allow_when_blocked_by_active_item
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """In the middle of a window that is larger than a page needs to be; in one that is smaller, or
-    whose text is large, the page keeps its least size and is scrolled."""
+    """In the middle of a window that is larger than a page needs to be."""
     ui.memory[SHOWN] = {}
     room, at = imgui.get_content_region_avail(), imgui.get_cursor_pos()
     size = ImVec2(min(room.x, ui.u(LARGEST[0])), min(room.y, ui.u(LARGEST[1])))
     left, top = (room.x - size.x) / 2, (room.y - size.y) / 3
     imgui.set_cursor_pos(ImVec2(round(at.x + left), round(at.y + top)))
-    least = ImVec2(max(size.x, ui.u(LEAST[0])), max(size.y, ui.u(LEAST[1])))
-    scrolls = least.x > size.x or least.y > size.y
-    still = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
-    flags = imgui.WindowFlags_.horizontal_scrollbar if scrolls else still
-    imgui.begin_child("lesson.page", size, FLAT, flags)
-    if scrolls:
-        imgui.begin_child("lesson.whole", least, FLAT, still)
+    imgui.begin_child("lesson.page", size, FLAT, STILL)
     actions = _draw_page(state, ui) + _keys(state, ui)
-    if scrolls:
-        imgui.end_child()
     imgui.end_child()
     return actions
 
@@ -80,29 +77,68 @@ def _draw_page(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_step(state: AppState, ui: Ui) -> list[Action]:
-    """Words and formula at the left, the picture in what is left of the page."""
+    """Words, formula and picture; scrolled where they do not fit."""
     top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
-    height = room.y - ui.u(11)
-    wide = min(ui.u(WORDS_WIDTH), room.x * 0.34)
-    imgui.begin_child("lesson.words", ImVec2(wide, height))
-    actions = _draw_words(state, ui)
+    height = max(room.y - ui.u(11), ui.u(LEAST[1]) / 4)
+    narrow = room.x < ui.u(BESIDE)
+    scrolls = narrow or height < ui.u(LEAST[1])
+    flags = imgui.WindowFlags_.horizontal_scrollbar if scrolls else STILL
+    imgui.begin_child("lesson.step", ImVec2(room.x, height), FLAT, flags)
+    if ui.memory.get(STEP) != state.lesson.step:
+        ui.memory[STEP] = state.lesson.step
+        imgui.set_scroll_y(0.0)
+    actions = _draw_between(state, ui) if narrow else _draw_beside(state, ui, height, scrolls)
     imgui.end_child()
-    left = top.x + wide + ui.u(5)
-    rect = (left, top.y, top.x + room.x, top.y + height)
-    _draw_frame(ui, rect)
-    lesson = state.lesson
-    if lesson.trace is None:
-        _draw_waiting(state, ui, rect)
-    else:
-        inset = ui.u(4)
-        inner = (rect[0] + inset, rect[1] + inset, rect[2] - inset, rect[3] - inset)
-        actions += _draw_picture(state, ui, inner)
     imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + height + ui.u(2)))
     imgui.dummy(ImVec2(0, 0))
     return actions
 
 
-def _draw_frame(ui: Ui, rect: tuple[float, float, float, float]) -> None:
+def _draw_beside(state: AppState, ui: Ui, height: float, scrolls: bool) -> list[Action]:
+    """The words at the left; they have a scrollbar of their own where the step has none."""
+    top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
+    wide, tall = min(ui.u(WORDS_WIDTH), room.x * 0.34), max(height, ui.u(LEAST[1]))
+    grows = imgui.ChildFlags_.auto_resize_y if scrolls else FLAT
+    imgui.begin_child("lesson.words", ImVec2(wide, 0 if scrolls else tall), grows)
+    _draw_said(state, ui)
+    actions = _draw_more(state, ui)
+    imgui.end_child()
+    left = top.x + wide + ui.u(5)
+    return actions + _draw_shown(state, ui, (left, top.y, top.x + room.x, top.y + tall))
+
+
+def _draw_between(state: AppState, ui: Ui) -> list[Action]:
+    """The picture below the words, so that it is in sight, and the formula below the picture."""
+    wide = imgui.get_content_region_avail().x - ui.u(1)
+    grows, size = imgui.ChildFlags_.auto_resize_y, ImVec2(wide, 0)
+    imgui.begin_child("lesson.words", size, grows)
+    _draw_said(state, ui)
+    imgui.end_child()
+    at = imgui.get_cursor_screen_pos()
+    end = (at.x + max(wide, ui.u(LEAST[0])), at.y + ui.u(TALL))
+    actions = _draw_shown(state, ui, (at.x, at.y, *end))
+    imgui.begin_child("lesson.more", size, grows)
+    actions += _draw_more(state, ui)
+    imgui.end_child()
+    return actions
+
+
+def _draw_shown(state: AppState, ui: Ui, rect: Rect) -> list[Action]:
+    """The picture in its frame, or why there is none yet."""
+    _draw_frame(ui, rect)
+    actions = list[Action]()
+    if state.lesson.trace is None:
+        _draw_waiting(state, ui, rect)
+    else:
+        inset = ui.u(4)
+        inner = (rect[0] + inset, rect[1] + inset, rect[2] - inset, rect[3] - inset)
+        actions = _draw_picture(state, ui, inner)
+    imgui.set_cursor_screen_pos(ImVec2(rect[0], rect[1]))
+    imgui.dummy(ImVec2(rect[2] - rect[0], rect[3] - rect[1]))
+    return actions
+
+
+def _draw_frame(ui: Ui, rect: Rect) -> None:
     low, high = ImVec2(rect[0], rect[1]), ImVec2(rect[2], rect[3])
     draw = imgui.get_window_draw_list()
     draw.add_rect_filled(low, high, ui.color("sunken"), ui.theme.radius)
@@ -110,7 +146,7 @@ def _draw_frame(ui: Ui, rect: tuple[float, float, float, float]) -> None:
     ui.rects["lesson.picture"] = rect
 
 
-def _draw_waiting(state: AppState, ui: Ui, rect: tuple[float, float, float, float]) -> None:
+def _draw_waiting(state: AppState, ui: Ui, rect: Rect) -> None:
     words = closed(state.lesson.problem) if state.lesson.problem else tr("Asking the model.")
     with ui.font():
         size = imgui.calc_text_size(words)
@@ -119,7 +155,7 @@ def _draw_waiting(state: AppState, ui: Ui, rect: tuple[float, float, float, floa
         draw.add_text(ImVec2(max(x, rect[0] + ui.u(3)), y), ui.color("muted"), words)
 
 
-def _draw_picture(state: AppState, ui: Ui, rect: tuple[float, float, float, float]) -> list[Action]:
+def _draw_picture(state: AppState, ui: Ui, rect: Rect) -> list[Action]:
     lesson = state.lesson
     assert lesson.trace is not None
     draw = imgui.get_window_draw_list()
@@ -142,18 +178,28 @@ def _numbers(lesson: LessonState, ui: Ui) -> dict:  # type: ignore[type-arg]
     return found
 
 
-def _draw_words(state: AppState, ui: Ui) -> list[Action]:
+def _draw_said(state: AppState, ui: Ui) -> None:
+    """What happens in the step."""
     lesson, trace = state.lesson, state.lesson.trace
     _draw_title(ui, tr(title_of(lesson.name, lesson)))
+    if trace is not None:
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        explained(ui, said(lesson, trace), "text", "body")
+        imgui.dummy(ImVec2(0, ui.u(1)))
+
+
+def _draw_more(state: AppState, ui: Ui) -> list[Action]:
+    """The formula, the reason, and the view that shows the same."""
+    lesson, trace = state.lesson, state.lesson.trace
     if trace is None:
         return []
     words = words_of(lesson.name, trace.shape)
-    imgui.dummy(ImVec2(0, ui.u(0.5)))
-    explained(ui, said(lesson, trace), "text", "body")
-    imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_formula(ui, formula(lesson))
     _prepare_formulas(lesson, ui)
-    wrapped(ui, tr(words.legend) if words.legend else "", "faint", "small")
+    legend = [tr(words.legend)] if words.legend else []
+    if lesson.name == "pooling" and trace.pooled is not None and trace.pooled.dense:
+        legend.append(tr(DENSE))
+    wrapped(ui, " ".join(legend), "faint", "small")
     imgui.dummy(ImVec2(0, ui.u(1)))
     actions: list[Action] = []
     icon = ICON_CHEVRON_UP if lesson.why else ICON_CHEVRON_DOWN

@@ -258,8 +258,8 @@ class Scene:
         self.draw.add_convex_poly_filled(points, self.ui.color("faint", 0.22 * alpha))
         return low + self.u(0.5)
 
-    def legend(self, x: float, y: float) -> None:
-        """What the colours of cells mean, from the right edge at x."""
+    def legend(self, x: float, y: float) -> float:
+        """What the colours of cells mean, right-aligned at x; where it begins, in x."""
         ui, small = self.ui, self.ui.theme.size("small")
         for series, words in ((WARM, tr("above 0")), (COLD, tr("below 0"))):
             x -= self.say(words, x, y, "faint", align="right") + ui.u(1)
@@ -267,6 +267,7 @@ class Scene:
             high = ImVec2(x, low.y + ui.u(2.5))
             self.draw.add_rect_filled(low, high, ui.color_of_series(series), ui.u(0.5))
             x -= ui.u(5)
+        return x
 
     def tile(
         self, words: str, rect: Rect, chosen: bool = False, fill: str = "raised",

@@ -29,6 +29,7 @@ from llm_lite.desktop.widgets.widgets import button, icon_button, tip
 NO_LAYER: tuple[StepName, ...] = (  # steps that open none
     "source", "tokens", "sampling", "choosing", "filling", "pooling", "cache", "summary",
 )  # fmt: skip
+LEAST_TOKENS = 60.0  # spacing units for the tiles
 WHEEL = "lesson.wheel"  # in the memory of the window: the followed token, and how far it moved
 
 
@@ -40,15 +41,19 @@ def draw_sentence(state: AppState, ui: Ui) -> list[Action]:
     chosen, own = _chosen_width(ui), tr("Another sentence")
     with ui.font():
         own_width = imgui.calc_text_size(f"{ICON_EDIT}  {own}").x + ui.u(6)
-    height = ui.u(8)
-    room = imgui.get_content_region_avail().x - chosen - own_width - ui.u(6)
+    height, whole = ui.u(8), imgui.get_content_region_avail().x
+    room = whole - chosen - own_width - ui.u(6)
+    if narrow := room < ui.u(LEAST_TOKENS):
+        own_width = ui.u(7.5)
+        taken = 0.0 if state.lesson.name in NO_LAYER else chosen
+        room = whole - taken - own_width - ui.u(6)
     top = imgui.get_cursor_screen_pos()
     flags = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
     imgui.begin_child("lesson.sentence", ImVec2(room, height), FLAT, flags)
     actions += _draw_tokens(state, ui, position, height)
     imgui.end_child()
     imgui.set_cursor_screen_pos(ImVec2(top.x + room + ui.u(3), top.y + ui.u(0.25)))
-    if button(ui, "lesson.own", own, ICON_EDIT, tr("Follow a token of a sentence of your own")):
+    if _draw_own(ui, narrow, own):
         actions.append(TypeSentence(True))
     imgui.set_cursor_screen_pos(ImVec2(top.x + room + own_width + ui.u(6), top.y + ui.u(0.25)))
     if state.lesson.name not in NO_LAYER:
@@ -56,6 +61,14 @@ def draw_sentence(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + height + ui.u(2)))
     imgui.dummy(ImVec2(0, 0))
     return actions
+
+
+def _draw_own(ui: Ui, narrow: bool, words: str) -> bool:
+    """Its sign alone in a narrow window."""
+    hint = tr("Follow a token of a sentence of your own")
+    if narrow:
+        return icon_button(ui, "lesson.own", ICON_EDIT, hint, side=ui.u(7.5))
+    return button(ui, "lesson.own", words, ICON_EDIT, hint)
 
 
 def _draw_tokens(state: AppState, ui: Ui, position: int, height: float) -> list[Action]:

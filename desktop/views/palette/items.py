@@ -70,7 +70,7 @@ def conversations(state: AppState) -> Iterator[Item]:
 
 
 def _listed(state: AppState) -> Sequence[ConversationRow]:
-    return () if state.encodes else state.history.rows[:CONVERSATIONS]
+    return state.history.rows[:CONVERSATIONS] if state.holds_conversations else ()
 
 
 def newest(state: AppState) -> Iterator[Item]:
@@ -81,7 +81,7 @@ def newest(state: AppState) -> Iterator[Item]:
 
 def said(state: AppState) -> Iterator[Item]:
     """Those that the history has found for what was typed."""
-    for found in () if state.encodes else state.palette.found:
+    for found in state.palette.found if state.holds_conversations else ():
         note = "" if found.message is None else " ".join(found.snippet.split())
         yield _of_conversation(found.conversation, found.title, found.message, note)
 

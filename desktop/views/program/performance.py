@@ -19,6 +19,7 @@ from llm_lite.desktop.views.program import drafting, kernel_study
 from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
+from llm_lite.desktop.views.translating.measures import target_facts
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
@@ -65,12 +66,14 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     points = state.rates
     if len(points) > 1:
         _draw_rates(state, ui, points, _limit(state))
-    elif state.last_stats is None:
+    elif state.last_stats is None or state.writes_targets:
         nothing = tr("Nothing was measured yet: ask something.")
+        if state.writes_targets:
+            nothing = tr("Nothing was measured yet: write a target.")
         wrapped(ui, tr("Measuring.") if state.busy else nothing)
         if not state.busy:
             wrapped(ui, tr(TEACHES), "faint")
-    _draw_stats(state, ui)
+    (_draw_target if state.writes_targets else _draw_stats)(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1 and not state.elsewhere:  # a server's steps are not told
         note = tr("Milliseconds of the model's step for a token, nothing else.")
@@ -81,7 +84,8 @@ def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, STEP)
     else:
-        drafting.draw(state, ui)
+        if not state.writes_targets:
+            drafting.draw(state, ui)
         actions = step_profile.draw(state, ui)
         imgui.dummy(ImVec2(0, ui.u(2)))
         actions += kernel_study.draw(state, ui)
@@ -223,6 +227,12 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
             ),
         ],
     )
+
+
+def _draw_target(state: AppState, ui: Ui) -> None:
+    result = state.translating.result
+    if result is not None and not result.problem:
+        facts(ui, "stats", target_facts(result.stats))
 
 
 def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:

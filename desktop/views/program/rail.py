@@ -75,7 +75,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
-    hint = with_keys(tr("New chat"), "new_chat")
+    words = tr("Empty the page") if state.writes_targets else tr("New chat")
+    hint = with_keys(words, "new_chat")
     if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
         actions.append(NewChat())
     imgui.set_cursor_pos_x(x)

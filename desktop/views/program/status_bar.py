@@ -19,6 +19,7 @@ from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.program.drafting import DRAFTED, gain
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
+from llm_lite.desktop.views.translating.measures import target_measures
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_UP,
@@ -119,6 +120,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     """Name, shown text and what it means, from left to right."""
     if state.encodes:
         return encoder_measures(state)
+    if state.writes_targets:
+        return target_measures(state)
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
@@ -225,11 +228,11 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
     options = replace(options, activations=chosen)
-    text(ui, tr("Drafts"), style="small")
-    drafts = chooser(
-        ui, "executor.speculate", tr_labels(DRAFTS), options.speculate, [*map(tr, DRAFT_HINTS)]
-    )
-    options = replace(options, speculate=drafts)
+    if state.holds_conversations:  # others guess nothing ahead
+        text(ui, tr("Drafts"), style="small")
+        hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
+        drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
+        options = replace(options, speculate=drafts)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

@@ -131,10 +131,12 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
 def _draw_measuring(state: AppState, ui: Ui) -> list[Action]:
     """Two modes beside each other; how fast each is."""
     actions: list[Action] = []
-    if button(ui, "quantization.compare", tr("Compare two modes"), ICON_SCALE, tr(COMPARE)):
-        actions.append(ShowRuns(True))
     free = state.quantization.work is None
-    beside(ui, tr(MEASURE_LABEL))
+    if not state.writes_targets:
+        label = tr("Compare two modes")
+        if button(ui, "quantization.compare", label, ICON_SCALE, tr(COMPARE)):
+            actions.append(ShowRuns(True))
+        beside(ui, tr(MEASURE_LABEL))
     if button(ui, "quantization.measure", tr(MEASURE_LABEL), ICON_GAUGE, tr(MEASURE), enabled=free):
         actions.append(RunTask("modes"))
     beside(ui, _keep_label(state))

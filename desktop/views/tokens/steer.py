@@ -7,16 +7,19 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
-from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.actions.texts.translating import WriteTarget
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.state.attention_state import PART_HINTS, PARTS
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.translating.gains import all_gains, rows_of, with_part
 from llm_lite.desktop.views.remote.untold import STEER, draw_untold
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
-from llm_lite.desktop.widgets.controls import slider
+from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Rect, Ui
@@ -34,6 +37,12 @@ ABOUT_ENCODER = mark(
     "it is, 0 ablates it. The text is encoded again at once: maps, similarities and candidates "
     "show what the head did."
 )
+ABOUT_TARGETS = mark(
+    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
+    "it is, 0 ablates it. Gains count from the next token of a target on, the encoder's from the "
+    "next source on: write the target again to see what the heads did."
+)
+WRITE_AGAIN = mark("Write the target again with these gains. Its score can be compared.")
 CELL = mark("Click to ablate or restore, drag up or down for any gain.")
 AGAIN = mark(
     "Read the conversation afresh with these gains and answer again with the same random numbers, "
@@ -42,6 +51,10 @@ AGAIN = mark(
 KL = mark(
     "KL divergence of the next token's probabilities, with these gains against all 1, in nats: 0 "
     "means that nothing changes, above 1 the model would mostly say something else."
+)
+KL_TARGET = mark(
+    "KL divergence of the probabilities of the target's last token, with the decoder's gains "
+    "against all 1, in nats: 0 means that nothing changes."
 )
 
 
@@ -56,7 +69,7 @@ class Drag:
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Steer"), bold=True)
-    help_mark(ui, tr(ABOUT_ENCODER if state.encodes else ABOUT))
+    help_mark(ui, tr(_about(state)))
     model = state.model
     if state.elsewhere:
         draw_untold(state, ui, STEER)
@@ -65,11 +78,27 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr("Load a model to weigh its heads."))
         wrapped(ui, tr(ABOUT), "faint")
         return []
-    gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
     actions = _draw_effect(state, ui)
-    wanted = _draw_layer(state, ui, model, gains)
+    rows = rows_of(model, _draw_part(state, ui))
+    known = all_gains(model, state.steering.gains)
+    gains = known[rows]
+    wanted = _draw_layer(ui, model, gains)
     wanted = _draw_grid(ui, model, wanted)
-    return [*actions, Steer(wanted)] if wanted != gains else actions
+    return [*actions, Steer(with_part(known, rows, wanted))] if wanted != gains else actions
+
+
+def _about(state: AppState) -> str:
+    return ABOUT_ENCODER if state.encodes else ABOUT_TARGETS if state.writes_targets else ABOUT
+
+
+def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
+    """Which part's heads are weighed; of other models there is one."""
+    if not state.writes_targets:
+        return "decoder"
+    part: AttentionPart = ui.memory.get("steer.part", "cross")
+    hints = [tr(hint) for hint in PART_HINTS]
+    part = ui.memory["steer.part"] = chooser(ui, "steer.part", tr_labels(PARTS), part, hints)
+    return part
 
 
 def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
@@ -80,18 +109,21 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     hint = tr("All gains back to 1")
     if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
         actions.append(Steer(None))
-    if not state.encodes:
+    if state.writes_targets:
+        actions += _draw_write_again(state, ui)
+    elif not state.encodes:
         actions += _draw_again(state, ui, bool(changed))
     words = tr("All heads as they are")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
-        if effect is not None and not math.isnan(effect.kl):
+        if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
             words += f"  ·  KL {divergence(effect.kl)}"
     imgui.same_line(0, ui.u(3))
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
     ui.mark("steer.effect")
-    tip(ui, "" if state.encodes else tr(KL))
+    told = state.holds_conversations or (state.writes_targets and effect is not None)
+    tip(ui, tr(KL_TARGET if state.writes_targets else KL) if told else "")
     return actions
 
 
@@ -100,6 +132,22 @@ def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
     able = changed and not state.busy and _has_answer(state)
     again = button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able)
     return [AnswerSteered()] if again else []
+
+
+def effect_is_told(state: AppState) -> bool:
+    """Whether the effect is that of what changed: an encoder's gains wait for the next source."""
+    gains, model = state.steering.gains, state.model
+    if gains is None or model is None or model.translator is None:
+        return True
+    decoder = gains[: 2 * model.layers]
+    return any(gain != 1.0 for row in decoder for gain in row)
+
+
+def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:
+    imgui.same_line(0, ui.u(2))
+    able, label = not state.busy and bool(state.translating.draft.strip()), tr("Write again")
+    again = button(ui, "steer.again", label, ICON_REGENERATE, tr(WRITE_AGAIN), enabled=able)
+    return [WriteTarget(state.translating.draft)] if again else []
 
 
 def divergence(nats: float) -> str:
@@ -111,12 +159,13 @@ def _has_answer(state: AppState) -> bool:
     return bool(state.messages) and state.messages[-1].role == "assistant"
 
 
-def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
+def _draw_layer(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     """A slider for a whole layer and for each of its KV groups."""
-    layer = min(int(ui.memory.get("steer.layer", 0)), model.layers - 1)
+    layer = min(int(ui.memory.get("steer.layer", 0)), len(gains) - 1)
     row = gains[layer]
     room = imgui.get_content_region_avail().x
-    grouped = 1 < model.kv_heads <= 4 and model.heads % model.kv_heads == 0
+    grouped = 1 < model.kv_heads <= 4 and model.heads > model.kv_heads
+    grouped = grouped and model.heads % model.kv_heads == 0
     columns = model.kv_heads + 1 if grouped else 1
     each = (room - ui.u(3) * (columns - 1)) / columns
     spans = [(tr("Layer {i}").format(i=layer), 0, model.heads)]
@@ -149,7 +198,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     columns = min(model.heads, max(1, int((room.x - gutter) / ui.u(7))))
     lines = -(-model.heads // columns)
     width = float(int(min((room.x - gutter) / columns - gap, ui.u(24))))
-    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (model.layers * lines) - gap))))
+    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (len(gains) * lines) - gap))))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
     left, step = top.x, lines * (height + gap)
     if lines == 1:  # else a column is not one head
@@ -157,7 +206,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     held = drag.cell if imgui.is_mouse_down(0) else None
     by_keys = is_on_its_way()
-    for layer in range(model.layers):
+    for layer in range(len(gains)):
         y = top.y + layer * step
         if y > low + imgui.get_window_height() or y + step < low:
             continue
@@ -171,7 +220,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
             else:
                 _paint(ui, rect, gains[layer][head])
     imgui.set_cursor_screen_pos(top)
-    imgui.dummy(ImVec2(room.x, model.layers * step - gap))
+    imgui.dummy(ImVec2(room.x, len(gains) * step - gap))
     imgui.end_child()
     return gains
 

@@ -31,8 +31,7 @@ def draw_tokens(state: AppState, ui: Ui, side: Side, tokens: Tokens) -> TokenAt 
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     page = _laid(ui, side, tokens, width)
     found = _shades(state, ui, side)
-    pointed = state.translating.pointed
-    marked = {pointed.index: ui.color("accent")} if pointed and pointed.side == side else {}
+    marked = _marked(state, ui, side)
     chips = (ui.color("hover", 0.55), ui.color("hover"))
     shift = int(side == "target")  # maps have the token that the decoder begins with before these
 
@@ -60,6 +59,17 @@ def draw_tokens(state: AppState, ui: Ui, side: Side, tokens: Tokens) -> TokenAt 
     mouse = imgui.get_mouse_pos()
     index = page.at(mouse.x - at.x, mouse.y - at.y)
     return None if index == NO_TOKEN else TokenAt(side, index)
+
+
+def _marked(state: AppState, ui: Ui, side: Side) -> dict[int, int]:
+    """Colours of frames: around the token that is held, and around that under the pointer."""
+    marked, row = {}, state.attention.row
+    if row is not None and (state.attention.part == "encoder") == (side == "source"):
+        marked[row - (side == "target")] = ui.color("text")
+    pointed = state.translating.pointed
+    if pointed is not None and pointed.side == side:
+        marked[pointed.index] = ui.color("accent")
+    return marked
 
 
 def _laid(ui: Ui, side: Side, tokens: Tokens, width: float) -> TokenPage:

@@ -20,7 +20,7 @@ ABOUT = mark(
 )
 POINT = mark(
     "Point at a token: of the target, to see where in the source it looks; of the source, to see "
-    "which tokens of the target look at it."
+    "which tokens of the target look at it. A click holds its row in the maps."
 )
 
 

@@ -1,4 +1,4 @@
-"""Where a source is typed: its task, how many hypotheses are kept, and the button that begins."""
+"""Where a source is typed: its task, how its target is searched for, and the button that begins."""
 
 from __future__ import annotations
 
@@ -6,48 +6,63 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TranslatorInfo
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.actions.requests import hindrance
 from llm_lite.desktop.actions.texts.translating import (
     ChooseBeams,
+    ChooseLongest,
     ChooseTask,
+    RestoreTarget,
     SetSource,
     StopTarget,
     WriteTarget,
 )
-from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.writing.input_card import (
+    ACTIVE,
+    draw_card,
+    draw_field,
+    draw_send,
+    draw_stop,
+    held_input,
+    lines_height,
+)
 from llm_lite.desktop.widgets.controls import picker
-from llm_lite.desktop.widgets.icons import ICON_SEND
+from llm_lite.desktop.widgets.icons import ICON_UNDO
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import text, tip
+from llm_lite.desktop.widgets.widgets import button, text
 
 LEAST_LINES, MOST_LINES = 3, 8
 WIDTHS = (1, 2, 4, 8)  # beams that are offered, beside the model's own
+LENGTHS = (50, 100, 200, 400)  # tokens of a target that are offered
+FOOT = 10.0  # spacing units of the row below the field
 BEAMS = mark(
     "A beam keeps several hypotheses and continues all of them; the likeliest wins. Greedy "
     "decoding keeps one: it takes the likeliest token each time."
 )
 TASK = mark("What goes before the source, as the model was trained: its file names these tasks.")
+LONGEST = mark(
+    "A target ends where the model writes its end. One that finds no end stops here: left to "
+    "itself, at twice the tokens of the source and 200 more."
+)
 
 
 def draw_source(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_title(state, ui)
-    held = _held(state, ui)
+    held = held_input(ui, state.translating.draft, (state.chat, True))
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
-    field, foot = _field_height(state, ui, width), ui.u(10)
-    _draw_card(ui, at, width, field + foot)
-    actions += _draw_field(state, ui, held, at, width, field)
+    field, foot = _field_height(state, ui, width), ui.u(FOOT)
+    draw_card(ui, at, width, field + foot)
+    actions += _draw_field(state, ui, held, at, ImVec2(width, field))
     imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(2), at.y + field + ui.u(1)))
-    actions += _draw_beams(state, ui)
-    corner = ImVec2(at.x + width - ui.u(9.5), at.y + field + ui.u(1))
-    actions += _draw_button(state, ui, held, corner)
+    actions += _draw_choices(state, ui, width - ui.u(16))
+    imgui.set_cursor_screen_pos(ImVec2(at.x + width - ui.u(9.5), at.y + field + ui.u(0.75)))
+    actions += _draw_button(state, ui, held)
     imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + field + foot + ui.u(1)))
     ui.rects["chat.composer"] = (at.x, at.y, at.x + width, at.y + field + foot)
-    _draw_hint(state, ui)
-    return actions
+    return actions + _draw_hint(state, ui)
 
 
 def _info(state: AppState) -> TranslatorInfo:
@@ -57,11 +72,12 @@ def _info(state: AppState) -> TranslatorInfo:
 
 def _draw_title(state: AppState, ui: Ui) -> list[Action]:
     """With the tasks, where the model's file names any."""
+    imgui.align_text_to_frame_padding()
     text(ui, tr("Source"), bold=True)
     prefixes, chosen = _info(state).prefixes, state.translating.prefix
     if not prefixes:
         return []
-    width = ui.u(60)
+    width = min(ui.u(72), imgui.get_content_region_avail().x - ui.u(24))
     imgui.same_line(ui.right(width))
     options = [("", tr("No task prefix")), *((one, one.strip()) for one in prefixes)]
     known = chosen if chosen in prefixes else ""
@@ -69,87 +85,44 @@ def _draw_title(state: AppState, ui: Ui) -> list[Action]:
     return [ChooseTask(prefix)] if prefix != chosen else []
 
 
-def _held(state: AppState, ui: Ui) -> Input:
-    """The field that has the keys of the pane, as the chat's composer has them."""
-    draft = state.translating.draft
-    held: Input = ui.memory.setdefault("input", Input(draft))
-    if held.text != draft:
-        held.renew(draft)
-    begun = (state.chat, True)
-    if begun != held.begun:
-        held.begun, held.focus = begun, not imgui.get_io().want_text_input
-    return held
-
-
 def _field_height(state: AppState, ui: Ui, width: float) -> float:
-    with ui.font():
-        wanted = imgui.calc_text_size(state.translating.draft + "|", wrap_width=width - ui.u(10)).y
-    lines = min(MOST_LINES, max(LEAST_LINES, round(wanted / ui.theme.text)))
-    return lines * ui.theme.text + ui.u(5)
+    draft = state.translating.draft
+    return lines_height(ui, draft, width - ui.u(10), LEAST_LINES, MOST_LINES)
 
 
-def _draw_card(ui: Ui, at: ImVec2, width: float, height: float) -> None:
-    draw, high = imgui.get_window_draw_list(), ImVec2(at.x + width, at.y + height)
-    draw.add_rect_filled(at, high, ui.color("raised"), ui.u(3))
-    edge = "accent" if ui.memory.get("input.active") else "border"
-    draw.add_rect(at, high, ui.color(edge), ui.u(3), ui.u(0.35))
-
-
-def _draw_field(
-    state: AppState, ui: Ui, held: Input, at: ImVec2, width: float, height: float
-) -> list[Action]:
-    flags = imgui.InputTextFlags_
-    imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(2), at.y + ui.u(1.5)))
-    if held.focus:
-        imgui.set_keyboard_focus_here()
-        held.focus = False
-    escaped = imgui.is_key_pressed(imgui.Key.escape, False)
-    with (
-        ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
-        ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
-    ):
-        sent, words = imgui.input_text_multiline(
-            f"##translating.source{held.generation}",
-            held.text,
-            ImVec2(width - ui.u(4), height - ui.u(1.5)),
-            flags.ctrl_enter_for_new_line
-            | flags.enter_returns_true
-            | flags.word_wrap
-            | (flags.callback_always if held.to_end else 0),
-            held.place_caret if held.to_end else None,
-        )
-    ui.mark("translating.source")
-    active = ui.memory["input.active"] = imgui.is_item_active()
-    held.touched |= words != held.text
-    ui.memory[UNTOUCHED] = active and not held.touched and not held.text
-    if not held.text and not words:
-        _draw_invitation(ui, at)
-    if escaped and state.translating.running:
-        return [StopTarget()]
-    if escaped:  # the field would bring back what it held before
-        return []
+def _draw_field(state: AppState, ui: Ui, held: Input, at: ImVec2, size: ImVec2) -> list[Action]:
+    was_active = ui.memory.get(ACTIVE)
+    spot = ImVec2(at.x + ui.u(2), at.y + ui.u(1.5))
+    inner = ImVec2(size.x - ui.u(4), size.y - ui.u(1.5))
+    hint = tr("Write a source, the text that the encoder reads")
+    written = draw_field(ui, held, "translating.source", spot, inner, hint)
+    if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
+        held.renew(held.text)
+        return [StopTarget()] if state.translating.running else []
     actions: list[Action] = []
-    if words != held.text:
-        held.text = words
-        actions.append(SetSource(words))
-    if sent:
+    if written.words != held.text:
+        held.text = written.words
+        actions.append(SetSource(written.words))
+    if written.sent:
         held.focus = True
-        actions.append(WriteTarget(words))
+        actions.append(WriteTarget(written.words))
     return actions
 
 
-def _draw_invitation(ui: Ui, at: ImVec2) -> None:
-    spot = ImVec2(at.x + ui.u(3.5), at.y + ui.u(3))
-    words = tr("Type a source")
-    imgui.get_window_draw_list().add_text(spot, ui.color("faint"), words)
+def _draw_choices(state: AppState, ui: Ui, room: float) -> list[Action]:
+    """How many hypotheses, and how long; they share the room where it is narrow."""
+    width = min(ui.u(52), (room - ui.u(2)) / 2)
+    actions = _draw_beams(state, ui, width)
+    imgui.same_line(0, ui.u(2))
+    return actions + _draw_longest(state, ui, width)
 
 
-def _draw_beams(state: AppState, ui: Ui) -> list[Action]:
+def _draw_beams(state: AppState, ui: Ui, width: float) -> list[Action]:
     own, chosen = _info(state).beams, state.translating.beams
     options = [("0", tr("{choice} (the model's own)").format(choice=_named(own)))]
     options += [(str(n), _named(n)) for n in WIDTHS if n != own]
     value = str(chosen) if chosen != own else "0"
-    wanted = picker(ui, "translating.beams", options, value, ui.u(52), tr(BEAMS))
+    wanted = picker(ui, "translating.beams", options, value, width, tr(BEAMS))
     return [ChooseBeams(int(wanted))] if wanted != value else []
 
 
@@ -157,44 +130,40 @@ def _named(beams: int) -> str:
     return tr("Greedy") if beams == 1 else tr("Beam of {n}").format(n=beams)
 
 
-def _draw_button(state: AppState, ui: Ui, held: Input, at: ImVec2) -> list[Action]:
-    imgui.set_cursor_screen_pos(at)
-    side = ui.u(8)
-    if state.translating.running:
-        return _draw_stop(state, ui, side)
-    said, hindrance = bool(held.text.strip()), obstacle(state)
-    ready = said and not hindrance
-    fill = "accent" if ready else "hover"
-    colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
-    with (
-        ui.colored(text="on_accent" if ready else "faint", button_active=fill, **colors),
-        ui.styled(frame_padding=(0.0, 0.0), frame_rounding=ui.u(2)),
-    ):
-        clicked = imgui.button(f"{ICON_SEND}##translate", ImVec2(side, side))
-    ui.mark("translating.write")
-    tip(ui, (hindrance if said else "") or with_keys(tr("Write the target"), "send"))
+def _draw_longest(state: AppState, ui: Ui, width: float) -> list[Action]:
+    """Those that the context has room for, and all of it."""
+    whole, value = state.model.context - 1 if state.model else 0, str(state.translating.longest)
+    options = [("0", tr("Length: by the source"))]
+    words = tr("Up to {n:,} tokens")
+    options += [(str(n), words.format(n=n)) for n in LENGTHS if n < whole]
+    options += [(str(whole), tr("Up to {n:,}: the whole context").format(n=whole))]
+    known = value if value in dict(options) else "0"
+    wanted = picker(ui, "translating.longest", options, known, width, tr(LONGEST))
+    return [ChooseLongest(int(wanted))] if wanted != known else []
+
+
+def _draw_button(state: AppState, ui: Ui, held: Input) -> list[Action]:
+    side, translating = ui.u(8), state.translating
+    if translating.running:
+        return (
+            [StopTarget()] if draw_stop(ui, "translating.stop", side, translating.stopping) else []
+        )
+    said, problem = bool(held.text.strip()), hindrance(state)
+    hint = (problem if said else "") or with_keys(tr("Write the target"), "send")
+    clicked = draw_send(ui, "translating.write", side, said and not problem, hint)
     return [WriteTarget(held.text)] if clicked else []
 
 
-def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
-    colors = {"button": "hover", "button_hovered": "pressed", "button_active": "pressed"}
-    with ui.colored(**colors), ui.styled(frame_rounding=ui.u(2)):
-        clicked = imgui.button("##translating.stop", ImVec2(side, side))
-    ui.mark("translating.stop")
-    low, inset = imgui.get_item_rect_min(), side * 0.34
-    end = ImVec2(low.x + side - inset, low.y + side - inset)
-    stopping = state.translating.stopping
-    fill = ui.color("faint" if stopping else "text")
-    draw = imgui.get_window_draw_list()
-    draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
-    tip(ui, tr("Stopping") if stopping else with_keys(tr("Stop"), "escape"))
-    return [StopTarget()] if clicked else []
-
-
-def _draw_hint(state: AppState, ui: Ui) -> None:
+def _draw_hint(state: AppState, ui: Ui) -> list[Action]:
+    """Which keys do what; the way back to what was cleared."""
     words = tr("{send} writes the target  ·  {broken} breaks the line").format(
         send=keys_of("send"), broken=keys_of("break_line")
     )
     if state.translating.running:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
     text(ui, words, "faint", "small")
+    if state.translating.cleared is None or state.translating.running:
+        return []
+    hint = with_keys(tr("The source and target that were here before"), "undo")
+    back = button(ui, "translating.restore", tr("Bring back"), ICON_UNDO, hint)
+    return [RestoreTarget()] if back else []

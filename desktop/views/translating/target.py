@@ -8,10 +8,11 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TargetFinished
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.actions.texts.translating import LookAcross, PointAtToken, TintTarget
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.translating.translating_state import CrossLook, LookBy
+from llm_lite.desktop.state.translating.translating_state import CrossLook, LookBy, TokenAt
 from llm_lite.desktop.views.tokens.bar import draw_legend, likelihood_legend, weights_legend
 from llm_lite.desktop.views.tokens.colors import shades_of
 from llm_lite.desktop.views.translating.boxes import draw_tokens, look_of
@@ -35,6 +36,7 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
     translating, actions = state.translating, list[Action]()
     pointed = None
     if translating.source:
+        imgui.dummy(ImVec2(0, ui.u(1)))
         text(ui, tr(READS), "muted", "small")
         pointed = draw_tokens(state, ui, "source", translating.source)
     imgui.dummy(ImVec2(0, ui.u(2)))
@@ -49,19 +51,39 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
         actions.append(PointAtToken(able))
     if pointed is not None:
         draw_tip(state, ui, pointed)
+    if able is not None and imgui.is_mouse_clicked(0):
+        actions += _hold(state, able)
     return actions
 
 
+def _hold(state: AppState, token: TokenAt) -> list[Action]:
+    """Its row in the maps: of the source those of the encoder, of a target its own or those of
+    cross-attention. A second click lets go of it."""
+    if token.position >= state.context_used and token.side == "target":
+        return []  # the last one, which no step has read
+    choice = state.attention
+    if token.side == "source":
+        choice = choice.showing("encoder")
+    elif choice.part == "encoder":
+        choice = choice.showing("cross")
+    row = None if choice.row == token.position else token.position
+    return [SetAttention(replace(choice, row=row))]
+
+
 def _draw_title(state: AppState, ui: Ui) -> list[Action]:
+    """With what tints tokens; likelihood and copy go below where there is no room beside it."""
     translating, actions = state.translating, list[Action]()
+    edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     imgui.align_text_to_frame_padding()
     text(ui, tr("Target"), bold=True)
     if not translating.tokens:
         return actions
     imgui.same_line(0, ui.u(4))
     look = _draw_look(state, ui)
-    imgui.same_line(0, ui.u(4))
     with ui.font(style="small"):
+        room = imgui.calc_text_size(f"{tr('Likelihood')}{ICON_COPY}{tr('Copy')}").x + ui.u(28)
+        if imgui.get_item_rect_max().x + room < edge:
+            imgui.same_line(0, ui.u(4))
         tinted = toggle(ui, "translating.likely", tr("Likelihood"), translating.tinted, tr(LIKELY))
         label = tr("Copy")
         width = imgui.calc_text_size(f"{ICON_COPY}  {label}").x + ui.u(5)
@@ -105,6 +127,9 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
     if result.problem:
         wrapped(ui, f"{result.problem[:1].upper()}{result.problem[1:]}.", "error")
         return
+    if not result.tokens:
+        text(ui, tr("It was stopped before the first token."), "muted", "small")
+        return
     _draw_legend(state, ui)
     text(ui, "  ·  ".join(facts(result)), "muted", "small")
     ui.mark("translating.facts")
@@ -138,5 +163,5 @@ def facts(result: TargetFinished) -> list[str]:
     if result.stop_reason == "stopped":
         found.append(tr("stopped"))
     elif result.stop_reason == "length":
-        found.append(tr("as long as it may be"))
+        found.append(tr("no end within {n:,} tokens").format(n=stats.most_tokens))
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import TargetToken
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.translating_state import TokenAt
 from llm_lite.desktop.views.tokens.tokens import share_words
@@ -19,6 +19,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import meter, text, wrapped
 
 MOST = 5  # tokens of a list
+LAST = mark("The last token: the target ends here, and no step has read it, so it looks nowhere.")
 
 
 def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
@@ -45,6 +46,10 @@ def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
 def _draw_looks(state: AppState, ui: Ui, pointed: TokenAt) -> None:
     translating, rows = state.translating, state.attention_rows
     if pointed != translating.pointed:
+        return
+    if pointed.side == "target" and pointed.position >= state.context_used:
+        imgui.dummy(ImVec2(ui.u(60), 0))
+        wrapped(ui, tr(LAST))
         return
     if rows is not None and rows.message and rows.position == pointed.position:
         imgui.dummy(ImVec2(ui.u(60), 0))

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
+from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,
-    CatalogueEntry,
-    DeviceChoice,
     Lens,
     Load,
     LogLine,

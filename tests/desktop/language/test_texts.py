@@ -71,7 +71,8 @@ QUIET = {
     "views/serving/running.py": (
         "'(Content-Type: application/json|Authorization: Bearer)'?", "words of HTTP for a shell"
     ),
-    "views/lesson/begin.py": ("(The|Water) [a-z F]+", "said to the model"),
+    "views/lesson/begin.py": ("(The|Water|Where) [a-z0-9 F]+[.?]?", "said to the model"),
+    "views/lesson/overview.py": ("Where is the station.", "said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),

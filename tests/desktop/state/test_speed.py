@@ -6,7 +6,8 @@ import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, TokenDecoded
 from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.state import RATE_SAMPLES, AppState, Message, Running
+from llm_lite.desktop.state.plots.speed import RATE_SAMPLES
+from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.units import percent
 from llm_lite.desktop.views.program.performance import places
 

@@ -43,10 +43,10 @@ from llm_lite.desktop.actions.program import (
 )
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.notices import expire
+from llm_lite.desktop.state.plots.speed import RATE_SAMPLES
 from llm_lite.desktop.state.state import (
     LOG_LINES,
     NOTICES,
-    RATE_SAMPLES,
     RECENT_FILES,
     AppState,
     Message,

@@ -2,19 +2,23 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.lesson.following import followed
-from llm_lite.core.messages.inspecting.lesson import FollowToken
+from llm_lite.core.inspect.lesson.vectors import part
+from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
 from llm_lite.desktop.actions.lesson.sentence import wanted_key
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.views.lesson.formulas import _pooling
 from llm_lite.desktop.views.lesson.scene import SHOWN
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
 from tests.desktop.headless import READY, Headless
@@ -23,6 +27,7 @@ from tests.encoder_checks import started
 from tests.fixtures.seq2seq import marian, t5
 from tests.lesson_reference import whole_encoder, whole_target
 from tests.runners import exact
+from tests.seq2seq_checks import write_case as write_pair
 
 BESIDE = "the cat sat on 12"
 ATTENDING = ("queries", "scores", "softmax", "values", "output")
@@ -107,6 +112,24 @@ def test_an_encoder_decoder(family, case, tmp_path):
         compare_all(app, Expected(path, app.state.lesson, target, whole=whole, source=source))
 
 
+def test_the_formula_of_a_texts_vector_has_every_step():
+    """Pooling, a dense layer with tanh, the division by the length, and the cosine of unit
+    vectors."""
+    how = Pooled(("cls", "mean"), (), 7, True, part(np.ones(31, np.float32)), 5.6)
+    plain = replace(how, names=("mean",), normalized=False)
+    mean = r"\frac{1}{7} \sum_{j=1}^{7} x_j"
+    whole = (r"\cos = \frac{e \cdot e'}{|e| \, |e'|}",)
+    assert _pooling(SimpleNamespace(pooled=plain)) == (f"e = {mean}", *whole)
+    layer = DenseShape(31, 96, is_tanh=True, has_bias=True)
+    assert _pooling(SimpleNamespace(pooled=replace(how, dense=(layer,)))) == (
+        f"e = [x_1, {mean}]",
+        r"e \leftarrow \tanh(W e + b)",
+        r"W: 31 \times 96",
+        r"e \leftarrow \frac{e}{|e|}",
+        r"\cos = e \cdot e'",
+    )
+
+
 @pytest.mark.parametrize("case", ["masked", "mean"])
 def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
     """With the real engine: a sentence, a token of it, another text."""
@@ -141,6 +164,63 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         assert app.state.lesson.name == ("filling" if case == "masked" else "pooling")
     finally:
         app.close()
+
+
+@pytest.mark.parametrize(("family", "case"), [(t5.FAMILY, "plain"), (marian.FAMILY, "plain")])
+def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
+    """With the real engine: an example, a source of one's own, a token of its target, and the
+    way from a share of attention to its map."""
+    path = write_pair(family, case, tmp_path)
+    app = Headless(AppState(options=exact("cpu", context=24), less_motion=True))
+    try:
+        app.program.start(Engine(None, lambda: None))
+        app.program.do(OpenModel(str(path)))
+        app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
+        app.program.do(ShowLesson(True))
+        app.driver.frames(2)
+        app.driver.click("lesson.example.0")
+        app.driver.wait("the example", lambda s: s.lesson.trace and not s.lesson.request)
+        first = app.state.translating.result
+        app.driver.click("lesson.own")
+        app.driver.frames(2)
+        app.driver.click("lesson.draft")
+        app.driver.type("Is it late?")
+        app.driver.click("lesson.run")
+        app.driver.wait(
+            "the other target",
+            lambda s: s.translating.result not in (None, first) and s.lesson.trace is not None,
+        )
+        assert app.state.translating.asked == "Is it late?"
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        app.driver.frames(2)
+        position = app.state.lesson.trace.position - 1
+        app.driver.click(f"lesson.token.{position}")
+        app.driver.wait("the token", lambda s: followed_there(s, position))
+        source, target = (app.program.engine.attention(p).tokens() for p in ("encoder", "decoder"))
+        assert len(target) == app.state.context_used == len(app.state.translating.tokens)
+        whole = whole_target(path, source, target)
+        compare_all(app, Expected(path, app.state.lesson, target, 24, whole=whole, source=source))
+        check_way_to_a_map(app)
+    finally:
+        app.close()
+
+
+def followed_there(state, position):
+    lesson = state.lesson
+    return lesson.trace and not lesson.request and lesson.trace.position == position
+
+
+def check_way_to_a_map(app):
+    """Of the source for cross-attention, and of the target before."""
+    steps = app.state.lesson.steps
+    for name, of in (("cross", "cross"), ("softmax", "decoder")):
+        app.program.do(ShowLesson(True))
+        app.program.do(GoToStep(steps.index(name)))
+        app.driver.frames(2)
+        app.driver.click("lesson.source")
+        trace, choice = app.state.lesson.trace, app.state.attention
+        assert not app.state.lesson.shown and choice.part == of
+        assert choice.row == trace.position and (trace.layer, trace.head) in choice.locked
 
 
 def is_traced(state, position):

@@ -140,10 +140,19 @@ def test_stations_of_the_overview_lead_to_their_steps(tiny):
         assert app.state.lesson.name == "norm"
 
 
-def test_a_page_that_does_not_fit_keeps_its_least_size(tiny):
+def test_a_page_that_does_not_fit_is_scrolled_and_the_way_on_stays(tiny):
+    """The picture keeps its least size; it stands below the words where the page is narrow."""
     with lesson(tiny, "abc def") as app:
+        app.driver.frames(2)
+        left, top, _, _ = app.ui.rects["lesson.picture"]
+        assert left > 400 and top < 200, "beside the words"
         imgui.get_io().display_size = imgui.ImVec2(700, 400)
         app.driver.frames(4)
         left, top, right, bottom = app.ui.rects["lesson.picture"]
         assert right - left > 400 and bottom - top > 250
-        assert right > 700 or bottom > 400, "it is scrolled"
+        assert left < 100 and bottom > 400, "below the words, and it is scrolled"
+        for name in ("lesson.next", "lesson.back", "lesson.close", "lesson.step.0"):
+            x0, y0, x1, y1 = app.ui.rects[name]
+            assert 0 <= x0 < x1 <= 700 and 0 <= y0 < y1 <= 400, name
+        app.driver.click("lesson.next")
+        assert app.state.lesson.step == 1

@@ -15,8 +15,9 @@ from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalet
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
 from llm_lite.desktop.commands.settings import SETTINGS
+from llm_lite.desktop.state.choices import CatalogueEntry
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow
-from llm_lite.desktop.state.state import AppState, CatalogueEntry, Message, Running
+from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.window.palette_state import MOST_RECENT, PaletteState
 from llm_lite.desktop.views.palette import finding, items, shortcuts
 from llm_lite.desktop.views.palette.matching import fold, match

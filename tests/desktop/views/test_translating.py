@@ -1,19 +1,245 @@
-"""The page of an encoder-decoder, with a real engine and a tiny model."""
+"""The page of an encoder-decoder: from states, by a person's clicks, and with a real engine."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.messages import LoadModel
-from llm_lite.desktop.actions.program import SetAttention
-from llm_lite.desktop.actions.texts.translating import ChooseBeams, WriteTarget
+from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translate
+from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.inspecting import Steer
+from llm_lite.desktop.actions.program import OpenModel, SetAttention, SetOptions
+from llm_lite.desktop.actions.texts.translating import (
+    ChooseBeams,
+    ChooseLongest,
+    ChooseTask,
+    ClearTarget,
+    LookAcross,
+    PointAtToken,
+    RestoreTarget,
+    SetSource,
+    StopTarget,
+    TintTarget,
+    WriteTarget,
+)
+from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
-from tests.fixtures.seq2seq import t5
+from llm_lite.desktop.state.translating.translating_state import CrossLook, TokenAt
+from llm_lite.desktop.views.encoding.no_writing import OF_TARGETS
+from llm_lite.desktop.views.tokens.steer import effect_is_told
+from llm_lite.desktop.views.translating.target import facts
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.translating_fake import (
+    ENCODER_LAYERS,
+    HEADS,
+    LAYERS,
+    TASK,
+    as_translator,
+    finished,
+    grown,
+    source_read,
+    whole,
+)
+from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact
 from tests.seq2seq_checks import write_case
 
+READY = AppState(model=as_translator(MODEL), executor=EXECUTOR)
+NARROW, WIDE = (900, 600), (1400, 900)
 
-def test_a_source_gets_its_target_and_tells_where_tokens_look(headless, tmp_path):
-    one, engine = headless(AppState(), size=(1400, 900)), Engine(None)
+
+def written(one, source="where is the station", **changes):
+    """A fake engine's target for a source, in the window."""
+    one.program.do(WriteTarget(source))
+    command = Translate(one.state.translating.request, source, one.state.translating.beams)
+    for event in (*whole(command)[:-2], finished(command, **changes), whole(command)[-1]):
+        one.program.state = apply(event, one.state, 0.0)
+    one.driver.frames(3)
+
+
+def test_a_person_writes_a_source_and_sends_it(headless):
+    one = headless(READY, size=WIDE)
+    one.driver.click("translating.source")
+    one.driver.type("where is it")
+    assert one.state.translating.draft == "where is it"
+    one.driver.click("translating.write")
+    assert one.state.translating.running and one.done[-1] == WriteTarget("where is it")
+    one.driver.frames(2)
+    one.driver.click("translating.stop")
+    assert one.state.translating.stopping
+
+
+def test_task_beam_and_length_are_chosen(headless):
+    one = headless(READY, size=WIDE)
+    for name, choice in (("task", TASK), ("beams", "4"), ("longest", "50")):
+        one.driver.click(f"translating.{name}")
+        one.driver.frames(2)
+        one.driver.click(f"translating.{name}.{choice}")
+    chosen = one.state.translating
+    assert (chosen.prefix, chosen.beams, chosen.longest) == (TASK, 4, 50)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_everything_of_a_target_lies_inside_the_page(headless, size):
+    one = headless(READY, size=size)
+    one.program.do(ChooseBeams(4))
+    one.program.do(LookAcross(CrossLook("head", 1, 2)))
+    written(one)
+    shown = {name: rect for name, rect in one.ui.rects.items() if name.startswith("translating.")}
+    assert {f"translating.{n}" for n in ("by", "layer", "head", "likely", "copy", "facts")} < set(
+        shown
+    )
+    left, _, right, _ = shown["translating.target.tokens"]
+    for name, (x0, _, x1, _) in shown.items():
+        assert left - 1 <= x0 and x1 <= right + 1, name
+    rects = [shown[f"translating.{name}"] for name in ("by", "layer", "head", "likely", "copy")]
+    for at, (x0, y0, x1, y1) in enumerate(rects):
+        for other in rects[at + 1 :]:
+            beside = x1 <= other[0] or other[2] <= x0
+            assert beside or y1 <= other[1] or other[3] <= y0, "none lies on another"
+
+
+def test_a_click_on_a_token_holds_its_row(headless):
+    one = headless(READY, size=WIDE)
+    one.program.do(SetAttention(one.state.attention.showing("cross")))
+    written(one)
+    one.driver.click("translating.target.1")
+    assert (one.state.attention.part, one.state.attention.row) == ("cross", 2)
+    one.driver.click("translating.source.0")
+    assert (one.state.attention.part, one.state.attention.row) == ("encoder", 0)
+    one.driver.click("translating.target.0")
+    assert (one.state.attention.part, one.state.attention.row) == ("cross", 1)
+    one.driver.click("translating.target.0")
+    assert one.state.attention.row is None
+    last = len(one.state.translating.tokens) - 1
+    one.driver.click(f"translating.target.{last}")
+    assert one.state.attention.row is None, "no step has read the last one"
+
+
+def test_the_page_is_emptied_by_the_rail_and_brought_back(headless):
+    one = headless(READY, size=WIDE)
+    written(one)
+    one.driver.click("rail.new_chat")
+    one.driver.frames(2)
+    assert not one.driver.shows("translating.target.tokens")
+    one.driver.click("translating.restore")
+    one.driver.frames(2)
+    assert one.driver.shows("translating.target.tokens")
+
+
+@pytest.mark.parametrize("panel", ["sampler", "system_prompt", "tools", "serving"])
+def test_panels_of_a_chat_say_why_they_are_empty(headless, panel):
+    one = headless(READY, size=WIDE)
+    one.driver.click(f"rail.{panel}")
+    one.driver.frames(2)
+    assert panel in OF_TARGETS and one.driver.shows(f"encoding.reason.{panel}")
+
+
+def test_views_of_a_chat_say_why_they_are_empty(headless):
+    one = headless(READY, size=WIDE)
+    assert one.driver.shows("encoding.reason.conversations")
+    one.driver.click("tab.quantization")
+    one.driver.frames(2)
+    assert not one.driver.shows("quantization.compare")
+    one.driver.click("quantization.page.report")
+    one.driver.frames(2)
+    assert one.driver.shows("encoding.reason.report")
+    assert not one.driver.shows("chat.input") and not one.driver.shows("chat.prompts")
+
+
+def test_each_part_is_steered(headless):
+    one = headless(READY, size=WIDE)
+    one.driver.click("tab.steer")
+    one.driver.frames(2)
+    parts = (("encoder", 2 * LAYERS, ENCODER_LAYERS), ("decoder", 0, LAYERS))
+    for part, first, layers in (*parts, ("cross", LAYERS, LAYERS)):
+        one.driver.click(f"steer.part.{part}")
+        one.driver.frames(2)
+        assert f"steer.{layers - 1}.0" in one.ui.rects
+        one.driver.click("steer.0.1")
+        gains = one.state.steering.gains
+        assert len(gains) == 2 * LAYERS + ENCODER_LAYERS and gains[first][1] == 0.0
+        one.driver.click("steer.reset")
+        assert one.state.steering.gains is None
+    one.program.do(SetSource("a"))
+    one.driver.frames(2)
+    one.driver.click("steer.again")
+    assert one.state.translating.running
+
+
+def test_an_effect_is_told_of_the_decoders_gains_alone():
+    """Those of the encoder change nothing before its next source."""
+    off, model = (0.0,) * HEADS, READY.model
+    ones = ((1.0,) * HEADS,) * model.gain_rows
+    for gains, told in (((off, *ones[1:]), True), ((*ones[:-1], off), False)):
+        steering = replace(READY.steering, gains=gains)
+        assert effect_is_told(replace(READY, steering=steering)) == told
+
+
+def test_how_a_target_ended_is_told():
+    command = Translate(1, "a b")
+    assert facts(finished(command, stop_reason="length"))[-1] == "no end within 200 tokens"
+    assert facts(finished(command, stop_reason="stopped"))[-1] == "stopped"
+    assert facts(finished(command))[-1].startswith("score")
+
+
+def actions_of(rng):
+    """What a person can do on the page, or what the engine can say."""
+    side = rng.choice(["source", "target"])
+    return rng.choice(
+        [
+            SetSource(rng.choice(["", "a b", "안녕 " * 90])),
+            WriteTarget(rng.choice(["a", "a b c", "x " * 300])),
+            ChooseBeams(rng.choice([0, 1, 4])), ChooseLongest(rng.choice([0, 50])),
+            ChooseTask(rng.choice(["", TASK])), TintTarget(rng.random() < 0.5),
+            PointAtToken(rng.choice([None, TokenAt(side, rng.randrange(9))])),
+            LookAcross(CrossLook(rng.choice(["all", "layer", "head"]), 9, 9)),
+            SetAttention(READY.attention.showing(rng.choice(["encoder", "decoder", "cross"]))),
+            StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), Steer(None), "events",
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_any_sequence_of_actions_is_drawn(headless, size):
+    rng = random.Random(str(size))
+    one = headless(READY, size=size)
+    one.ui.opened = ""
+    for _ in range(60):
+        action = actions_of(rng)
+        if action == "events":
+            known = one.state.translating
+            command = Translate(known.request, known.asked or "a", known.beams)
+            events = [source_read(command), grown(command, 2), *whole(command)]
+            for event in events[: rng.randrange(len(events) + 1)]:
+                one.program.state = apply(event, one.state, 0.0)
+        else:
+            one.program.do(action)
+        if rng.random() < 0.2:
+            one.driver.click(rng.choice(["tab.kv_cache", "tab.steer", "tab.attention"]))
+        one.driver.frames(1)
+        assert one.driver.shows("translating.source") and imgui.get_draw_data().total_vtx_count
+    failed = TargetFinished(one.state.translating.request, stop_reason="error", problem="no " * 99)
+    one.program.state = apply(failed, one.state, 0.0)
+    one.driver.frames(2)
+
+
+@pytest.mark.parametrize(
+    ("family", "case", "backend"),
+    [(t5.FAMILY, "gated", "cpu"), (marian.FAMILY, "plain", "vulkan")],
+)
+def test_a_source_gets_its_target_and_tells_where_tokens_look(
+    headless, device, tmp_path, family, case, backend
+):
+    """With the real engine, through modes, gains, and another model and back."""
+    one, engine = headless(AppState(options=exact(backend, context=24)), size=WIDE), Engine(device)
     one.program.start(engine)
-    engine.send(LoadModel(str(write_case(t5.FAMILY, "gated", tmp_path)), exact("cpu")))
+    path = str(write_case(family, case, tmp_path))
+    engine.send(LoadModel(path, exact(backend, context=24)))
     one.driver.wait("the model", lambda s: s.model is not None)
     for beams in (1, 4):
         one.program.do(ChooseBeams(beams))
@@ -28,3 +254,35 @@ def test_a_source_gets_its_target_and_tells_where_tokens_look(headless, tmp_path
         one.program.do(SetAttention(one.state.attention.showing(part)))
         one.driver.frames(3)
     assert "translating.other.2" in one.ui.rects and "translating.target.1" in one.ui.rects
+    check_gains(one)
+    before = one.state.translating.result
+    one.program.do(SetOptions(replace(one.state.options, mode="int8")))
+    one.driver.wait("the mode", lambda s: s.executor.mode == "int8" and s.load is None)
+    one.driver.wait("the target, read again", lambda s: s.context_used == len(before.tokens))
+    assert engine.attention("decoder").length == len(before.tokens)
+    one.program.do(OpenModel(path))
+    one.driver.wait("the model again", lambda s: s.load is None and not s.translating.asked)
+    assert one.state.translating.draft == "Where is it?", "what was typed stays"
+
+
+def check_gains(one):
+    """Without the encoder's heads the target is another; with them the same as before."""
+    first = one.state.translating.result
+    model = one.state.model
+    off = ((1.0,) * model.heads,) * (2 * model.layers)
+    off += ((0.0,) * model.heads,) * model.translator.encoder_layers
+    for gains, same in ((off, False), (None, True)):
+        one.program.do(Steer(gains))
+        one.program.do(WriteTarget("Where is it?"))
+        one.driver.wait("the target", lambda s: s.translating.result is not None)
+        result = one.state.translating.result
+        assert not result.problem
+        assert (abs(result.score - first.score) < 1e-5) == same
+    assert not [line.text for line in one.state.log if line.level == "error"]
+
+
+def test_gains_are_sent_for_every_row(headless):
+    one = headless(READY, size=WIDE)
+    gains = ((0.5,) * HEADS,) * one.state.model.gain_rows
+    one.program.do(Steer(gains))
+    assert one.program._waiting[-1] == SetGains(gains)

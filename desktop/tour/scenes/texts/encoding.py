@@ -4,11 +4,14 @@ what could stand in the place of masked tokens."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from llm_lite.desktop.actions.program import DismissNotice, OpenModel, SetTheme
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.state.encoding.encoding_state import EncodingMode
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.scenes.lesson import look_at_encoders_lesson
 
 BUNDLED = "all-minilm-l6-v2"
 LIMIT = 120.0  # seconds
@@ -38,6 +41,7 @@ def look_at_encoder(
         driver.leave()
         _look_at_pairs(driver, picture, f"17-encoder-pairs-{theme}")
         _look_at_masks(driver, picture, f"17-encoder-fill-{theme}")
+        _look_at_lesson(driver, picture, f"17-encoder-lesson-{theme}")
 
 
 def _look_at_text(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
@@ -76,6 +80,20 @@ def _look_at_masks(driver: InputDriver, picture: Callable[[str], None], name: st
     driver.leave()
     picture(f"{name}-filled")
     driver.click("encoding.back")
+
+
+def _look_at_lesson(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
+    """On the first of the sentences, the second one beside it; with a head, on the masked text."""
+    before = driver.state.encoding.choice
+    if driver.state.encoding.shown is not None:  # of the page that is open: of masks
+        look_at_encoders_lesson(driver, picture, name, "")
+        return
+    _open_page(driver, "text")
+    text, beside = before.shown_sentences[:2]
+    driver.program.do(ChooseEncoding(replace(before, mode="text", text=text)))
+    _wait_for_text(driver)
+    look_at_encoders_lesson(driver, picture, name, beside)
+    driver.program.do(ChooseEncoding(before))
 
 
 def _open_page(driver: InputDriver, mode: EncodingMode) -> None:

@@ -57,8 +57,8 @@ def draw_scores(scene: Scene) -> None:
     words = tr("query of “{token}”, turned") if turned else tr("query of “{token}”")
     words = words.format(token=scene.token(trace.position))
     cells_right = x0 + ui.u(LABEL) + (x1 - x0 - ui.u(LABEL)) * 0.58
-    scene.say(words, x0 + ui.u(LABEL), y0, "link")
-    scene.legend(x1, y0)
+    left = x0 + ui.u(LABEL)
+    scene.say(words, left, y0, "link", room=scene.legend(x1, y0) - left)
     strip = (x0 + ui.u(LABEL), y0 + small + ui.u(1), cells_right, y0 + small + ui.u(5))
     scene.strip(head.query, strip, cells=KEY_CELLS, name=("query",))
     top = strip[3] + small + ui.u(4)

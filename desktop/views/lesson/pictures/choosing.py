@@ -211,15 +211,15 @@ def draw_cache(scene: Scene) -> None:
     )
     words = words.format(layers=trace.shape.cache_layers)
     top = y0 + ui.u(11) + small
-    _draw_key(scene, top, scene.say(words, x0, top))
+    _draw_key(scene, top, words)
     foot = y1 - 2 * small - ui.u(4)
     _draw_grid(scene, (x0, top + small + ui.u(2), x1, foot - ui.u(2)), each)
     _draw_sizes(scene, foot)
     _draw_going_on(scene, found)
 
 
-def _draw_key(scene: Scene, y: float, taken: float) -> None:
-    """Which columns were there, and which one is new; the tokens that are not drawn."""
+def _draw_key(scene: Scene, y: float, title: str) -> None:
+    """What is drawn; which columns were there, and which one is new; those that are not drawn."""
     ui, small = scene.ui, scene.ui.theme.size("small")
     x0, _, x, _ = scene.rect
     for color, words in (
@@ -230,6 +230,7 @@ def _draw_key(scene: Scene, y: float, taken: float) -> None:
         low = ImVec2(x - ui.u(2.5), y + (small - ui.u(2.5)) / 2 + 1)
         scene.draw.add_rect_filled(low, ImVec2(x, low.y + ui.u(2.5)), color, ui.u(0.5))
         x -= ui.u(5)
+    taken = scene.say(title, x0, y, room=x - x0)
     if scene.missing > 0:
         words = tr("{n:,} earlier columns are not drawn").format(n=scene.missing)
         left = x0 + taken + ui.u(3)
@@ -285,6 +286,8 @@ def _draw_text(scene: Scene, found: Sampled, each: float) -> None:
         text = tr("As it was written: “{token}” stands here.")
         if trace.shape.path == "decoder" and by_model(scene.state, trace.position + 1):
             text = tr("When it answered, the model drew “{token}” here.")
+        elif trace.shape.path == "encoder_decoder":
+            text = tr("The target goes on with “{token}” here.")
         text = text.format(token=visible(went_on.text))
         scene.say(text, x0, line, "faint")
 

@@ -108,7 +108,7 @@ def _draw_list(scene: Scene, rect: tuple[float, float, float, float]) -> Neuron 
     x0, y0, x1, y1 = rect
     found, small = trace.opened.feed_forward, ui.theme.size("small")
     gated, curve = trace.shape.gate != "none", CURVES[trace.shape.curve]
-    each_column = min(ui.u(17), (x1 - x0) / 6)
+    each_column = min(ui.u(17), (x1 - x0) / 5)
     columns = tuple(x1 - index * each_column for index in range(4 if gated else 2))
     heads: tuple[str, ...] = (tr("answer"), tr("before"))
     if gated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages.inspecting.lesson import Pooled
 from llm_lite.desktop.actions.lesson.following import CompareWith
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
@@ -47,11 +48,21 @@ def draw_pooling(scene: Scene) -> None:
     for share in (0.2, 0.4, 0.6, 0.8):
         x = left + (x1 - left) * share
         scene.arrow((x, low), (x, vector - small - ui.u(2)), flow, "accent")
-    ways = ", ".join(tr(WAYS[name]) for name in found.names)
-    words = tr("The vector of the text: {ways}").format(ways=ways)
+    words = tr("The vector of the text: {ways}").format(ways=_ways(found))
     bottom = scene.vector("vector", words, found.vector, (left, vector, x1, vector + ui.u(4)), done)
     _draw_length(scene, bottom + ui.u(1.5), left, done)
     _draw_beside(scene, y1 - ui.u(8) - 2 * small - ui.u(9), left)
+
+
+def _ways(found: Pooled) -> str:
+    """Each step from the tokens' vectors to that of the text, but for its length."""
+    ways = [tr(WAYS[name]) for name in found.names]
+    for layer in found.dense:
+        words = tr("a layer from {columns:,} to {rows:,} values")
+        if layer.is_tanh:
+            words = tr("a layer with tanh from {columns:,} to {rows:,} values")
+        ways.append(words.format(columns=layer.columns, rows=layer.rows))
+    return ", ".join(ways)
 
 
 def _draw_length(scene: Scene, y: float, left: float, alpha: float) -> None:

@@ -29,8 +29,9 @@ def draw_residual(scene: Scene) -> None:
     split = y0 + (foot - y0) * 0.58
     pointed = _pointed(scene)
     _draw_river(scene, (x0, y0 + small + ui.u(3), x1, split - ui.u(2)), pointed)
-    scene.say(tr("How large what each layer adds is (RMS, drawn likewise)"), x0, split + ui.u(2))
-    _draw_key(scene, split + ui.u(2))
+    room = _draw_key(scene, split + ui.u(2)) - x0
+    words = tr("How large what each layer adds is (RMS, drawn likewise)")
+    scene.say(words, x0, split + ui.u(2), room=room)
     bars = (x0, split + small + ui.u(5), x1, foot)
     _draw_added(scene, bars, pointed)
     _draw_numbers(scene, foot + ui.u(2), pointed)
@@ -110,8 +111,8 @@ def _draw_tick(scene: Scene, value: float, y: float) -> None:
     scene.say(f"{value:g}", x0, y + 1, "faint")
 
 
-def _draw_key(scene: Scene, y: float) -> None:
-    """Which colour is which, at the right edge."""
+def _draw_key(scene: Scene, y: float) -> float:
+    """Which colour is which, at the right edge; where that begins, in x."""
     ui, x = scene.ui, scene.rect[2]
     small = ui.theme.size("small")
     for series, words in (*reversed(_kinds(scene)),):
@@ -119,6 +120,7 @@ def _draw_key(scene: Scene, y: float) -> None:
         center = ImVec2(x - ui.u(0.5), y + small / 2)
         scene.draw.add_circle_filled(center, ui.u(1), ui.color_of_series(series))
         x -= ui.u(5)
+    return x
 
 
 def _draw_added(scene: Scene, rect: tuple[float, float, float, float], pointed: int) -> None:

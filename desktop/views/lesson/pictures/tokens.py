@@ -74,8 +74,7 @@ def _draw_table(scene: Scene, rect: tuple[float, float, float, float]) -> None:
     words = tr(
         "The embedding: {count:,} tokens, and for each of them a row of {width:,} numbers"
     ).format(width=shape.width, count=shape.vocabulary)
-    scene.say(words, x0, y0)
-    scene.legend(x1, y0)
+    scene.say(words, x0, y0, room=scene.legend(x1, y0) - x0)
     top = y0 + small + ui.u(2)
     strip_top = y1 - small - ui.u(10)
     room = strip_top - small - top

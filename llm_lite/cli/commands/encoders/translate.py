@@ -11,7 +11,6 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.targets.beam_search import BeamOptions
 from llm_lite.core.generation.targets.texts import encode_source, target_text
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.loading import loader
@@ -32,9 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             tell(runner.note)
             translator = translator_of(runner)
-            options = translator.options(arguments.beam, arguments.max_tokens)
+            translator.options(arguments.beam)  # refused before anything is read
             for text in _texts(arguments.text):
-                _show(_translated(runner, file.tokenizer, translator, options, text), arguments)
+                _show(_translated(runner, file.tokenizer, translator, arguments, text), arguments)
         finally:
             runner.close()
     finally:
@@ -50,13 +49,18 @@ def _texts(text: str | None) -> Iterator[str]:
 
 
 def _translated(
-    runner: Runner, tokenizer: Tokenizer, translator: Translator, options: BeamOptions, text: str
+    runner: Runner,
+    tokenizer: Tokenizer,
+    translator: Translator,
+    arguments: argparse.Namespace,
+    text: str,
 ) -> dict[str, object]:
     source = encode_source(tokenizer, text, runner.session.context)
     began = time.perf_counter()
-    target = translator.translate(source, options)
+    translator.read_source(source)
+    options = translator.options(arguments.beam, arguments.max_tokens)
+    target = translator.whole(options)
     seconds = time.perf_counter() - began
-
     return {
         "text": target_text(tokenizer, target.tokens),
         "score": target.score,

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, FollowToken
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, DenseShape, FollowToken
 from tests.encoder_checks import started, stored, write_case
 from tests.encoder_families import family_of
 from tests.fixtures.seq2seq import marian, t5
@@ -85,6 +85,8 @@ def test_the_vector_of_a_text_and_how_alike_another_is(family, case, tmp_path):
         pooled = followed(runner, FollowToken(1, 3, 1, 0, beside=beside)).pooled
         assert runner.session.committed == before and runner.session.tokens() == tuple(tokens)
         assert pooled.names == runner.embedding.poolings
+        dense = (DenseShape(31, 3 * 48, is_tanh=True, has_bias=True),)
+        assert pooled.dense == (dense if case == "several" else ())
         other = runner.embed([beside])[0]
     check_vectors((pooled.vector, whole.rows["vector"][0]), (pooled.beside, other))
     own = whole.rows["vector"][0]

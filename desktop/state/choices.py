@@ -1,0 +1,27 @@
+"""What the window offers to choose from: devices and models that were found when it began."""
+
+from __future__ import annotations
+
+from llm_lite.core.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """A Vulkan device of this machine, and why it cannot be used where it cannot."""
+
+    index: int
+    name: str
+    kind: str
+    usable: bool
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A model that can be opened by its name."""
+
+    source: str  # what LoadModel takes
+    path: str  # of its file; "" while it is not installed
+    title: str
+    description: str
+    bytes: int = 0

@@ -1,0 +1,262 @@
+"""An encoder-decoder in the state: a source is asked for, its target grows, is cleared and brought
+back; whatever comes in whatever order."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_lite.core.messages import (
+    ExecutorChanged,
+    ModelLoaded,
+    ReadAttentionRows,
+    SetGains,
+    Stop,
+    TargetFinished,
+    TargetGrown,
+    Translate,
+)
+from llm_lite.desktop.actions.act import act
+from llm_lite.desktop.actions.chatting import NewChat, Regenerate, Send, StopAnswer
+from llm_lite.desktop.actions.composing.attaching import AttachFiles
+from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.inspecting import Steer
+from llm_lite.desktop.actions.lesson.following import RunSentence, ShowLesson
+from llm_lite.desktop.actions.lesson.sentence import followed, wanted_key
+from llm_lite.desktop.actions.quantizing import RunTask
+from llm_lite.desktop.actions.resuming import keeping
+from llm_lite.desktop.actions.texts.translating import (
+    ChooseBeams,
+    ChooseLongest,
+    ChooseTask,
+    ClearTarget,
+    LookAcross,
+    PointAtToken,
+    RestoreTarget,
+    SetSource,
+    StopTarget,
+    TintTarget,
+    WriteTarget,
+)
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import TARGET
+from llm_lite.desktop.state.translating.gains import all_gains, rows_of, with_part
+from llm_lite.desktop.state.translating.translating_state import LONGEST, CrossLook, TokenAt
+from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.translating_fake import (
+    ENCODER_LAYERS,
+    HEADS,
+    LAYERS,
+    TASK,
+    as_translator,
+    finished,
+    grown,
+    held,
+    source_read,
+    whole,
+)
+
+T5 = as_translator(MODEL)
+READY = AppState(model=T5, executor=EXECUTOR)
+
+
+def do(state, *actions):
+    """The state behind them, and the commands of the last."""
+    commands = ()
+    for action in actions:
+        state, commands = act(action, state, 1.0)
+    return state, commands
+
+
+def fold(state, *events):
+    for event in events:
+        state = apply(event, state, 2.0)
+    return state
+
+
+def written(state=READY, source="where is it", *before):
+    """With the target of a source."""
+    state, (command,) = do(state, *before, WriteTarget(source))
+    return fold(state, *whole(command))
+
+
+def test_a_target_grows_and_its_positions_are_its_own():
+    state, commands = do(
+        READY, ChooseTask(TASK), ChooseBeams(4), ChooseLongest(50), WriteTarget(" where is it ")
+    )
+    (command,) = commands
+    assert command == Translate(1, f"{TASK}where is it", 4, 50)
+    assert state.busy and not followed(state)
+    state = fold(state, source_read(command), grown(command, 2))
+    assert state.positions == ("<pad>", " it", " is") and state.owners == (TARGET,) * 3
+    assert state.translating.text == "it is"
+    assert do(state, WriteTarget("another"))[1] == (), "one at a time"
+    state = fold(state, finished(command), held(4))
+    assert not state.busy and state.context_used == 4 and len(state.rates) == 2
+    assert len(state.translating.result.others) == 3
+
+
+def test_nothing_is_asked_without_a_source_or_while_a_model_loads():
+    assert do(READY, WriteTarget(" \n "))[1] == ()
+    state, commands = do(AppState(), WriteTarget("a"))
+    assert commands == () and "No model is loaded" in state.notices[-1].text
+    assert len(do(READY, SetSource("c" * (2 * LONGEST)))[0].translating.draft) == LONGEST
+    assert "\x00" not in do(READY, SetSource("a\x00b"))[0].translating.draft
+
+
+def test_what_another_request_says_is_dropped():
+    state = written()
+    late = Translate(77, "late")
+    assert fold(state, source_read(late), grown(late, 1), finished(late)) == state
+
+
+def test_it_is_stopped_once_and_an_error_is_told():
+    state, (command,) = do(READY, WriteTarget("a b"))
+    state, commands = do(state, StopTarget())
+    assert commands == (Stop(),) and do(state, StopTarget())[1] == ()
+    failed = TargetFinished(command.request, stop_reason="error", problem="the source is too long")
+    state = fold(state, source_read(command), grown(command, 1), failed)
+    assert state.notices[-1].text == "The source is too long." and not state.busy
+    assert state.translating.text == "b", "what was written stays"
+
+
+def test_the_page_is_emptied_and_brought_back():
+    state = written(READY, "where is it", ChooseBeams(4))
+    empty, commands = do(state, NewChat())
+    assert commands == () and empty.translating.draft == "" and not empty.translating.asked
+    assert empty.positions == () and empty.context_used == 0 and empty.translating.beams == 4
+    assert fold(empty, held(4)).context_used == 0, "nothing of it is shown"
+    for back in (RestoreTarget(), UndoHistory()):
+        again, _ = do(empty, back)
+        assert again.translating == state.translating
+        assert again.positions == state.positions and again.context_used == 4
+    assert do(READY, ClearTarget())[0] == READY
+    other = written(empty, "a b")
+    assert do(other, RestoreTarget())[0] == other, "the engine holds another target"
+
+
+def test_one_that_is_written_ends_before_the_page_is_empty():
+    state, (command,) = do(READY, WriteTarget("a b c"))
+    state, commands = do(fold(state, source_read(command), grown(command, 1)), ClearTarget())
+    assert commands == (Stop(),) and state.busy
+    state = fold(state, finished(command, stop_reason="stopped"), held(3))
+    assert not state.busy and not state.translating.asked and state.context_used == 0
+    assert do(state, RestoreTarget())[0].translating.asked == "a b c"
+
+
+def test_tokens_ask_where_they_look():
+    state = written()
+    state, (asked,) = do(state, PointAtToken(TokenAt("target", 1)))
+    assert isinstance(asked, ReadAttentionRows)
+    assert (asked.position, asked.direction, asked.part) == (2, "from", "cross")
+    assert len(asked.heads) == LAYERS * HEADS
+    state, (asked,) = do(state, LookAcross(CrossLook("head", 1, 2)))
+    assert asked.heads == ((1, 2),)
+    state, (asked,) = do(state, PointAtToken(TokenAt("source", 0)))
+    assert (asked.position, asked.direction) == (0, "to")
+    state, commands = do(state, PointAtToken(None))
+    assert commands == () and state.rows_request == 0
+
+
+def test_heads_of_each_part_are_weighed():
+    known = all_gains(T5, None)
+    assert len(known) == 2 * LAYERS + ENCODER_LAYERS == T5.gain_rows
+    parts = [rows_of(T5, part) for part in ("decoder", "cross", "encoder")]
+    assert [len(known[rows]) for rows in parts] == [LAYERS, LAYERS, ENCODER_LAYERS]
+    off = with_part(known, parts[1], ((0.0,) * HEADS,) * LAYERS)
+    state, commands = do(READY, Steer(off))
+    assert commands == (SetGains(off),)
+    assert [row[0] for row in off] == [1.0] * LAYERS + [0.0] * LAYERS + [1.0] * ENCODER_LAYERS
+    state, (back, *_) = do(state, Steer(known))
+    assert state.steering.gains is None and back == SetGains(known)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [Send("a"), Regenerate(), RunTask("runs"), RunTask("report"), AttachFiles(("/a.txt",))],
+)
+def test_what_belongs_to_a_chat_says_why_it_cannot_be(action):
+    chat = (Message("user", "a"), Message("assistant", "b", stop_reason="end"))
+    choices = replace(READY.quantization.choices, prompt="a")
+    held = replace(READY.quantization, choices=choices)
+    state, commands = do(replace(READY, messages=chat, quantization=held), action)
+    assert commands == () and state.notices and state.messages == chat
+
+
+def test_a_step_can_be_measured_and_no_conversation_is_kept():
+    state, commands = do(written(), RunTask("step"))
+    assert len(commands) == 1
+    resume = replace(state.resume, folder="/f", mode="ask")
+    state = replace(state, history=replace(state.history, open=3), resume=resume)
+    assert keeping(state) == ()
+
+
+def test_undo_leaves_the_chat_behind_the_page_alone():
+    state, _ = do(READY, UndoHistory())
+    assert state.notices[-1].text == "There is nothing to undo."
+
+
+def test_the_lesson_follows_the_last_word_of_a_target():
+    state = written()
+    state, _ = do(state, ShowLesson(True))
+    assert followed(state) == 3 and wanted_key(state) is not None
+    first = wanted_key(state)
+    state, (command,) = do(state, RunSentence("another source"))
+    assert command.source == "another source" and wanted_key(state) is None, "once it is whole"
+    state = fold(state, *whole(command))
+    assert wanted_key(state) != first and state.translating.draft == "another source"
+    asked = wanted_key(state)
+    state = replace(state, lesson=replace(state.lesson, key=asked))
+    state = fold(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), T5))
+    assert state.lesson.key is None, "its numbers are other ones"
+
+
+texts = st.sampled_from(["", " ", "a", "a b c", "안녕 세상"])
+tokens = st.one_of(
+    st.none(), st.builds(TokenAt, st.sampled_from(["source", "target"]), st.integers(0, 9))
+)
+actions = st.one_of(
+    st.builds(SetSource, texts),
+    st.builds(WriteTarget, texts),
+    st.builds(ChooseBeams, st.sampled_from([0, 1, 4])),
+    st.builds(ChooseLongest, st.sampled_from([-1, 0, 9])),
+    st.builds(ChooseTask, st.sampled_from(["", TASK])),
+    st.builds(TintTarget, st.booleans()),
+    st.builds(PointAtToken, tokens),
+    st.builds(LookAcross, st.builds(CrossLook, st.sampled_from(["all", "layer", "head"]))),
+    st.builds(RunSentence, texts),
+    st.sampled_from(
+        [StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), UndoHistory(), StopAnswer()]
+    ),
+    st.builds(Steer, st.sampled_from([None, all_gains(T5, None)])),
+)
+commands = st.builds(Translate, st.integers(0, 6), texts.filter(str.strip), st.just(2))
+events = st.one_of(
+    commands.map(source_read),
+    st.builds(grown, commands, st.integers(0, 4)),
+    commands.map(finished),
+    st.builds(TargetGrown, st.integers(0, 6), st.just(()), st.just(())),
+    st.builds(held, st.integers(0, 9)),
+    st.just(ModelLoaded(T5, EXECUTOR, 0.1)),
+    st.just(ModelLoaded(MODEL, EXECUTOR, 0.1)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(actions, events), max_size=25))
+def test_any_order_leaves_the_page_sound(steps):
+    state = READY
+    for step in steps:
+        if type(step).__module__.startswith("llm_lite.core"):
+            state = fold(state, step)
+        else:
+            state, _ = do(state, step)
+        translating = state.translating
+        assert len(state.owners) <= len(state.positions)
+        assert not (translating.stopping or translating.clearing) or translating.running
+        assert translating.cleared is None or translating.cleared.cleared is None
+        if translating.asked:
+            assert len(state.positions) == len(translating.tokens) + 1 or translating.running
+        assert followed(state) is None or followed(state) < len(state.positions)
