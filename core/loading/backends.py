@@ -33,7 +33,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 # Likewise, of steps that verify drafted tokens; no larger than what is multiplied as one token is.
 _STEPWISE_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "vulkan": (8,),
-    "cpu": (8, 32),
+    "cpu": (32,),
     "numpy": (8,),
 }
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
@@ -43,6 +44,7 @@ from tests.paths import ROOT
 from tests.runners import exact, running
 
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=40)
+say = partial(print, flush=True)  # it takes minutes
 TEMPERATURES = (0.5, 1.0, 2.5)
 MOST_Z = 3.5  # of a normal variable: exceeded once in 4,000
 
@@ -56,7 +58,7 @@ def main() -> int:
             wrong += _greedy_on(backend, tiny, arguments.prompts)
         if arguments.draws:
             wrong += _sampled(tiny, arguments.draws)
-    print("the same throughout" if not wrong else f"{wrong} differ")
+    say("the same throughout" if not wrong else f"{wrong} differ")
     return int(wrong > 0)
 
 
@@ -78,7 +80,7 @@ def _greedy_on(backend: str, tiny: Path, count: int) -> int:
                 accepted += decoder.counts.accepted
     if device is not None:
         device.close()
-    print(
+    say(
         f"{backend}: {count} greedy answers of up to {GREEDY.max_new_tokens} tokens, drafted in "
         f"two ways: {wrong} differ; {accepted} of {drafted} drafted tokens accepted, "
         f"{time.monotonic() - began:.0f} s"
@@ -131,7 +133,7 @@ def _sampled(tiny: Path, draws: int) -> int:
                 2 / (9 * freedom)
             ) ** 0.5
             wrong += z > MOST_Z
-            print(
+            say(
                 f"temperature {temperature}: chi-squared {found:.1f} of {freedom} degrees of "
                 f"freedom (z {z:.2f}) over {draws} answers; {counts.accepted} of "
                 f"{counts.drafted} drafted tokens accepted"

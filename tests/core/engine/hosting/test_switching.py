@@ -179,3 +179,20 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     finished = client.until(GenerationFinished)
     assert finished.stop_reason == "stopped" and finished.stats.new_tokens > 20
     assert max(sizes[12:]) <= 1.05 * max(sizes[6:12])  # each has been there once before
+
+
+def test_drafts_are_switched_on_and_off(client, tiny_llama):
+    """By the same command as everything else of the executor; the answer stays."""
+    client.load(tiny_llama, exact("cpu", speculate="lookup"))
+    told = []
+    for number, choice in enumerate(("lookup", "off", "lookup"), 1):
+        if number > 1:
+            client.send(Reconfigure(exact("cpu", speculate=choice)))
+            client.until(ExecutorChanged)
+        first = len(client.events)
+        answer(client, number)
+        stats = client.until(GenerationFinished).stats
+        said = [e.token for e in client.events[first:] if isinstance(e, TokenDecoded)]
+        told.append((said, stats.drafted > 0))
+    assert [drafted for _, drafted in told] == [True, False, True]
+    assert told[0][0] == told[1][0] == told[2][0]
