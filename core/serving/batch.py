@@ -34,6 +34,12 @@ class Batch:
         """RequestError where the model or the memory has no room for what is asked,
         UnsupportedError where the executor has no shared steps, DeviceError."""
         self.runner = runner
+        if runner.translator is not None:
+            raise RequestError(
+                f"{runner.model_info.name} is an encoder-decoder, which writes a target about a "
+                "source: a server answers chats and goes on with texts; `llm-lite translate` "
+                "writes targets"
+            )
         self.context = _context(runner, options)
         if not 1 <= options.parallel <= MOST_PARALLEL:
             raise RequestError(

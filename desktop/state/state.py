@@ -153,8 +153,7 @@ class Message:
         thought = self.thought and self.thought.ended()
         spoken = thought.split.said if thought else self.spoken
         calls = self.calls and self.calls.up_to(spoken).ended()
-        text = calls.said if calls else spoken
-        return replace(self, text=text, thought=thought, calls=calls)
+        return replace(self, text=calls.said if calls else spoken, thought=thought, calls=calls)
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()

@@ -77,6 +77,23 @@ inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
 inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }
 inline void store(float* p, F32 v) { *reinterpret_cast<UnalignedF32*>(p) = v; }
 
+// Past the caches, where instructions for that are; `p` is a multiple of a vector. For results that
+// are too many to be read from a cache. `after_streaming` before others read them.
+inline void stream(float* p, F32 v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#else
+  store(p, v);
+#endif
+}
+inline void after_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 inline I32 load(const int32_t* p) {
   I32 v;
   std::memcpy(&v, p, sizeof v);

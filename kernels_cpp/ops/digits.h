@@ -71,12 +71,6 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
   }
 }
 
-inline int32_t digit_word(const int8_t* digits, int digit, int column) {
-  int32_t word;
-  std::memcpy(&word, digits + digit * kDigitBlock + column, sizeof word);
-  return word;
-}
-
 // levels . x / step of a block of each token, rows in lanes; words of bytes hold a row's levels.
 // All registers and tokens take turns, so that they share what is broadcast and unpacked.
 template <int kTokens, int kVectors>
@@ -91,9 +85,9 @@ inline void digit_dots(const uint8_t* groups, const DigitsX<kTokens>& x,
       for (int t = 0; t < kTokens; ++t) {
         for (int digit = 0; digit < kDigits; ++digit) {
           I32& sum = sums[t][digit][lanes];
-          sum = add_products<Levels::kNibbles>(sum, low, digit_word(x.digits[t], digit, 4 * j));
-          sum =
-              add_products<Levels::kNibbles>(sum, high, digit_word(x.digits[t], digit, 16 + 4 * j));
+          const int8_t* words = x.digits[t] + digit * kDigitBlock + 4 * j;
+          sum = add_products_at<Levels::kNibbles>(sum, low, words);
+          sum = add_products_at<Levels::kNibbles>(sum, high, words + 16);
         }
       }
     }

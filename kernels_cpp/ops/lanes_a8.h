@@ -76,6 +76,7 @@ class XWords {
     std::memcpy(&word, bytes_ + 4 * index, sizeof word);
     return word;
   }
+  const int8_t* address(int index) const { return bytes_ + 4 * index; }
   void write(int32_t* pairs) const { std::memcpy(pairs, pairs_, sizeof pairs_); }
 
  private:
@@ -123,6 +124,30 @@ inline I32 add_products(I32 sums, I32 levels, int32_t x) {
   const I32 low = (levels << 16) >> 16, high = levels >> 16;
   return sums + low * static_cast<int16_t>(x) + high * (x >> 16);
 #endif
+}
+
+// As add_products, of four bytes in memory, which one instruction broadcasts and multiplies where
+// there is one.
+template <Levels kLevels>
+inline I32 add_products_at(I32 sums, I32 levels, const int8_t* x) {
+#if defined(__AVX512VNNI__)
+  if constexpr (kLevels != Levels::kSignedBytes) {
+    typedef int32_t Word __attribute__((aligned(1), may_alias));
+    const auto* word = reinterpret_cast<const Word*>(x);
+    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(levels), "m"(*word));
+    return sums;
+  }
+#endif
+  int32_t word;
+  std::memcpy(&word, x, sizeof word);
+  return add_products<kLevels>(sums, levels, word);
+}
+
+// The index-th word of a block.
+template <Levels kLevels>
+inline I32 add_word(I32 sums, I32 levels, const XWords<kLevels>& x, int index) {
+  if constexpr (kInBytes<kLevels>) return add_products_at<kLevels>(sums, levels, x.address(index));
+  return add_products<kLevels>(sums, levels, x.at(index));
 }
 
 // The sums of a block, 32 bits wide, times kTimes where they have been 16 bits wide.
@@ -205,8 +230,8 @@ inline I32 block_dots(const I32* levels, const XWords<kLevels>& x, int scale = 0
   for (int i = 0; i < kHalf; ++i) {
     const int first = word_of<kLevels, kScales>(scale, i);
     const int second = word_of<kLevels, kScales>(scale, kHalf + i);
-    a = add_products<kLevels>(a, levels[first], x.at(first));
-    b = add_products<kLevels>(b, levels[second], x.at(second));
+    a = add_word<kLevels>(a, levels[first], x, first);
+    b = add_word<kLevels>(b, levels[second], x, second);
   }
   if constexpr (kLevels == Levels::kNibbles && kHasMaddubs && !kHasByteDot) {
     return widen_sums<kLevels>((I32)((I16)a + (I16)b));

@@ -16,13 +16,15 @@ namespace LLM_ISA {
 
 constexpr int kVectors = kTileRows / kWidth;  // registers that the rows of a tile take
 constexpr int kTileTokens = 4;                // at most, that share a pass over the tiles
+constexpr int64_t kStreamedColumns = 16384;   // of results, see streams
+constexpr int kPassRows = 8 * kTileRows;      // that all groups of tokens meet before the next ones
 constexpr int kSharedTileTokens = kWidth == 16 ? 8 : 4;  // likewise, in shared steps
 
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
 constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
 // Whose digits share a pass: three sums each and register
-constexpr int kDigitTokens = kWidth == 16 ? 4 : 1;
+constexpr int kDigitTokens = kWidth == 16 ? 8 : 1;
 
 // Lanes of every register and token, for the 16 rows of a row of tiles.
 template <int kTokens>
@@ -105,6 +107,7 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
           pairs = offset_pairs(sums, spread(Format::kZero));
         }
       }
+#pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {
         const XWords<kLevels> values(x[t], b);
         I32 products = block_dots<kLevels, kScales>(levels, values, scale);
@@ -183,10 +186,21 @@ inline void add_part_digits(const TilePart& at, const DigitsX<kTokens>& x,
   }
 }
 
+// Whether results are so many that they push weights out of the caches: logits of several tokens.
+inline bool streams(const Tensor& y, int64_t tokens) {
+  return tokens > 1 && y.n_cols >= kStreamedColumns && y.n_cols % kTileRows == 0 &&
+         reinterpret_cast<uintptr_t>(row<float>(y, 0)) % (kTileRows * sizeof(float)) == 0;
+}
+
 template <int kTokens>
 inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
-                            int64_t tokens, int64_t first, int64_t count) {
+                            int64_t tokens, int64_t first, int64_t count, bool streamed) {
   for (int t = 0; t < tokens; ++t) {
+    if (streamed) {
+      float* to = row<float>(y, token + t) + first;
+      for (int i = 0; i < kVectors; ++i) stream(to + i * kWidth, totals.of[t][i]);
+      continue;
+    }
     float lanes[kTileRows];
     for (int i = 0; i < kVectors; ++i) store(lanes + i * kWidth, totals.of[t][i]);
     std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
@@ -200,6 +214,7 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
                        const Add& add, int64_t tokens = kTokens) {
   const int64_t blocks = weight.n_cols / kTileColumns;
   const uint8_t* tile = tile_row(weight, rows.begin);
+  const bool streamed = streams(y, tokens);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
     TileSums<kTokens> totals = {};
     for (int64_t b = 0; b < blocks; b += Format::kParts, tile += Format::kTileBytes) {
@@ -209,8 +224,10 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
       for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
-    store_tile_sums(totals, y, token, tokens, first, left < kTileRows ? left : kTileRows);
+    const int64_t count = left < kTileRows ? left : kTileRows;
+    store_tile_sums(totals, y, token, tokens, first, count, streamed && count == kTileRows);
   }
+  if (streamed) after_streaming();
 }
 
 // Of the group's tokens `count` are there; the last of them stands for others.
@@ -270,19 +287,25 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
                               });
 }
 
+// Calls pass(rows) for some rows after the other where several groups of tokens meet them, so that
+// weights come from the cache for all groups but the first.
+template <typename Pass>
+inline void in_passes(Range rows, bool several, const Pass& pass) {
+  const int64_t size = several ? kPassRows : rows.end - rows.begin;
+  for (int64_t first = rows.begin; first < rows.end; first += size) {
+    pass(Range{first, std::min(first + size, rows.end)});
+  }
+}
+
 // kAsPanels: with the bits that matmul_a8_by_panels gives
 template <typename Format, bool kAsPanels>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
-  if constexpr (kAsPanels) {
+  in_passes(rows, tokens > kSharedTileTokens, [&](Range some) {
     in_padded_groups<kSharedTileTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_a8<Format, size(), true>(x, weight, y, token, count, rows);
+      tiles_times_a8<Format, size(), kAsPanels>(x, weight, y, token, count, some);
     });
-  } else {
-    in_padded_groups<kSharedTileTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_a8<Format, size(), false>(x, weight, y, token, count, rows);
-    });
-  }
+  });
 }
 
 template <typename Format>
@@ -320,12 +343,16 @@ inline void matmul_by_digits(const Tensor& x, const Tensor& weight, const Tensor
                              Range rows, DigitScratch scratch, uint64_t kept) {
   const int64_t groups = (tokens + kDigitTokens - 1) / kDigitTokens;
   const bool fits = groups * DigitScratch::group_bytes(x) <= scratch.room;
-  const bool stale = !fits || scratch.kept != kept;
+  bool stale = !fits || scratch.kept != kept;
   scratch.kept = fits ? kept : 0;
-  in_padded_groups<kDigitTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
-    auto* digits = reinterpret_cast<DigitsX<size()>*>(scratch.digits);
-    tiles_times_digits<Format, size()>(x, weight, y, token, count, rows, stale, digits);
-    if (fits) scratch.digits += DigitScratch::group_bytes(x);
+  in_passes(rows, fits && groups > 1, [&](Range some) {
+    uint8_t* digits = scratch.digits;
+    in_padded_groups<kDigitTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
+      auto* of_group = reinterpret_cast<DigitsX<size()>*>(digits);
+      tiles_times_digits<Format, size()>(x, weight, y, token, count, some, stale, of_group);
+      if (fits) digits += DigitScratch::group_bytes(x);
+    });
+    stale = !fits;
   });
 }
 

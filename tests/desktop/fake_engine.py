@@ -102,6 +102,7 @@ class FakeEngine:
         self.source: FakeSource | None = None
         self.executor = EXECUTOR
         self.model = MODEL
+        self.encodes = False  # an encoder was loaded
         self.title: str | None = ""  # what it makes of a conversation
         self.unfit: Unfit = ""  # what it says of files that are kept
         self.cached: list[int] = []  # what tells the tokens of the cache apart
@@ -179,7 +180,7 @@ class FakeEngine:
             elif isinstance(command, Inspect):
                 self._say(LensResult(command.request, command.position, lens()))
             elif isinstance(command, FollowToken):
-                self._say(followed(command))
+                self._say(followed(command, encodes=self.encodes))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
             elif isinstance(command, EncodeText):
@@ -221,7 +222,8 @@ class FakeEngine:
             return
         self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
-        model = as_encoder(self.model) if source == BUNDLED else self.model
+        self.encodes = source == BUNDLED
+        model = as_encoder(self.model) if self.encodes else self.model
         kv_heads = model.heads if model.kind == "encoder" else model.kv_heads
         self.source = FakeSource(
             layers=model.layers, heads=model.heads, kv_heads=kv_heads, context=1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from llm_lite.core.messages import FollowToken, TokenFollowed, TokenTrace
 from llm_lite.core.messages.inspecting.lesson import (
@@ -57,5 +58,10 @@ def trace(asked: FollowToken) -> TokenTrace:
     )  # fmt: skip
 
 
-def followed(asked: FollowToken) -> TokenFollowed:
-    return TokenFollowed(asked.request, trace(asked))
+def followed(asked: FollowToken, *, encodes: bool = False) -> TokenFollowed:
+    """Of an encoder with a masked-token head, where the model `encodes`."""
+    told = trace(asked)
+    if encodes:
+        shape = replace(SHAPE, path="encoder", has_head=True)
+        told = replace(told, shape=shape)
+    return TokenFollowed(asked.request, told)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 _SHARE = 0.2  # of a new measurement in what is known
 _DOUBT = 0.05  # of the way back to the guess, each time that a measurement forbids drafts
-_GUESS = 0.35  # of a single token's pass: what one more token is guessed to add
+_GUESS = 0.2  # of a single token's pass: what one more token is guessed to add
 
 
 class PassCosts:

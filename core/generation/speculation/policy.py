@@ -9,8 +9,10 @@ from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.records import dataclass
 
 _DECAY = 0.95  # of what was seen, with every draft that is judged
-_PRIOR_TRIALS, _PRIOR_ACCEPTED = 2.0, 1.0
-_MOST_CLASS = 7  # evidence of 2^7 tokens and more counts alike
+_PRIOR_TRIALS = 2.0
+# Shares of right tokens before any was judged, by the binary digits of the evidence: the longer the
+# match, the surer. Evidence of 2^7 tokens and more counts alike.
+_PRIORS = (0.5, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
 _WORTH = 1.05
 
@@ -19,8 +21,8 @@ _WORTH = 1.05
 class _Record:
     """Of drafts with alike evidence: tokens that were judged, and how many of these were right."""
 
-    judged: float = _PRIOR_TRIALS
-    accepted: float = _PRIOR_ACCEPTED
+    judged: float
+    accepted: float
 
     @property
     def rate(self) -> float:
@@ -63,7 +65,10 @@ class DraftPolicy:
         return self._record(evidence).rate
 
     def _record(self, evidence: int) -> _Record:
-        return self._records.setdefault(min(evidence.bit_length(), _MOST_CLASS), _Record())
+        kind = min(evidence.bit_length(), len(_PRIORS) - 1)
+        if kind not in self._records:
+            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * _PRIORS[kind])
+        return self._records[kind]
 
 
 def _best_length(rate: float, most: int, ratio: Callable[[int], float]) -> int:

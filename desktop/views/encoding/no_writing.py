@@ -71,8 +71,8 @@ OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
 def draw_reason(state: AppState, ui: Ui, name: str) -> bool:
     """Whether the model in use has nothing for the view; the sentence is drawn."""
     reasons = REASONS if state.encodes else OF_TARGETS if state.writes_targets else {}
-    if name not in reasons:
-        return False
+    if name not in reasons or (name == "serving" and state.serving.phase != "off"):
+        return False  # a server that runs can be switched off
     wrapped(ui, tr(reasons[name]))
     ui.mark(f"encoding.reason.{name}")
     return True

@@ -125,14 +125,28 @@ PAIR: dict[StepName, StepWords] = {
         ),
         mark("q: the target's query. k, v: keys and values of the source's token j."),
     ),
+    "residual": StepWords(
+        WORDS["residual"].title,
+        mark(
+            "Every layer does the same with its own weights, and adds its three parts: attention, "
+            "cross-attention and feed-forward. The river shows how large the sum is after each "
+            "layer. Sizes do not simply add up: a part that points against the sum makes it "
+            "smaller."
+        ),
+        WORDS["residual"].why,
+        mark(
+            "x: the residual, first and last. att, cross, ff: what attention, cross-attention and "
+            "feed-forward add in layer l."
+        ),
+    ),
     "choosing": StepWords(
         mark("Which token comes next?"),
         mark(
             "A last matrix gives each of the {vocabulary} tokens a score, its logit; softmax makes "
             "probabilities of them. Greedy decoding takes the likeliest token. A beam keeps "
             "several beginnings of the target: each is continued with its likeliest tokens, and "
-            "those with the best sums of log p stay. This model's settings ask for a beam of "
-            "{beams}."
+            "those with the best sums of log p stay. A beam of 1 is greedy; this model's settings "
+            "ask for a beam of {beams}."
         ),
         mark(
             "The likeliest first token need not begin the likeliest sentence. A beam looks a "

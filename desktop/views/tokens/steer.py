@@ -116,7 +116,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     words = tr("All heads as they are")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
-        if effect is not None and not math.isnan(effect.kl):
+        if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
             words += f"  ·  KL {divergence(effect.kl)}"
     imgui.same_line(0, ui.u(3))
     imgui.align_text_to_frame_padding()
@@ -132,6 +132,15 @@ def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
     able = changed and not state.busy and _has_answer(state)
     again = button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able)
     return [AnswerSteered()] if again else []
+
+
+def effect_is_told(state: AppState) -> bool:
+    """Whether the effect is that of what changed: an encoder's gains wait for the next source."""
+    gains, model = state.steering.gains, state.model
+    if gains is None or model is None or model.translator is None:
+        return True
+    decoder = gains[: 2 * model.layers]
+    return any(gain != 1.0 for row in decoder for gain in row)
 
 
 def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:

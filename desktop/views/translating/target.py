@@ -127,6 +127,9 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
     if result.problem:
         wrapped(ui, f"{result.problem[:1].upper()}{result.problem[1:]}.", "error")
         return
+    if not result.tokens:
+        text(ui, tr("It was stopped before the first token."), "muted", "small")
+        return
     _draw_legend(state, ui)
     text(ui, "  ·  ".join(facts(result)), "muted", "small")
     ui.mark("translating.facts")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from llm_lite.core.generation.targets.translation import longest_target
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import (
@@ -18,14 +19,24 @@ from llm_lite.core.messages import (
     ExportMaps,
     Generate,
     GenerationFinished,
+    Logged,
     MapsExported,
+    MeasureDivergence,
+    MeasureModes,
+    ModesMeasured,
+    OpenCache,
+    ProfileStep,
     Read,
     ReadAttentionRows,
     Reconfigure,
+    SaveCache,
+    SetGains,
     SourceRead,
+    StepProfiled,
     Stop,
     TargetFinished,
     TargetGrown,
+    TaskFinished,
     Translate,
 )
 from tests.core.engine_client import HELLO, Hook
@@ -173,3 +184,72 @@ def test_source_and_target_are_read_again_in_another_mode(client, model):
     client.send(Reconfigure(exact("cpu", mode="int8", context=8)))  # too small for the source
     client.until(ExecutorChanged)
     assert client.until(CacheStatus).length == 0
+
+
+def gains_of(info, part, value):
+    """1 everywhere but in one part: 0 the decoder's self-attention, 1 cross-attention, 2 the
+    encoder."""
+    layers = (info.layers, info.layers, info.translator.encoder_layers)
+    rows = [value if at == part else 1.0 for at, count in enumerate(layers) for _ in range(count)]
+    return tuple((gain,) * info.heads for gain in rows)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_heads_of_each_part_are_weighed(client, model, part):
+    """Another mode keeps the gains, and reads source and target with them."""
+    info = client.load(model, exact("cpu")).model
+    assert len(gains_of(info, part, 0.0)) == info.gain_rows
+    first, _ = translated(client)
+    client.send(SetGains(gains_of(info, part, 0.0)))
+    other, _ = translated(client, 2)
+    assert abs(other.score - first.score) > 1e-4
+    client.send(Reconfigure(exact("cpu", mode="fp32")))
+    client.until(ExecutorChanged)
+    client.until(CacheStatus)
+    again, _ = translated(client, 3)
+    assert again.score == pytest.approx(other.score, abs=1e-4)
+    client.send(SetGains(gains_of(info, part, 1.0)))
+    assert translated(client, 4)[0].score == pytest.approx(first.score, abs=1e-5)
+
+
+def test_gains_of_too_few_rows_are_refused(client, model):
+    info = client.load(model, exact("cpu")).model
+    client.send(SetGains(gains_of(info, 0, 0.0)[:-1]))
+    told = [client.until(Logged).text for _ in range(2)]
+    assert "is ready" in told[0] and "gains: expected" in told[1]
+
+
+def test_long_work_of_an_encoder_decoder(client, model):
+    """A step is measured before and behind a source, and every mode; what is of running text is
+    refused."""
+    client.load(model, exact("cpu"))
+    for source in (False, True):
+        if source:
+            translated(client)
+        client.send(ProfileStep(2, 1))
+        profile = client.until(StepProfiled).profile
+        assert profile.depth == (TOKENS if source else 0) and profile.seconds > 0
+        assert client.until(TaskFinished).message == ""
+    assert client.engine.attention("decoder").length == TOKENS, "the target stays"
+    client.send(MeasureModes(3, exact("cpu")))
+    assert len(client.until(ModesMeasured).rows) == 5
+    client.until(TaskFinished)
+    client.send(MeasureDivergence(4, "", exact("cpu", mode="int4"), exact("cpu")))
+    assert "is an encoder-decoder: perplexity" in client.until(TaskFinished).message
+
+
+def test_its_cache_is_not_kept_in_a_file(client, model, tmp_path):
+    client.load(model, exact("cpu"))
+    translated(client)
+    for command in (SaveCache(str(tmp_path / "c.kv")), OpenCache(str(tmp_path / "c.kv"))):
+        client.send(command)
+        assert "its cache belongs to a source" in client.until(Logged).text
+    assert not (tmp_path / "c.kv").exists()
+
+
+def test_a_target_whose_length_nobody_chose_ends(client, model):
+    """The model finds no end: as long as the source asks for, or as the context has room."""
+    client.load(model, exact("cpu", context=64))
+    finished, _ = translated(client, most_tokens=0)
+    assert finished.stats.most_tokens == 63 and finished.stop_reason == "length"
+    assert longest_target(10) == 220

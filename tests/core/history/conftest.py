@@ -3,6 +3,7 @@
 import pytest
 
 from llm_lite.core.history import History
+from llm_lite.core.history.database import writer
 
 
 @pytest.fixture
@@ -11,6 +12,13 @@ def history(tmp_path):
     assert made.wait_until_open()
     yield made
     made.close()
+
+
+@pytest.fixture
+def quick_retries(monkeypatch):
+    """Tries to save follow each other quickly."""
+    monkeypatch.setattr(writer, "_FIRST_RETRY", 0.02)
+    monkeypatch.setattr(writer, "_LAST_RETRY", 0.05)
 
 
 @pytest.fixture

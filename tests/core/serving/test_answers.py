@@ -18,7 +18,9 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from tests.core.serving.clients import GREEDY, Asked, serve
+from tests.fixtures.seq2seq import t5
 from tests.runners import BACKENDS, exact
+from tests.seq2seq_checks import write_case
 
 PROMPTS = [tuple(range(5, 20)), tuple(range(30, 200)), tuple(range(5, 270)), (9,)]
 
@@ -215,6 +217,19 @@ def test_starting_where_it_cannot_be(client, served_model):
         assert (changed.is_on, words in changed.problem) == (False, True), changed.problem
         assert client.engine.service() is None
     assert client.ask(2)[0].stop_reason == "length"
+
+
+def test_an_encoder_decoder_is_not_served(client, served_model, tmp_path):
+    """Nor once it takes the place of a model that was."""
+    client.load(write_case(t5.FAMILY, "plain", tmp_path), exact())
+    client.send(StartServing())
+    assert "`llm-lite translate` writes targets" in client.until(ServingChanged).problem
+    client.load(served_model, exact())
+    serve(client, parallel=1)
+    client.load(tmp_path, exact())
+    changed = client.until(ServingChanged)
+    assert not changed.is_on and "is an encoder-decoder" in changed.problem
+    assert client.engine.service() is None
 
 
 def test_an_executor_without_shared_steps_says_so(client, served_model, monkeypatch):

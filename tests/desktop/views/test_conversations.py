@@ -7,8 +7,8 @@ from datetime import date, datetime
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import AnswerRun, ModelIdentity
-from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate
+from llm_lite.core.messages import AnswerRun
+from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,
     BeginRename,
@@ -21,7 +21,6 @@ from llm_lite.desktop.actions.history import (
     RedoHistory,
     RenameConversation,
     RestoreConversation,
-    Reveal,
     RowsChanged,
     RowsRead,
     SearchAnswered,
@@ -31,8 +30,6 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
     WantMoreRows,
 )
-from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.program import OpenModel, SetOptions
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.history.found import cut
@@ -43,6 +40,12 @@ from tests.desktop.headless import READY
 KEY = imgui.Key
 NOW = time.time()
 WROTE = AnswerRun.by(MODEL, EXECUTOR)
+TALK = (
+    Message("user", "Second", versions=((Message("user", "First"),),), place=1),
+    Message("assistant", "Said.", stop_reason="end", written=WROTE, sampling=READY.sampling),
+    Message("user", "More"),
+    Message("assistant", "More said.", stop_reason="end", written=WROTE),
+)
 
 
 def rows(count, **changes):
@@ -310,59 +313,6 @@ def test_a_page_joins_rows_that_changed_since_it_was_asked_for(listed):
     assert [row.id for row in one.state.history.rows] == [1000, 999, 998, 5]
     one.program.do(RowsChanged((), (5,)))
     assert len(one.state.history.rows) == 3
-
-
-TALK = (
-    Message("user", "Second", versions=((Message("user", "First"),),), place=1),
-    Message("assistant", "Said.", stop_reason="end", written=WROTE, sampling=READY.sampling),
-    Message("user", "More"),
-    Message("assistant", "More said.", stop_reason="end", written=WROTE),
-)
-
-
-def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
-    one = headless(replace(READY, messages=TALK))
-    one.driver.click("message.0.before")
-    assert one.did(SwitchVersion) == [SwitchVersion(0, 0)]
-    assert [m.text for m in one.state.messages] == ["First"]
-    one.program.do(SwitchVersion(0, 1))
-    one.driver.frames(2)
-    one.driver.point("message.1")
-    one.driver.click("message.1.edit")
-    assert one.did(EditMessage) == [EditMessage(1)]
-    assert one.state.draft == "Said."
-    one.driver.point("message.1")
-    one.driver.click("message.1.exactly")
-    assert one.did(Regenerate) == [Regenerate(1, exactly=True)]
-
-
-def test_an_answer_of_another_model_says_which_and_offers_it(headless):
-    other = replace(WROTE, model=ModelIdentity("Another", "/models/another.gguf"))
-    talk = (TALK[0], replace(TALK[1], written=other))
-    one = headless(replace(READY, messages=talk))
-    one.driver.click("message.1.exactly")
-    assert not one.did(Regenerate)
-    one.driver.click("chat.again.load")
-    assert one.did(OpenModel) == [OpenModel("/models/another.gguf")]
-    one = headless(
-        replace(READY, messages=(TALK[0], replace(TALK[1], written=replace(WROTE, mode="int4"))))
-    )
-    one.driver.click("message.1.exactly")
-    one.driver.click("chat.again.load")
-    assert one.did(SetOptions)[0].options.mode == "int4"
-
-
-def test_a_message_that_was_found_is_scrolled_to(headless):
-    talk = tuple(
-        Message("user" if n % 2 == 0 else "assistant", f"{n} " * 300, stop_reason="end")
-        for n in range(20)
-    )
-    one = headless(replace(READY, messages=talk))
-    assert not one.driver.shows("message.3")
-    one.program.do(Reveal(talk[3].key))
-    one.driver.frames(5)
-    assert one.driver.shows("message.3")
-    assert one.state.history.reveal is None
 
 
 def test_new_chat_ends_what_was_open(listed):

@@ -30,6 +30,7 @@ from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.translating_state import CrossLook, TokenAt
 from llm_lite.desktop.views.encoding.no_writing import OF_TARGETS
+from llm_lite.desktop.views.tokens.steer import effect_is_told
 from llm_lite.desktop.views.translating.target import facts
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.translating_fake import (
@@ -168,6 +169,15 @@ def test_each_part_is_steered(headless):
     one.driver.frames(2)
     one.driver.click("steer.again")
     assert one.state.translating.running
+
+
+def test_an_effect_is_told_of_the_decoders_gains_alone():
+    """Those of the encoder change nothing before its next source."""
+    off, model = (0.0,) * HEADS, READY.model
+    ones = ((1.0,) * HEADS,) * model.gain_rows
+    for gains, told in (((off, *ones[1:]), True), ((*ones[:-1], off), False)):
+        steering = replace(READY.steering, gains=gains)
+        assert effect_is_told(replace(READY, steering=steering)) == told
 
 
 def test_how_a_target_ended_is_told():

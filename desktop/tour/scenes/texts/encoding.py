@@ -90,7 +90,7 @@ def _look_at_lesson(driver: InputDriver, picture: Callable[[str], None], name: s
         return
     _open_page(driver, "text")
     text, beside = before.shown_sentences[:2]
-    driver.program.do(ChooseEncoding(replace(before, text=text)))
+    driver.program.do(ChooseEncoding(replace(before, mode="text", text=text)))
     _wait_for_text(driver)
     look_at_encoders_lesson(driver, picture, name, beside)
     driver.program.do(ChooseEncoding(before))

@@ -31,13 +31,14 @@ def draw_source(scene: Scene) -> None:
     each = min(ui.u(11), (y1 - top) / max(len(trace.source), 1))
     run = part(scene.t, 0.1, 0.6)
     _draw_layers(scene, (band[0], top, band[1], top + each * len(trace.source)), run)
+    after = min(0.02, 0.2 / max(len(trace.source), 1))  # all are there at the end
     for index, token in enumerate(trace.source):
         y = top + index * each
         line = y + (each - small) / 2 - 1
         right = x0 + ui.u(LABEL - 2)
         scene.say(visible(token.text), right, line, "text", align="right", room=ui.u(LABEL - 2))
         scene.number(("source_id", token.position), ids, line, "muted")
-        shown = part(scene.t, 0.5 + 0.02 * index, 0.8 + 0.02 * index)
+        shown = part(scene.t, 0.5 + after * index, 0.8 + after * index)
         high = max(ui.u(1.5), min(ui.u(5), each - ui.u(1.5)))
         place = (left, y + (each - high) / 2, x1 - ui.u(14), y + (each + high) / 2)
         scene.strip(token.hidden, place, shown)

@@ -71,9 +71,9 @@ def test_weights_and_activations(mode, activations, backend, tmp_path, request):
 
 @pytest.mark.parametrize("kv", ("fp16", "int8"))
 def test_long_contexts_and_long_drafts(kv, smollm2):
-    """Positions of one token are shared by several threads from some hundreds on, and read by all
-    heads together from 1,024 on."""
-    options = exact("cpu", speculate="lookup", activations="a8", context=1152)
+    """Positions of one token are shared by several threads from some hundreds on, and from more
+    than a thousand all of its heads read them in one stream."""
+    options = exact("cpu", speculate="lookup", activations="a8", context=2048)
     options = dataclasses.replace(options, keys=kv, values=kv)
     with running(smollm2, options) as runner:
-        check_bits(runner, depths=(250, 1010, 1100), drafted=31)
+        check_bits(runner, depths=(250, 1010, 1100, 1800), drafted=31)

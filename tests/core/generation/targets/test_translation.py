@@ -43,3 +43,15 @@ def test_what_cannot_be_translated_is_one_sentence(tmp_path):
         assert translator.options(1).most_tokens == 15
         with pytest.raises(RequestError, match="is an encoder-decoder, which writes about a"):
             list(generate(runner.session, [1, 2], SamplingOptions(), frozenset()))
+
+
+def test_one_beam_at_a_time_has_an_executor(tmp_path):
+    """Of another width, it is closed: its memory is free again."""
+    path = write_case(t5.FAMILY, "gated", tmp_path)
+    with running(path, exact("cpu", context=16)) as runner:
+        translator, counts, scores = translator_of(runner), [], []
+        for width in (2, 4, 4, 2):
+            target = translator.translate([5, 6, 7], translator.options(width, 5))
+            counts.append(len(runner.executors))
+            scores.append(target.score)
+        assert counts == [3] * 4 and scores[0] == scores[3] and scores[1] == scores[2]

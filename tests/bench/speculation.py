@@ -1,0 +1,220 @@
+"""What drafts gain: the same answers without and with them, in turns in one process.
+
+    python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
+        [--speculate auto] [--clock wall|cpu] [--json FILE]
+
+Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
+chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
+the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
+the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
+that others use can still tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import (
+    ChatMessage,
+    EngineOptions,
+    Event,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    SamplingOptions,
+    TokenDecoded,
+)
+from llm_lite.core.processor import processor_name
+from tests.paths import ROOT
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=160)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    question: str
+    begin: str = ""  # of the answer, so that a small model does as it is told
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    tokens: tuple[int, ...]
+    seconds: float  # behind the first token
+    stats: GenerationStats
+
+
+def lines(path: str, first: int, last: int) -> str:
+    """Of a file of the repository; the first line is 1."""
+    return "\n".join((ROOT / path).read_text("utf-8").splitlines()[first - 1 : last])
+
+
+def tasks() -> dict[str, tuple[Prompt, ...]]:
+    return {
+        "repeat a text": tuple(
+            Prompt(f"Repeat this text word for word:\n\n{text}", " ".join(text.split()[:6]))
+            for text in (
+                lines("docs/speculation.md", 1, 20),
+                lines("docs/server.md", 1, 20),
+                lines("docs/sampling.md", 1, 20),
+            )
+        ),
+        "edit code": tuple(
+            Prompt(
+                f"Rename `{old}` to `{new}` in this code and change nothing else:\n\n"
+                f"```python\n{lines(path, first, last)}\n```",
+                "```python\n",
+            )
+            for path, first, last, old, new in (
+                ("core/generation/speculation/lookahead.py", 14, 37, "gains", "scales"),
+                ("core/generation/speculation/draft.py", 10, 35, "tokens", "guesses"),
+                ("core/metrics/pass_costs.py", 45, 62, "ratio", "factor"),
+            )
+        ),
+        "answer from a document": tuple(
+            Prompt(f"{lines(path, first, last)}\n\n{question} Quote the text.")
+            for path, first, last, question in (
+                ("docs/speculation.md", 1, 30, "Why do answers stay the same?"),
+                ("docs/server.md", 1, 30, "How is the server started?"),
+                ("docs/sampling.md", 1, 30, "Which order do the filters have?"),
+            )
+        ),
+        "free chat": (
+            Prompt("Why is the sky blue?"),
+            Prompt("Tell me a short story about a lighthouse."),
+            Prompt("What should I look at when I buy a used bicycle?"),
+        ),
+    }
+
+
+def main() -> None:
+    arguments = _arguments()
+    options = EngineOptions(
+        backend=arguments.backend,
+        mode=arguments.mode,
+        threads=1 if arguments.clock == "cpu" else arguments.threads,
+        context=4096,
+        speculate="lookup",  # so that there are plans for drafts
+    )
+    file = loader.open_model(arguments.model, lambda *_: None, print)
+    runner = loader.start(file, options, None, lambda *_: None)
+    before = os.getloadavg()[0]
+    try:
+        rows = [_measured(runner, name, prompts, arguments) for name, prompts in tasks().items()]
+    finally:
+        runner.close()
+        file.close()
+    report = {
+        "model": runner.model_info.name,
+        "processor": processor_name(),
+        "threads": runner.executor_info.threads,
+        "clock": arguments.clock,
+        "speculate": arguments.speculate,
+        "load_before": before,
+        "tasks": rows,
+    }
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    print(f"load of the machine before: {before:.1f} on {os.cpu_count()} cores")
+
+
+def _measured(
+    runner: Runner, name: str, prompts: tuple[Prompt, ...], arguments: argparse.Namespace
+) -> dict[str, object]:
+    clock, drafting = CLOCKS[arguments.clock], speculation_of(arguments.speculate)
+    gains: list[float] = []
+    speeds: list[float] = []
+    stats: list[GenerationStats] = []
+    for prompt in prompts:
+        for plain, drafted in _pairs(runner, prompt, drafting, arguments.rounds, clock):
+            if plain.tokens != drafted.tokens:
+                raise SystemExit(f"{name}: answers differ")
+            gains.append(plain.seconds / drafted.seconds)
+            speeds.append((len(plain.tokens) - 1) / plain.seconds)
+            stats.append(drafted.stats)
+    drafts, accepted = sum(s.drafted for s in stats), sum(s.accepted for s in stats)
+    passes = sum(s.passes for s in stats)
+    row = {
+        "task": name,
+        "gain": statistics.median(gains),
+        "least": min(gains),
+        "most": max(gains),
+        "plain_tok_s": statistics.median(speeds),
+        "acceptance": accepted / drafts if drafts else 0.0,
+        "tokens_a_pass": (passes + accepted) / passes,
+        "pass_ms": asdict(stats[-1])["pass_ms"],
+    }
+    print(
+        f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), plain "
+        f"{row['plain_tok_s']:.0f} tok/s, {100 * accepted / max(drafts, 1):.0f} % of {drafts} "
+        f"drafted tokens accepted, {row['tokens_a_pass']:.2f} tokens a pass"
+    )
+    return row
+
+
+def _pairs(
+    runner: Runner,
+    prompt: Prompt,
+    drafting: Speculation | None,
+    rounds: int,
+    clock: Callable[[], float],
+) -> Iterator[tuple[Timed, Timed]]:
+    """Without drafts and with, in turns; a first pair warms up."""
+    for number in range(rounds + 1):
+        found = {}
+        for drafts in (False, True) if number % 2 else (True, False):
+            runner.session.speculation = drafting if drafts else None
+            found[drafts] = _answered(runner, prompt, clock)
+        if number:
+            yield found[False], found[True]
+
+
+def _answered(runner: Runner, prompt: Prompt, clock: Callable[[], float]) -> Timed:
+    runner.session.clear()
+    events: list[Event] = []
+    command = Generate(
+        1,
+        (ChatMessage("user", prompt.question),),
+        GREEDY,
+        begin=ChatMessage("assistant", prompt.begin) if prompt.begin else None,
+    )
+    answer = Answer(command, events.append, lambda: False)
+    answer.begin(runner)
+    while not any(isinstance(event, TokenDecoded) for event in events):
+        answer.step()
+    began = clock()
+    while answer.step():
+        pass
+    seconds = clock() - began
+    answer.finish()
+    (finished,) = [event for event in events if isinstance(event, GenerationFinished)]
+    tokens = tuple(event.token for event in events if isinstance(event, TokenDecoded))
+    return Timed(tokens, seconds, finished.stats)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--mode", default="int4")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--speculate", choices=("auto", "lookup"), default="auto")
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
