@@ -295,7 +295,24 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   }
 }
 
+// Whether the tokens of a step, each by itself, are cut alike: then all of them take a part of the
+// positions while it is in the processor's caches, before the next part.
+static bool part_by_part(const Op& op, const Step& step) {
+  if (!step.stepwise) return false;
+  const int64_t tiles = tiling_of(op, step, step.part(0)).tiles();
+  for (int64_t i = 1; i < step.parts(); ++i) {
+    if (tiling_of(op, step, step.part(i)).tiles() != tiles) return false;
+  }
+  return true;
+}
+
 static void attention(const Op& op, const Step& step, const Task& task) {
+  if (part_by_part(op, step)) {
+    const int64_t i = task.index % step.parts();
+    const Segment segment = step.part(i);
+    const Tiling tiling = tiling_of(op, step, segment);
+    return attend_segment(op, step, segment, i, tiling, task.index / step.parts(), task);
+  }
   const bool several = step.shared() && task.count == kSharedTasksPerWorker * step.workers;
   const Range tiles = several ? share(task, tiles_of(op, step)) : Range{task.index, task.index + 1};
   int64_t before = 0;
