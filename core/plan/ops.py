@@ -13,11 +13,9 @@ positions of the cache, H query heads, G key/value heads, d head width, S stream
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
-
-from llm_lite.core.records import dataclass
 
 # float64 where float32 would lose digits before the kernel has done with them.
 ParamType = Literal["int", "flag", "float32", "float64"]

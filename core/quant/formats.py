@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
-
-from llm_lite.core.records import dataclass
 
 TILE_ROWS = 16  # rows whose blocks lie together in a tile
 COLUMNS = 32  # values along K that kernels take at a time; blocks are one of them or several
