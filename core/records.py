@@ -25,8 +25,15 @@ else:
 
         Options: frozen, slots, kw_only, eq, repr, each as in `dataclasses.dataclass`.
         """
-        declare = partial(_declare, **options)
-        return declare if cls is None else declare(cls)
+        if cls is None:
+            return partial(dataclass, **options)
+        if any(_is_frozen_there(base) for base in cls.__mro__[1:]):  # it must be of one kind
+            return dataclasses.dataclass(cls, **options)
+        return _declare(cls, **options)
+
+    def _is_frozen_there(base):
+        """Whether the standard library made it, frozen; what is made here says that it is not."""
+        return "__dataclass_params__" in base.__dict__ and base.__dataclass_params__.frozen
 
     def _declare(cls, *, frozen=False, slots=False, kw_only=False, eq=True, repr=True):
         if cls.__doc__ is None:

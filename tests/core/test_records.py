@@ -146,3 +146,19 @@ def test_nothing_is_compiled_before_it_is_used():
     assert made(1).a == 1
     assert not hasattr(made.__init__, "stands_in")
     assert made(2) == made(2)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class There:
+    a: int
+
+
+def test_heirs_of_the_standard_librarys_are_as_there():
+    @records.dataclass(frozen=True, slots=True)
+    class Here(There):
+        b: int = 2
+
+    assert (Here(1).a, Here(1).b) == (1, 2)
+    assert Here(1) == Here(1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Here(1).a = 3
