@@ -41,6 +41,8 @@ _LINES = {  # text of several lines, and how much of it
     ("RunToken", "text"): TOKEN,
     ("EncodedToken", "text"): TOKEN,
     ("Candidate", "text"): TOKEN,
+    ("TargetFinished", "text"): TYPED,  # which is copied whole
+    ("OtherTarget", "text"): TYPED,
     ("Logged", "text"): LOG_LINE,
     ("TitleMade", "text"): SENTENCE,
     ("KernelForm", "code"): SOURCE,

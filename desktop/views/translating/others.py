@@ -8,6 +8,7 @@ from llm_lite.core.messages import OtherTarget
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.translating import ChooseHypothesis
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.incoming import SENTENCE, fit_lines
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.ui import Ui
@@ -38,7 +39,7 @@ def draw_others(state: AppState, ui: Ui) -> list[Action]:
 def _draw_other(ui: Ui, number: int, other: OtherTarget) -> bool:
     """Whether it was pressed."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
-    words, room = other.text or tr("(no text)"), width - ui.u(GUTTER)
+    words, room = fit_lines(other.text, SENTENCE) or tr("(no text)"), width - ui.u(GUTTER)
     with ui.font():
         height = imgui.calc_text_size(words, wrap_width=room).y + ui.u(1)
     pressed = press_area(f"translating.other.{number}", ImVec2(width, height))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import Logged, ModelLoaded, TokenDecoded
+from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.state import incoming
 from llm_lite.desktop.state.apply import apply
@@ -137,6 +137,13 @@ def test_text_of_a_megabyte_is_bounded_when_it_enters(events):
     assert state.log[-1].text.endswith(": no such file"), "its middle is left out"
     token = fit_to_show(TokenDecoded(1, 3, huge, 0.5, 4))
     assert len(token.text) <= TOKEN
+
+
+def test_a_long_target_stays_whole():
+    """It is copied as text; what is drawn of it is its tokens."""
+    text = "ein Wort\n" * 1000
+    told = fit_to_show(TargetFinished(1, text=text, others=(OtherTarget(text, -1.0),)))
+    assert told.text == text and told.others[0].text == text
 
 
 def test_what_is_fit_stays_the_same_object(events):

@@ -6,6 +6,8 @@ as for a processor that has them.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,29 @@ def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -
         rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", TILES)
+@pytest.mark.parametrize("isa", AMX)
+def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> None:
+    """Of drafted tokens too that fill a register."""
+    case = OneOp()
+    case.inputs(width(dtype, 9), "x")
+    case.random("w", 127, width(dtype, 9), dtype=dtype)
+    plans = []
+    for bucket in (Bucket(1, 1), Bucket(32, 32, stepwise=True)):
+        builder = PlanBuilder(case.weights, bucket, integer_activations=True)
+        x = builder.embed(builder.weight("x"), "x.rows")
+        y = builder.matmul(x, builder.weight("w"), "y")
+        plans.append(builder.finish(builder.output_rows(y, "rows")))
+    cpu = CpuExecutor(Program(tuple(plans), CONTEXT, VOCABULARY), case.weights, 2, isa=isa)
+    for count in (15, 16, 32):
+        step = Step(np.arange(count, dtype=np.int32) % VOCABULARY, 0, count, stepwise=True)
+        found = cpu.run(step)
+        singles = [dataclasses.replace(single, stepwise=False) for single in step.singles()]
+        expected = np.concatenate([cpu.run(single) for single in singles])
+        np.testing.assert_array_equal(found, expected)
+    cpu.close()
 
 
 @pytest.mark.parametrize("dtype", TILES)
