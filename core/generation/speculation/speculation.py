@@ -9,6 +9,7 @@ from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft, DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
+from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
 
 
@@ -38,6 +39,7 @@ class Speculation:
     ) -> None:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
+        self.timing: PassTiming | None = None  # to be done while the engine is idle
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Another text: a prompt, and what was answered so far."""
@@ -60,6 +62,8 @@ def speculation_of(speculate: Speculate) -> Speculation | None:
         case "off":
             return None
         case "auto":
-            return Speculation()
+            speculation = Speculation()
+            speculation.timing = PassTiming(speculation.policy.costs)
+            return speculation
         case "lookup":
             return Speculation(policy=LongestDrafts())
