@@ -1,12 +1,13 @@
 """What drafts gain: the same answers without and with them, in turns in one process.
 
     python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--speculate auto] [--clock wall|cpu] [--json FILE]
+        [--speculate auto|lookup|MODEL] [--clock wall|cpu] [--json FILE]
 
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
-the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
+the most. A true pair of models out of one file: `--mode fp32 --speculate smollm2-135m-instruct`,
+whose drafts come from the same weights in int4. `--clock cpu` counts the time that the process computed, with one thread: what a machine
 that others use can still tell.
 """
 
@@ -17,13 +18,16 @@ import json
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from llm_lite.cli.engine_words import speculation
 from llm_lite.core.generation.answer import Answer
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.draft_models import source_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     ChatMessage,
@@ -100,12 +104,14 @@ def tasks() -> dict[str, tuple[Prompt, ...]]:
 
 def main() -> None:
     arguments = _arguments()
+    speculate, draft_model = speculation(arguments.speculate)
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
         threads=1 if arguments.clock == "cpu" else arguments.threads,
         context=4096,
-        speculate="lookup",  # so that there are plans for drafts
+        speculate=speculate,
+        draft_model=draft_model,
     )
     file = loader.open_model(arguments.model, lambda *_: None, print)
     runner = loader.start(file, options, None, lambda *_: None)
@@ -132,7 +138,7 @@ def main() -> None:
 def _measured(
     runner: Runner, name: str, prompts: tuple[Prompt, ...], arguments: argparse.Namespace
 ) -> dict[str, object]:
-    clock, drafting = CLOCKS[arguments.clock], speculation_of(arguments.speculate)
+    clock, drafting = CLOCKS[arguments.clock], _drafting(runner)
     gains: list[float] = []
     speeds: list[float] = []
     stats: list[GenerationStats] = []
@@ -153,14 +159,33 @@ def _measured(
         "plain_tok_s": statistics.median(speeds),
         "acceptance": accepted / drafts if drafts else 0.0,
         "tokens_a_pass": (passes + accepted) / passes,
+        "drafted_by": _by_source(stats),
         "pass_ms": asdict(stats[-1])["pass_ms"],
     }
     print(
         f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), plain "
         f"{row['plain_tok_s']:.0f} tok/s, {100 * accepted / max(drafts, 1):.0f} % of {drafts} "
-        f"drafted tokens accepted, {row['tokens_a_pass']:.2f} tokens a pass"
+        f"drafted tokens accepted, {row['tokens_a_pass']:.2f} tokens a pass "
+        f"{row['drafted_by']}"
     )
     return row
+
+
+def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
+    """Drafted tokens of all answers."""
+    found: Counter[str] = Counter()
+    for drafts in (drafts for one in stats for drafts in one.drafted_by):
+        found[drafts.source] += drafts.drafted
+    return dict(found)
+
+
+def _drafting(runner: Runner) -> Speculation | None:
+    """As the options ask for, with nothing learned from tasks before."""
+    speculation = speculation_of(runner.options.speculate)
+    if speculation is not None and runner.draft is not None:
+        found = source_of(runner.draft, runner.model_file)
+        speculation.sources = (*speculation.sources, found)
+    return speculation
 
 
 def _pairs(
@@ -210,7 +235,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", default="int4")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--speculate", choices=("auto", "lookup"), default="auto")
+    parser.add_argument("--speculate", default="auto", metavar="{auto,lookup,MODEL}")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
