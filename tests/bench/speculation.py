@@ -1,14 +1,14 @@
 """What drafts gain: the same answers without and with them, in turns in one process.
 
     python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--speculate auto|lookup|MODEL] [--clock wall|cpu] [--json FILE]
+        [--speculate auto|lookup|MODEL] [--task TASK] [--clock wall|cpu] [--json FILE]
 
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
-the most. A true pair of models out of one file: `--mode fp32 --speculate smollm2-135m-instruct`,
-whose drafts come from the same weights in int4. `--clock cpu` counts the time that the process computed, with one thread: what a machine
-that others use can still tell.
+the most. `--task` runs one of them. `--clock cpu` counts the time that the process computed, with
+one thread: what a machine that others use can still tell. A true pair of models out of one file:
+`--mode fp32 --speculate smollm2-135m-instruct`, whose drafts come from the same weights in int4.
 """
 
 from __future__ import annotations
@@ -117,7 +117,11 @@ def main() -> None:
     runner = loader.start(file, options, None, lambda *_: None)
     before = os.getloadavg()[0]
     try:
-        rows = [_measured(runner, name, prompts, arguments) for name, prompts in tasks().items()]
+        rows = [
+            _measured(runner, name, prompts, arguments)
+            for name, prompts in tasks().items()
+            if arguments.task in ("", name)
+        ]
     finally:
         runner.close()
         file.close()
@@ -236,6 +240,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--speculate", default="auto", metavar="{auto,lookup,MODEL}")
+    parser.add_argument("--task", choices=("", *tasks()), default="", metavar="TASK")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
