@@ -14,7 +14,7 @@ from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
 
 MODEL = "model"  # the name of this source
 # A draft ends before a token that the model gives a smaller share: it is seldom what comes.
-LEAST_CHANCE = 0.6
+LEAST_CHANCE = 0.3
 _DECAY = 0.9  # of what drafting cost, with every draft
 _MOST_STEPS = 4  # that an offered token may count as, however seldom one is offered
 _MEASURED = 3  # steps; the shortest counts

@@ -183,9 +183,9 @@ def test_a_text_that_does_not_fit_is_not_followed(runner):
 
 def test_it_ends_where_it_is_not_sure(runner, monkeypatch):
     _, source = of_the_model_only(runner)
-    source.measure()
     source.begin([5, 6, 7])
     assert len(source.draft(4).tokens) == 4
+    source._spent, source._offered = source._step_seconds, 1.0
     monkeypatch.setattr(draft_model, "LEAST_CHANCE", 1.1)
     before = source.seconds_per_token
     for _ in range(40):
