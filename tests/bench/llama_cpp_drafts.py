@@ -7,13 +7,13 @@ They are measured with the settings that the program has of itself.
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-
-import httpx
+from urllib.request import Request, urlopen
 
 from llm_lite.core.records import dataclass
 
@@ -48,9 +48,10 @@ def servers(program: Path, gguf: Path, threads: int, context: int) -> Iterator[M
 def ask(address: str, prompt: Sequence[int], new: int) -> PeerAnswer:
     """The greedy answer to the tokens of a prompt, at most `new` tokens, nothing of it cached."""
     body = {"prompt": list(prompt), "n_predict": new, "temperature": 0, "cache_prompt": False}
-    answer = httpx.post(f"{address}/completion", json=body, timeout=_PATIENCE)
-    answer.raise_for_status()
-    timings = answer.json()["timings"]
+    kind = {"Content-Type": "application/json"}
+    request = Request(f"{address}/completion", json.dumps(body).encode(), kind)
+    with urlopen(request, timeout=_PATIENCE) as answer:
+        timings = json.load(answer)["timings"]
     return PeerAnswer(
         timings["predicted_n"],
         timings["predicted_ms"] / 1000,
@@ -79,8 +80,7 @@ def _server(program: Path, gguf: Path, threads: int, context: int, kind: str) ->
 def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{address}/health").status_code == 200:
-                return
+        with contextlib.suppress(OSError), urlopen(f"{address}/health", timeout=_PATIENCE):
+            return
         time.sleep(0.1)
     raise SystemExit(f"{' '.join(map(str, process.args))}: expected a server, found none")
