@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,18 @@ def stored(family: str, case: str) -> dict[str, Any]:
 def write_case(family: Seq2SeqFamily, case: str, folder: Path) -> Path:
     known = stored(family.name, case)
     config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
+    tensors = {n: entry(family.values(n, tuple(shape))) for n, shape in shapes.items()}
+    return write_folder(folder, config, tensors, tokens=VOCABULARY)
+
+
+def write_odd_heads(folder: Path) -> Path:
+    """A T5 with twice as many heads, of half the width: 5 values."""
+    family, known = import_module("tests.fixtures.seq2seq.t5").FAMILY, stored("t5", "gated")
+    config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
+    config |= {"num_heads": 2 * config["num_heads"], "d_kv": config["d_kv"] // 2}
+    for name, shape in shapes.items():
+        if "relative_attention_bias" in name:
+            shape[1] *= 2
     tensors = {n: entry(family.values(n, tuple(shape))) for n, shape in shapes.items()}
     return write_folder(folder, config, tensors, tokens=VOCABULARY)
 

@@ -59,7 +59,7 @@ def start_encoder(
             f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
             "there are no masked tokens that it could fill in"
         )
-    choice = choice or backends.choose(options, shared)
+    choice = choice or backends.choose(options, shared, model_file.model.shape)
     runner = _runner(model_file, options, choice, make(model_file, options, choice, progress))
     try:
         runner.session.files.check()

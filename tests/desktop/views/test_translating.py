@@ -190,6 +190,17 @@ def test_an_effect_is_told_of_the_decoders_gains_alone():
         assert effect_is_told(replace(READY, steering=steering)) == told
 
 
+@pytest.mark.parametrize("problem", ["an internal error (TypeError); the log", "no " * 9999])
+def test_a_problem_stands_in_the_targets_place_as_one_sentence(headless, problem):
+    one = headless(READY, size=NARROW)
+    one.program.do(WriteTarget("where is it"))
+    failed = TargetFinished(one.state.translating.request, stop_reason="error", problem=problem)
+    one.program.state = apply(failed, one.state, 0.0)
+    one.driver.frames(2)
+    _, top, _, bottom = one.ui.rects["translating.problem"]
+    assert 0 < bottom - top < NARROW[1] / 3
+
+
 def test_how_a_target_ended_is_told():
     command = Translate(1, "a b")
     assert facts(finished(command, stop_reason="length"))[-1] == "no end within 200 tokens"
