@@ -20,7 +20,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
-from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages import EngineOptions, ModelKind
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.models.registry import read_model
 
@@ -118,15 +118,20 @@ def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
 
 
 def is_encoder(source: str | None) -> bool:
-    """By its header alone; False too for what can not be opened, as a load will say."""
+    """As of `kind_by_header`."""
+    return kind_by_header(source) == "encoder"
+
+
+def kind_by_header(source: str | None) -> ModelKind | None:
+    """By its header alone; None for what can not be opened, as a load will say."""
     try:
         file = open_source(catalog.resolve(source))
     except LlmLiteError:
-        return False
+        return None
     try:
-        return read_model(file.metadata, file.tensors, file.path).bidirectional
+        return read_model(file.metadata, file.tensors, file.path).kind
     except LlmLiteError:
-        return False
+        return None
     finally:
         file.close()
 
