@@ -41,7 +41,7 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
     pointed = None
     if translating.source:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        text(ui, tr(READS), "muted", "small")
+        wrapped(ui, tr(READS))
         pointed = draw_tokens(state, ui, "source", translating.source)
     imgui.dummy(ImVec2(0, ui.u(2)))
     actions += _draw_title(state, ui)
@@ -105,8 +105,9 @@ def _draw_look(state: AppState, ui: Ui) -> CrossLook:
     """Which heads tint the source."""
     look, model = state.translating.look, state.model
     assert model is not None
+    width = min(ui.u(36), imgui.get_content_region_avail().x)
     look = replace(
-        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, ui.u(36), tr(BY_HINT))
+        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, width, tr(BY_HINT))
     )
     if look.by == "all":
         return look
@@ -136,7 +137,8 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
         text(ui, tr("It was stopped before the first token."), "muted", "small")
         return
     _draw_legend(state, ui)
-    text(ui, "  ·  ".join(facts(result)), "muted", "small")
+    told = facts(result) if translating.mode is None else [*facts(result), translating.mode]
+    wrapped(ui, "  ·  ".join(told), "muted", "small")
     ui.mark("translating.facts")
 
 

@@ -160,6 +160,9 @@ def test_views_of_a_chat_say_why_they_are_empty(headless):
     one.driver.frames(2)
     assert one.driver.shows("encoding.reason.report")
     assert not one.driver.shows("chat.input") and not one.driver.shows("chat.prompts")
+    one.driver.click("layout.compare")
+    one.driver.frames(2)
+    assert one.driver.shows("encoding.reason.runs") and not one.driver.shows("runs.prompt")
 
 
 def test_each_part_is_steered(headless):
