@@ -103,8 +103,9 @@ def write_t5_gguf(family: Seq2SeqFamily, case: str, path: Path) -> None:
     writer.close()
 
 
-def write_unigram(writer: GGUFWriter) -> None:
-    """The pieces of source.spm, as many as the models have rows."""
+def write_unigram(writer: GGUFWriter, *, encodes: bool = False) -> None:
+    """The pieces of source.spm, as many as the models have rows; with XLM-R's tokens around a text
+    where it `encodes`."""
     model = read_sentencepiece(FIXTURES / "marian_tokenizer" / "source.spm")
     pieces = model.pieces[:VOCABULARY]
     control, unknown, normal = TokenType.CONTROL, TokenType.UNKNOWN, TokenType.NORMAL
@@ -117,7 +118,9 @@ def write_unigram(writer: GGUFWriter) -> None:
     writer.add_precompiled_charsmap(model.charsmap)
     writer.add_remove_extra_whitespaces(True)
     writer.add_add_space_prefix(True)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(encodes)
+    if encodes:
+        writer.add_bos_token_id([piece for piece, _ in pieces].index("<s>"))
     writer.add_add_eos_token(True)
     writer.add_unk_token_id(model.unknown)
     writer.add_eos_token_id([piece for piece, _ in pieces].index("</s>"))
