@@ -27,6 +27,7 @@ class Asked(Stage):
         self._begin(source, engine)
         self._load(prompt)
         self._ask()
+        self._told = self._report()
 
 
 def measure(
