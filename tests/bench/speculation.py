@@ -1,14 +1,17 @@
 """What drafts gain: the same answers without and with them, in turns in one process.
 
     python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--speculate auto|lookup|MODEL] [--task TASK] [--clock wall|cpu] [--json FILE]
+        [--speculate auto|lookup|MODEL] [--task TASK] [--clock wall|cpu] [--peer FOLDER]
+        [--json FILE]
 
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
-the most. `--task` runs one of them. `--clock cpu` counts the time that the process computed, with
-one thread: what a machine that others use can still tell. A true pair of models out of one file:
-`--mode fp32 --speculate smollm2-135m-instruct`, whose drafts come from the same weights in int4.
+the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
+that others use can still tell. `--peer` asks llama-server too, round by round, with the same
+tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`). `--task` runs
+one of the four. A true pair of models out of one file is `--mode fp32 --speculate
+smollm2-135m-instruct`: its drafts come from the same weights in int4.
 """
 
 from __future__ import annotations
@@ -19,12 +22,15 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from llm_lite.cli.engine_words import speculation
-from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.answer import Answer, encode
+from llm_lite.core.generation.prompts.prompt import begun_with
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation import speculation as speculation_module
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
@@ -42,9 +48,12 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.processor import processor_name
+from tests.bench import llama_cpp_drafts, peers
 from tests.paths import ROOT
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+CONTEXT = 4096
+PEER_TYPE = "Q4_0"  # of the peer's file, beside our int4
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=160)
 
 
@@ -108,24 +117,24 @@ def main() -> None:
     arguments = _arguments()
     if arguments.clock == "cpu":
         _weigh_processor_time()
-    speculate, draft_model = speculation(arguments.speculate)
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
         threads=1 if arguments.clock == "cpu" else arguments.threads,
-        context=4096,
-        speculate=speculate,
-        draft_model=draft_model,
+        context=CONTEXT,
+        speculate="lookup",  # so that there are plans for drafts
+        draft_model=speculation(arguments.speculate)[1],
     )
     file = loader.open_model(arguments.model, lambda *_: None, print)
     runner = loader.start(file, options, None, lambda *_: None)
     before = os.getloadavg()[0]
     try:
-        rows = [
-            _measured(runner, name, prompts, arguments)
-            for name, prompts in tasks().items()
-            if arguments.task in ("", name)
-        ]
+        with _peer(arguments) as addresses:
+            rows = [
+                _measured(runner, name, prompts, arguments, addresses)
+                for name, prompts in tasks().items()
+                if arguments.task in ("", name)
+            ]
     finally:
         runner.close()
         file.close()
@@ -150,20 +159,46 @@ def _weigh_processor_time() -> None:
         module.perf_counter = time.process_time  # type: ignore[attr-defined]
 
 
+def _drafting(runner: Runner, word: str) -> Speculation | None:
+    """As `--speculate` asks for, with nothing learned from tasks before."""
+    found = speculation_of(speculation(word)[0])
+    if found is not None and runner.draft is not None:
+        found.sources = (*found.sources, source_of(runner.draft, runner.model_file))
+    return found
+
+
+def _peer(arguments: argparse.Namespace) -> AbstractContextManager[Mapping[str, str]]:
+    if arguments.peer is None:
+        return nullcontext({})
+    file = arguments.peer / "models" / peers.FILES[PEER_TYPE]
+    program = peers.server_of(arguments.peer)
+    return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT)
+
+
 def _measured(
-    runner: Runner, name: str, prompts: tuple[Prompt, ...], arguments: argparse.Namespace
-) -> dict[str, object]:
-    clock, drafting = CLOCKS[arguments.clock], _drafting(runner)
+    runner: Runner,
+    name: str,
+    prompts: tuple[Prompt, ...],
+    arguments: argparse.Namespace,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    clock, drafting = CLOCKS[arguments.clock], _drafting(runner, arguments.speculate)
     gains: list[float] = []
     speeds: list[float] = []
+    drafted_speeds: list[float] = []
     stats: list[GenerationStats] = []
+    peer: list[dict[str, llama_cpp_drafts.PeerAnswer]] = []  # by kind, of every pair
     for prompt in prompts:
+        tokens = _tokens_of(runner, prompt) if addresses else []
         for plain, drafted in _pairs(runner, prompt, drafting, arguments.rounds, clock):
             if plain.tokens != drafted.tokens:
                 raise SystemExit(f"{name}: answers differ")
             gains.append(plain.seconds / drafted.seconds)
             speeds.append((len(plain.tokens) - 1) / plain.seconds)
+            drafted_speeds.append((len(plain.tokens) - 1) / drafted.seconds)
             stats.append(drafted.stats)
+            new = GREEDY.max_new_tokens
+            peer.append({k: llama_cpp_drafts.ask(a, tokens, new) for k, a in addresses.items()})
     drafts, accepted = sum(s.drafted for s in stats), sum(s.accepted for s in stats)
     passes = sum(s.passes for s in stats)
     row = {
@@ -172,17 +207,25 @@ def _measured(
         "least": min(gains),
         "most": max(gains),
         "plain_tok_s": statistics.median(speeds),
+        "tok_s": statistics.median(drafted_speeds),
         "acceptance": accepted / drafts if drafts else 0.0,
         "tokens_a_pass": (passes + accepted) / passes,
         "drafted_by": _by_source(stats),
         "pass_ms": asdict(stats[-1])["pass_ms"],
+        "peer": _peer_rows(peer) if addresses else {},
     }
     print(
-        f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), plain "
-        f"{row['plain_tok_s']:.0f} tok/s, {100 * accepted / max(drafts, 1):.0f} % of {drafts} "
-        f"drafted tokens accepted, {row['tokens_a_pass']:.2f} tokens a pass "
-        f"{row['drafted_by']}"
+        f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), "
+        f"{row['tok_s']:.0f} tok/s, {row['plain_tok_s']:.0f} without, "
+        f"{100 * accepted / max(drafts, 1):.0f} % of {drafts} drafted tokens accepted, "
+        f"{row['tokens_a_pass']:.2f} tokens a pass {row['drafted_by']}"
     )
+    for kind, found in row["peer"].items():
+        print(
+            f"    llama.cpp {kind:12} {found['gain']:.2f}x ({found['least']:.2f} to "
+            f"{found['most']:.2f}), {found['tok_s']:.0f} tok/s, "
+            f"{100 * found['acceptance']:.0f} % accepted"
+        )
     return row
 
 
@@ -194,13 +237,32 @@ def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
     return dict(found)
 
 
-def _drafting(runner: Runner) -> Speculation | None:
-    """As the options ask for, with nothing learned from tasks before."""
-    speculation = speculation_of(runner.options.speculate)
-    if speculation is not None and runner.draft is not None:
-        found = source_of(runner.draft, runner.model_file)
-        speculation.sources = (*speculation.sources, found)
-    return speculation
+def _peer_rows(
+    rounds: list[dict[str, llama_cpp_drafts.PeerAnswer]],
+) -> dict[str, dict[str, float]]:
+    """Of the peer's kinds of drafts: gains over none within a round."""
+    rows = {}
+    for kind in llama_cpp_drafts.KINDS:
+        gains = [one[kind].rate / one[llama_cpp_drafts.NONE].rate for one in rounds]
+        drafted = sum(one[kind].drafted for one in rounds)
+        rows[kind] = {
+            "gain": statistics.median(gains),
+            "least": min(gains),
+            "most": max(gains),
+            "tok_s": statistics.median(one[kind].rate for one in rounds),
+            "acceptance": sum(one[kind].accepted for one in rounds) / max(drafted, 1),
+        }
+    return rows
+
+
+def _tokens_of(runner: Runner, prompt: Prompt) -> list[int]:
+    """What our own answer goes on with: the question in the template, the beginning."""
+    file = runner.model_file
+    encoded = encode(file, (ChatMessage("user", prompt.question),), False)
+    if not prompt.begin:
+        return list(encoded.ids)
+    begin = ChatMessage("assistant", prompt.begin)
+    return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded.thinking)]
 
 
 def _pairs(
@@ -253,6 +315,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--speculate", default="auto", metavar="{auto,lookup,MODEL}")
     parser.add_argument("--task", choices=("", *tasks()), default="", metavar="TASK")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
