@@ -48,6 +48,13 @@ def _cost(tokens: int, ms: Spread, single: float) -> PassCost:
     return PassCost(tokens, ms, ratio, break_even(tokens - 1, ratio))
 
 
+def drafting_ms(runner: Runner) -> float:
+    """What a token that a draft model drafts costs; 0 where there is none."""
+    speculation = runner.session.speculation
+    sources = speculation.sources if speculation is not None else ()
+    return 1e3 * max((source.seconds_per_token for source in sources), default=0.0)
+
+
 def break_even(drafted: int, ratio: float) -> float:
     """The chance a of each drafted token to be right from which 1 + a + ... + a^n tokens are worth
     `ratio` passes over one; 1 where none is enough."""

@@ -164,7 +164,9 @@ def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
     load = Load(action.source or tr("the default model"))
-    options = replace(state.options, draft_model="")  # it has the tokens of the model before
+    options = state.options
+    if state.model is not None:  # the draft model has the tokens of the one in use
+        options = replace(options, draft_model="")
     return replace(state, load=load, options=options), (*stop, LoadModel(action.source, options))
 
 

@@ -38,6 +38,17 @@ def test_passes_of_all_sizes_are_stepwise(tiny_llama):
         assert sorted(decoded) == sorted([(n, n > 1) for n in (1, 2, 4, 8, 16, 32)] * 3)
 
 
+def test_what_a_draft_model_takes(tiny_llama, capsys):
+    words = ["bench", str(tiny_llama), "--backend", "cpu", "--ctx", "100", "--conversation", "0"]
+    sizes = ["--prompt-tokens", "8", "--new-tokens", "4", "--repeat", "1", "--json"]
+    assert main([*words, *sizes, "--speculate", str(tiny_llama)]) == 0
+    draft = json.loads(capsys.readouterr().out)["draft_model"]
+    assert draft["path"] == str(tiny_llama) and draft["mode"] == "int4"
+    assert draft["ms_per_token"] > 0
+    assert main([*words, *sizes]) == 0
+    assert "draft_model" not in json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("speculate, context, named", [("off", 64, "lookup"), ("lookup", 36, "36")])
 def test_refusals(speculate, context, named, tiny_llama):
     options = dataclasses.replace(exact("cpu", speculate=speculate), context=context)

@@ -213,6 +213,8 @@ def test_another_model_has_other_tokens():
     after, commands = act(OpenModel("/models/other"), state, 1.0)
     assert after.options.draft_model == ""
     assert [c.options.draft_model for c in commands if isinstance(c, LoadModel)] == [""]
+    after, _ = act(OpenModel(None), replace(state, model=None), 1.0)
+    assert after.options.draft_model == "/models/small", "as the program was started"
 
 
 def test_sources_are_told():

@@ -11,7 +11,7 @@ from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import TURN_TOKENS, bench
-from llm_lite.core.metrics.pass_costs import PassCost, pass_costs
+from llm_lite.core.metrics.pass_costs import PassCost, drafting_ms, pass_costs
 
 CONVERSATION = 2000  # tokens
 
@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
                 progress=lambda n: say(f"run {n} of {arguments.repeat}"),
             )
             curve = _curve(runner, arguments) if arguments.curve else ()
+            drafting = drafting_ms(runner)
         finally:
             runner.close()
     finally:
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         report["reuse"]["ratio"] = result.reuse.ratio
     if arguments.curve:
         report["passes"] = [asdict(cost) for cost in curve]
+    if info.draft is not None:
+        report["draft_model"] = {**asdict(info.draft), "ms_per_token": drafting}
     if arguments.json:
         show_json(report)
         return 0
@@ -66,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"  reuse    {reuse.ratio:8.1f} x       {reuse.conversation_tokens} tokens on, a turn "
             f"starts in {reuse.reused_ms:.0f} ms, read again in {reuse.fresh_ms:.0f} ms"
         )
+    if info.draft is not None:
+        show(f"  drafts   {drafting:8.2f} ms a token, by {info.draft.name} in {info.draft.mode}")
     for cost in curve:
         pays = f"   drafts pay where {100 * cost.break_even:.0f} % are right"
         times = f"{cost.ms.median:8.2f} ms    {cost.ratio:5.2f} x"
