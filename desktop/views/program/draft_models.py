@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from imgui_bundle import imgui
+
 from llm_lite.core.messages import DraftModelInfo, EngineOptions
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.actions.act import Action
@@ -54,7 +56,8 @@ def draw_draft_model(
         return options, look
     text(ui, tr("Draft model"), style="small")
     rows = [("", tr(NONE)), *offered]
-    found = picker(ui, "executor.draft", rows, chosen, -1, tr(HINT))
+    width = imgui.get_content_region_avail().x
+    found = picker(ui, "executor.draft", rows, chosen, width, tr(HINT))
     draft = state.executor.draft if state.executor else None
     if draft is not None:
         wrapped(ui, _memory(draft), "muted")
