@@ -24,6 +24,7 @@ WORDS = (
     mark("checking the source"),
     mark("mapping the variant on disk"),
     mark("preparing the weights"),
+    mark("loading the draft model"),
     mark("preparing the executor"),
     mark("calibrating"),
     mark("writing a text to calibrate with"),
