@@ -107,6 +107,7 @@ def test_other_executors_and_models(talk, tiny_llama):
     assert "mode: int8" in say(talk, "/mode int8")
     assert "activations: a8" in say(talk, "/activations a8")
     assert say(talk, "/kv int8,fp16").endswith("kv: int8 keys, fp16 values")
+    assert say(talk, "/kv int8,int4").endswith("kv: int8 keys, int4 values")
     assert say(talk, "/context 64").endswith("context: 64 tokens, 128 trained")
     assert "[length]" in say(talk, "Hello")
     assert "no such file" in say(talk, "/model /no/such.gguf")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_lite.core.messages import KV_TYPES
 from llm_lite.core.plan.plan import Kind
 from llm_lite.desktop.state.cache_state import reserved_bytes, used_bytes
 from tests.make_gguf import write_tiny_llama
@@ -33,7 +34,7 @@ def caches(runner):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("kind", ["fp16", "fp32", "int8"])
+@pytest.mark.parametrize("kind", KV_TYPES)
 def test_the_view_agrees_with_the_system(tmp_path, kind):
     path = write_tiny_llama(tmp_path / "tiny.gguf", **SIZES)
     options = exact("cpu", keys=kind, values=kind, context=CONTEXT, query_budget=0)
