@@ -21,6 +21,10 @@ a drafted token that is verified, a truncated cache or a ring's rows would not h
 step by itself. A Hadamard rotation (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456) spreads a large
 channel over its head instead, and needs only the row itself. What it leaves is close to a normal
 distribution, for which 16 even levels up to the largest of 64 to 256 values are near the best ones.
+Over 300 positions of SmolLM2-135M's keys, with heads of 64, attention differs from that with exact
+keys by 0.038 nats (mean KL divergence) at these 4.25 bits a value, by 0.107 with Q4_0 (4.5 bits),
+0.059 with Q4_1 (5 bits), 0.160 with a scale a head and no rotation, and 0.007 with KIVI's channels.
+
 Attention does not turn the cache back: (H q) . (H k) = n q . k, and a weighted sum of values is
 turned once.
 """
