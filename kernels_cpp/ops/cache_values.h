@@ -8,7 +8,8 @@
 namespace llm {
 namespace LLM_ISA {
 
-// Two levels of int4, the first in the low bits; a level q stands for q - 7.5 (core/quant/blocks/i4.py)
+// Two levels of int4, the first in the low bits; a level q stands for q - 7.5
+// (core/quant/blocks/caches/i4.py)
 struct Nibbles {
   uint8_t both;
 };
@@ -34,8 +35,8 @@ inline F32 load(const Nibbles* p) {
 #if defined(__AVX512F__)
   const __m512 levels = _mm512_setr_ps(-7.5f, -6.5f, -5.5f, -4.5f, -3.5f, -2.5f, -1.5f, -0.5f, 0.5f,
                                        1.5f, 2.5f, 3.5f, 4.5f, 5.5f, 6.5f, 7.5f);
-  // A byte in the low half of 64 bits: its upper four bits go to the high half. The choice of a level
-  // looks at four bits only.
+  // A byte in the low half of 64 bits: its upper four bits go to the high half. The choice of a
+  // level looks at four bits only.
   const __m512i low = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const __m512i both = _mm512_or_si512(low, _mm512_slli_epi64(low, 28));
   return (F32)_mm512_permutexvar_ps(both, levels);

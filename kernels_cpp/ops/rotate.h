@@ -1,4 +1,5 @@
-// Heads of a cache of int4 are rotated by Hadamard matrices: core/quant/blocks/i4.py defines them.
+// Heads of a cache of int4 are rotated by Hadamard matrices, which core/quant/blocks/caches/i4.py
+// defines.
 #pragma once
 
 #include "base/simd.h"
@@ -20,8 +21,7 @@ template <int kBit = 1>
 inline F32 rotate_lanes(F32 x, int64_t n) {
   if constexpr (kBit < kWidth) {
     if (kBit >= n) return x;
-    return rotate_lanes<2 * kBit>(
-        add_lanes<kBit>(x, std::make_integer_sequence<int, kWidth>()), n);
+    return rotate_lanes<2 * kBit>(add_lanes<kBit>(x, std::make_integer_sequence<int, kWidth>()), n);
   }
   return x;
 }

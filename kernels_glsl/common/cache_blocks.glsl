@@ -1,5 +1,5 @@
-// Types of cache rows, and blocks of int8 and int4 with a float16 scale (core/quant/blocks/i8.py and
-// i4.py define them).
+// Types of cache rows, and blocks of int8 and int4 with a float16 scale (core/quant/blocks/caches/
+// defines them).
 const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2, TYPE_I4 = 3;
 
 // Lanes that a row takes.

@@ -1,6 +1,7 @@
 // A cache of keys or values, for keys.glsl and values.glsl: a row a position, in it KV_HEADS heads of
 // HEAD_DIM values as floats, halves (ROWS_F16), or int8 (ROWS_I8) or rotated int4 (ROWS_I4) with a half
-// for each head behind them, its scale. NAMED(NAME) names what is declared here, ROWS_BLOCK and ROWS_BINDING the buffer.
+// for each head behind them, its scale. NAMED(NAME) names what is declared here, ROWS_BLOCK and
+// ROWS_BINDING the buffer.
 //   pair(row, group, p)         2 values of a head, from 2p on, unscaled
 //   four(row, group, i)         4, from 4i on; of ROWS_I8 only
 //   eight(row, group, i, x)     8, from 8i on; with TEXELS, and instead of pair; of ROWS_I4 always

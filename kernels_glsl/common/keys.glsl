@@ -1,5 +1,5 @@
-// Keys of a cache: key_scale and so on, see cache_rows.glsl. Needs KEYS_F16, KEYS_I8, KEYS_I4 or none, KEYS_BLOCK
-// and KEYS_BINDING, KV_HEADS and HEAD_DIM. key_pairs gives the KEY_STEP pairs of a word from pair p on.
+// Keys of a cache: key_scale and so on, see cache_rows.glsl. Needs KEYS_F16, KEYS_I8, KEYS_I4 or none,
+// KEYS_BLOCK and KEYS_BINDING, KV_HEADS and HEAD_DIM. key_pairs gives the KEY_STEP pairs of a word from pair p on.
 #define NAMED(NAME) key_##NAME
 #define ROWS_BLOCK KEYS_BLOCK
 #define ROWS_BINDING KEYS_BINDING
