@@ -36,6 +36,7 @@ class EngineOptions:
     # Tokens are drafted and verified several in a pass: never, where it pays, or whenever the text
     # repeats itself. Answers are the same.
     speculate: Speculate = "auto"
+    draft_model: str = ""  # a path or name: a smaller model that drafts where nothing repeats
     force: bool = False  # load what will not fit into memory, too
 
 

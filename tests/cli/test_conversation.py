@@ -207,7 +207,7 @@ def test_lines_that_go_on(talk):
 
 def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
     words = ("chat", endless, *NUMPY, "--temperature", "1", "--max-new-tokens", "100000")
-    with on_terminal(*words, home=tmp_path) as terminal:
+    with on_terminal(*words, "--speculate", "off", home=tmp_path) as terminal:
         terminal.until("> ")
         terminal.type("half a line\x03")
         terminal.until("\n")  # not the prompt of the line that is left, which may be drawn again
