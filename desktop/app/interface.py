@@ -124,6 +124,7 @@ class Interface:
         pointer = imgui.get_io().mouse_pos
         ui.pointer = (pointer.x, pointer.y)
         ui.rects.clear()
+        ui.keep_sizes()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
         actions = answer_keys(state, ui) + self._answer_asked(state)
