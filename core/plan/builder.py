@@ -11,7 +11,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
-from llm_lite.core.plan.checks import expect, expect_alike, expect_attention
+from llm_lite.core.plan.checks import (
+    WHOLE_WORDS,
+    expect,
+    expect_alike,
+    expect_attention,
+    expect_blocks,
+)
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
@@ -67,10 +73,9 @@ class PlanBuilder:
     def state(
         self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
     ) -> Tensor:
-        """`block`: of dtype i8, the values that share a scale."""
-        if dtype == "i8":
-            fits = block > 0 and block % 4 == 0 and shape[-1] % block == 0
-            expect(fits, f"{name}: blocks of {block} do not divide {shape}")
+        """`block`: of dtypes i8 and i4, the values that share a scale, a head's."""
+        if dtype in WHOLE_WORDS:
+            expect_blocks(name, dtype, block, shape)
         else:
             block = 0
         made = self._by_name.get(name)

@@ -1,15 +1,31 @@
-"""What the builder refuses, as a ValueError: operands and parameters that do not fit each other."""
+"""What the builder refuses, as a ValueError: operands and parameters that do not fit each other;
+an UnsupportedError where a person's choice does not fit the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.plan.plan import Tensor
 
 
 def expect(condition: bool, problem: str) -> None:
     if not condition:
         raise ValueError(problem)
+
+
+WHOLE_WORDS = {"i8": 4, "i4": 8}  # values of 32 bits, of types with scales
+
+
+def expect_blocks(name: str, dtype: str, block: int, shape: tuple[int, ...]) -> None:
+    """UnsupportedError where the blocks, which are a model's heads, are no whole words."""
+    expect(block > 0 and shape[-1] % block == 0, f"{name}: blocks of {block} do not divide {shape}")
+    if block % WHOLE_WORDS[dtype]:
+        bits = dtype.removeprefix("i")
+        raise UnsupportedError(
+            f"an int{bits} cache needs heads whose number of values is a multiple of "
+            f"{WHOLE_WORDS[dtype]}, and this model's have {block}: choose fp16 for keys and values"
+        )
 
 
 def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
