@@ -40,6 +40,7 @@ from llm_lite.desktop.views.palette import palette, shortcuts
 from llm_lite.desktop.views.program import memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
+from llm_lite.desktop.widgets.fonts import BASE_SIZE
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme
@@ -87,6 +88,7 @@ class Interface:
     def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
+        self.ui.sizes.add(("regular", BASE_SIZE * scale))  # Dear ImGui's first frame has it
         self.maps: AttentionMaps | None = None
         self.composition = NOTHING  # of an input method, at the caret
         self._applied: tuple[ThemeName, float, float] | None = None
@@ -124,6 +126,7 @@ class Interface:
         pointer = imgui.get_io().mouse_pos
         ui.pointer = (pointer.x, pointer.y)
         ui.rects.clear()
+        ui.keep_sizes()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
         actions = answer_keys(state, ui) + self._answer_asked(state)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Face = Literal["regular", "bold", "italic", "bold_italic", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
 _STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
+MOST_SIZES = 200  # of all faces together, that are kept
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
 
 
@@ -38,6 +39,7 @@ class Ui:
     redraw_at: float = math.inf  # when what is shown changes by itself
     asked: list[str] = field(default_factory=list)  # of the window by commands, in order
     shows_list: bool = False  # of conversations
+    sizes: set[tuple[Face, float]] = field(default_factory=set)  # that were drawn with, in pixels
     reaching: str = ""  # the control that is to have the keyboard, by name
 
     @property
@@ -100,8 +102,22 @@ class Ui:
             imgui.set_scroll_here_y(0.5)
 
     def font(self, face: Face = "regular", style: str = "body") -> _PopFont:
-        imgui.push_font(self.fonts[face], self.theme.size(style))
+        self.push_font(face, self.theme.size(style))
         return _POP_FONT
+
+    def push_font(self, face: Face, size: float) -> None:
+        self.sizes.add((face, size))
+        imgui.push_font(self.fonts[face], size)
+
+    def keep_sizes(self) -> None:
+        """In every frame: no size of a face that was drawn with goes. When its atlas grows, Dear
+        ImGui 1.92 discards sizes that no frame used of late; FreeType then draws letters of the
+        next new size as large as those of the one that went (`BakedLastActivated` is a pointer,
+        and the memory behind it is used again)."""
+        if len(self.sizes) > MOST_SIZES:
+            self.sizes.clear()
+        for face, size in self.sizes:
+            self.fonts[face].get_font_baked(size)
 
     def colored(self, **colors: str) -> _Pushed:
         """ImGui colours by name of the palette, `-` for transparent."""

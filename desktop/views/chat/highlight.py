@@ -96,7 +96,7 @@ def _within(ui: Ui, page: Page, runs: Any, span: tuple[int, int]) -> list[Mark]:
         if run.picture is not None:  # the token is somewhere in the formula
             marks.append((run.x, top + run.y, run.width, laid.size))
             continue
-        imgui.push_font(ui.fonts[run.style], laid.size)
+        ui.push_font(run.style, laid.size)
         before = imgui.calc_text_size(run.text[:low]).x
         width = imgui.calc_text_size(run.text[low:high]).x
         imgui.pop_font()

@@ -53,7 +53,7 @@ def draw_numbers(
     if not laid.numbers:
         return
     digits = max(2, len(str(len(laid.numbers))))
-    imgui.push_font(ui.fonts["mono"], laid.size)
+    ui.push_font("mono", laid.size)
     wide = imgui.calc_text_size("0").x
     imgui.pop_font()
     edge, color = x + ui.u(3) + digits * wide, ui.color("faint")
@@ -69,8 +69,8 @@ def draw_code_run(
     ui: Ui, draw: Any, laid: LaidText, run: Run, at: int, colored: Colored, x: float, y: float
 ) -> None:
     """A line, or a part of one, that begins with character `at` of the code."""
-    font, begin, spot = ui.fonts["mono"], at, x
-    imgui.push_font(font, laid.size)
+    begin, spot = at, x
+    ui.push_font("mono", laid.size)
     for end, kind in colored.parts(at, at + len(run.text)):
         words = run.text[begin - at : end - at]
         if not words.isspace():

@@ -108,7 +108,7 @@ def _width(ui: Ui, laid: LaidText, run: Run, count: int) -> float:
         return run.width
     scaled = run.kind != "text" and laid.block.kind != "code"
     size = round(laid.size * CODE_SCALE) if scaled else laid.size
-    imgui.push_font(ui.fonts[run.style], size)
+    ui.push_font(run.style, size)
     wide = float(imgui.calc_text_size(run.text[:count]).x)
     imgui.pop_font()
     return wide

@@ -251,7 +251,7 @@ def _measured(
     pieces: list[_Piece] = []
     if apart and at == 0:
         pieces.append(_Piece(number, 0, "", span, pad))
-    imgui.push_font(ui.fonts[span.style], round(style.size * CODE_SCALE) if apart else style.size)
+    ui.push_font(span.style, round(style.size * CODE_SCALE) if apart else style.size)
     for word in WORD.findall(span.text.expandtabs(4), at):
         advance = imgui.calc_text_size(word).x if word != "\n" else 0.0
         glued = bool(pieces) and not pieces[-1].word and word != "\n"
