@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
-from llm_lite.core.plan.checks import expect, expect_alike, expect_attention
+from llm_lite.core.plan.checks import expect, expect_alike, expect_attention, expect_product
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
@@ -35,6 +35,7 @@ class Bucket:
     max_tokens: int
     max_outputs: int
     stepwise: bool = False  # as `Plan.stepwise`
+    sliced: bool = False  # as `Plan.sliced`
 
 
 class PlanBuilder:
@@ -43,6 +44,7 @@ class PlanBuilder:
     ) -> None:
         self._weights = weights
         self._bucket = bucket
+        self.sliced = bucket.sliced  # as `Plan.sliced`
         self._integer_activations = integer_activations
         self._tensors: list[Tensor] = []
         self._by_name: dict[str, Tensor] = {}
@@ -54,10 +56,8 @@ class PlanBuilder:
         return name in self._weights
 
     def weight(self, name: str) -> Tensor:
-        if name in self._by_name:
-            return self._by_name[name]
         spec = self._weights[name]
-        return self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
+        return self._by_name.get(name) or self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
 
     def table(self, name: str) -> Tensor:
         """A weight too large to be anywhere but on disk."""
@@ -117,15 +117,23 @@ class PlanBuilder:
         return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
 
     def matmul(
-        self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False
+        self,
+        x: Tensor,
+        weight: Tensor,
+        label: str,
+        *,
+        float_inputs: bool = False,
+        part: tuple[int, int] | None = None,
     ) -> Tensor:
         """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it.
 
         float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
         int8 costs a quarter of all that a8 loses.
+
+        part: how many of the weight's first rows and columns are used; None: all.
         """
-        outputs, inputs = weight.shape
-        expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+        outputs, inputs = part or weight.shape
+        expect_product(label, x, weight, outputs, inputs)
         y = self._scratch(label, outputs, rows=x.rows)
         taken = x if float_inputs else self._activations(x, weight)
         return self._op("matmul", (taken, weight), y, label)
@@ -314,6 +322,7 @@ class PlanBuilder:
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
             stepwise=self._bucket.stepwise,
+            sliced=self.sliced,
             tensors=tensors,
             ops=tuple(self._ops),
             scratch_bytes=arena,

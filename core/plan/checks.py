@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.quant.formats import FORMATS
 
 
 def expect(condition: bool, problem: str) -> None:
@@ -17,6 +18,16 @@ def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
         (a.shape, a.rows) == (b.shape, b.rows),
         f"{label}: {a.shape} of {a.rows} does not fit {b.shape} of {b.rows}",
     )
+
+
+def expect_product(label: str, x: Tensor, weight: Tensor, outputs: int, inputs: int) -> None:
+    """x [T, inputs] by the first rows and columns of the weight, columns in whole blocks."""
+    rows, columns = weight.shape
+    block = FORMATS[weight.dtype].block_size
+    cut = inputs == columns or (0 < inputs < columns and inputs % block == 0)
+    expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+    part = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
+    expect(0 < outputs <= rows and cut, part)
 
 
 def expect_attention(

@@ -107,6 +107,29 @@ def test_matmul_of_int8_activations(make_vulkan, dtype, way, blocks):
     assert compare(reference, executor, steps(tokens)) is None
 
 
+@each_pair(
+    "dtype, way, part",
+    ("f32", "f16", *BLOCKS),
+    tuple(WAYS),
+    ((1, 1), (37, 2), (64, 3), (127, 3)),
+)
+@pytest.mark.parametrize("integer", [False, True])
+def test_matmul_of_first_rows_and_columns(make_vulkan, dtype, way, part, integer):
+    """Of a larger matrix, whose other columns lie between its rows."""
+    (rows, blocks), (tokens, how) = part, WAYS[way]
+    columns, whole = width(dtype, blocks), width(dtype, 5)
+    tensors = [weight("table", (VOCABULARY, columns)), weight("w", (127, whole), dtype, 1, 0.1)]
+    built = program(
+        tensors,
+        lambda b, x: b.matmul(x, b.weight("w"), "product", part=(rows, columns)),
+        tokens=tokens,
+        integer=integer,
+    )
+    model, weights = built
+    reference, executor = NumpyExecutor(model, weights), make_vulkan(model, weights, tuning=how)
+    assert compare(reference, executor, steps(tokens)) is None
+
+
 @pytest.mark.parametrize("dtype", BLOCKS)
 @pytest.mark.parametrize(("tokens", "size"), [(60, 1.0), (40, 1e6), (40, 1e-6)])
 def test_matmul_by_cooperative_matrices(device, make_vulkan, dtype, tokens, size):
