@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
+from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
@@ -123,17 +124,21 @@ def build_options(
     *,
     context: int,
     every_output: bool = False,
+    draft_slice: Slice | None = None,
 ) -> BuildOptions:
     """How the model's program is built for this executor.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
+    `draft_slice`: the model's, which the program has too where `options` draft by it.
     """
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     plain = [Bucket(n, n if every_output else 1) for n in fitting]
     drafted = [] if every_output or not drafts(choice, options) else _stepwise(choice, context)
-    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise)))
+    cut = draft_slice if drafted and options.speculate == "slice" else None
+    drafted += [Bucket(1, 1, sliced=True)] if cut else []
+    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
     step = plain[-1].max_tokens
     return BuildOptions(
         context=context,
@@ -145,6 +150,7 @@ def build_options(
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
         source=context if shape.cross_attention else 0,
+        draft_slice=cut,
     )
 
 

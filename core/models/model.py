@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llm_lite.core.messages import ModelKind
+from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
@@ -54,6 +55,8 @@ class BuildOptions:
     source: of an encoder-decoder, positions of its encoder's keys and values; 0: no others have.
 
     head: whether an encoder ends with its masked-token head, or with hidden states.
+
+    draft_slice: what plans of `sliced` buckets compute, for guessing tokens; None: there are none.
     """
 
     context: int
@@ -67,6 +70,7 @@ class BuildOptions:
     pages: PageShape | None = None
     source: int = 0
     head: bool = True
+    draft_slice: Slice | None = None
 
     @property
     def cache_rows(self) -> int:
@@ -126,6 +130,9 @@ class Model:
     `encoder`: of an encoder-decoder, the program that runs once over the source. It leaves keys and
     values in states of the same names (`cross_states`) as those that the decoder's program reads.
     `decoding` is what else is known of its target.
+
+    `draft_slice`: the smaller model among its own weights that guesses its tokens; None: it was not
+    trained to have one.
     """
 
     shape: ModelShape
@@ -136,6 +143,7 @@ class Model:
     decoding: DecodingDefaults | None = None
     embedding: TextEmbedding | None = None
     has_head: bool = True
+    draft_slice: Slice | None = None
 
     @property
     def kind(self) -> ModelKind:

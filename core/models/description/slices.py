@@ -28,6 +28,13 @@ class Slice:
     skip: tuple[int, ...]
     feed_forward: int | tuple[int, ...]
 
+    def widths(self, layers: int) -> dict[int, int]:
+        """Of each layer that stays, by its number in a model of `layers`."""
+        kept = [layer for layer in range(layers) if layer not in self.skip]
+        each = self.feed_forward
+        widths = (each,) * len(kept) if isinstance(each, int) else each
+        return dict(zip(kept, widths, strict=True))
+
 
 @dataclass(frozen=True)
 class CutTensor:

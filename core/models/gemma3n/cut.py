@@ -51,6 +51,17 @@ SLICES: Mapping[str, Slice] = {
 }
 
 
+def draft_slice(config: Gemma3nConfig) -> Slice | None:
+    """The slice of a model like E4B that is like its E2B: feed-forwards of four times the width,
+    and the first third of the layers without caches of their own left out. None for a model that
+    is no wider than such a slice."""
+    width = 4 * config.width
+    if min(config.feed_forward) <= width:
+        return None
+    own = config.own_caches
+    return Slice(tuple(range(own, own + config.shared_caches // 3)), width)
+
+
 class Gemma3nCutter:
     """RequestError for a cut that does not fit the model, or that would leave layers without the
     keys and values that they share."""
