@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from llm_lite.core.engine.hosting import idle_work
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from tests.make_gguf import write_tiny_llama
@@ -70,6 +71,15 @@ def pytest_collection_finish() -> None:
     go through them each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def without_idle_passes():
+    """Engines measure no passes between commands: tests count steps, and look at the cache. What is
+    to be tested with them has a fixture of this name."""
+    with pytest.MonkeyPatch.context() as patch:  # not the one that tests may undo
+        patch.setattr(idle_work, "measure", lambda runner, is_wanted: False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from llm_lite.core import system_errors
 from llm_lite.core.engine.clients import Clients
 from llm_lite.core.engine.dispatcher import Dispatcher
+from llm_lite.core.engine.hosting.idle_work import work_while_idle
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import Switching
@@ -239,17 +240,20 @@ class Engine:
                 self._carry_out(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
-        """The next command; while none waits, clients are served a step at a time, and the files in
-        use are checked a slice at a time."""
+        """The next command; while none waits, clients are served a step at a time, passes of the
+        model are measured, and the files in use are checked a slice at a time."""
         while True:
             try:
                 found = self._commands.get_nowait()
             except queue.Empty:
                 found = None
-                if not self._clients.step(self._host) and not self._host.verify_next():
+                if not self._clients.step(self._host) and not self._idle():
                     found = self._commands.get() if self._clients.fall_asleep() else None
             if found is not None:
                 return found
+
+    def _idle(self) -> bool:
+        return work_while_idle(self._host, lambda: not self._commands.empty())
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""

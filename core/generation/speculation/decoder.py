@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import takewhile
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.records import dataclass
 
@@ -41,20 +40,29 @@ class DraftCounts:
     accepted: int = 0  # of these, the ones that came
     drafted_passes: int = 0  # of the passes, those that verified drafts
     saved_seconds: float = 0.0  # by drafts, against a pass a token; below 0: they cost time
+    # By the source of drafts: tokens of it that were verified, and accepted.
+    by_source: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def note_pass(self, drafted: int, seconds: float, single: float) -> None:
+    def note_pass(
+        self, drafted: int, seconds: float, single: float, source: str = "", drafting: float = 0.0
+    ) -> None:
         """A pass over 1 + drafted tokens took so long, where one over a single token takes
-        `single` seconds."""
+        `single` seconds; what drafted took `drafting` seconds before."""
         self.passes += 1
+        self.saved_seconds -= drafting
         if drafted:
             self.drafted += drafted
             self.drafted_passes += 1
             self.saved_seconds -= seconds - single
+            before, accepted = self.by_source.get(source, (0, 0))
+            self.by_source[source] = before + drafted, accepted
 
-    def note_accepted(self, single: float) -> None:
+    def note_accepted(self, single: float, source: str = "") -> None:
         """A token needed no pass of its own."""
         self.accepted += 1
         self.saved_seconds += single
+        drafted, before = self.by_source.get(source, (0, 0))
+        self.by_source[source] = drafted, before + 1
 
 
 class AnswerDecoder:
@@ -62,10 +70,11 @@ class AnswerDecoder:
 
     The logits are those of decoding token by token, to the last bit, and so are the draws made of
     them, as one random number belongs to each position: text, seeds, penalties and grammars are
-    the same with and without drafts. That is why there is no rejection sampling here. Drafts that
-    are looked up are certain proposals: accepting one where the draw of its own position gives the
-    same token has the probability that rejection sampling would accept it with (Leviathan et al.
-    2023, section 2.3, with q = 1 for one token), and what is drawn else has the right distribution.
+    the same with and without drafts. That is why there is no rejection sampling here. Drafts are
+    certain proposals, whether they were looked up or are the likeliest tokens of a smaller model:
+    accepting one where the draw of its own position gives the same token has the probability that
+    rejection sampling would accept it with (Leviathan et al. 2023, section 2.3, with q = 1 for one
+    token), and what is drawn else has the right distribution.
     """
 
     def __init__(
@@ -79,7 +88,6 @@ class AnswerDecoder:
         self._session, self._speculation = session, session.speculation
         self._ends = end_tokens
         self._heard = 0  # tokens of the text that the sources know
-        self._proposal, self._tried = NO_DRAFT, 0
 
     def decode(
         self, text: Sequence[int], left: int, should_stop: StopCheck | None = None
@@ -91,11 +99,14 @@ class AnswerDecoder:
         session = self._session
         if session.tokens_ahead[:1] == (text[-1],):
             return session.decode(text[-1], should_stop)
-        draft = self._draft(text, left)
+        draft = self._draft(text, left, should_stop)
         logits = session.decode(text[-1], should_stop, draft)
+        drafting, source = 0.0, ""
         if self._speculation is not None:
-            self._speculation.policy.costs.note(1 + len(draft), session.step_seconds)
-        self.counts.note_pass(len(draft), session.step_seconds, self._single_seconds())
+            self._speculation.note_pass(1 + len(draft), session.step_seconds)
+            drafting, source = self._speculation.drafting_seconds, self._speculation.drafted_by
+        single = self._single_seconds()
+        self.counts.note_pass(len(draft), session.step_seconds, single, source, drafting)
         return logits
 
     def outcome(self, token: int) -> tuple[bool, tuple[int, ...]]:
@@ -104,26 +115,23 @@ class AnswerDecoder:
         ahead = self._session.tokens_ahead
         accepted = ahead[:1] == (token,)
         if accepted:
-            self.counts.note_accepted(self._single_seconds())
+            source = self._speculation.drafted_by if self._speculation else ""
+            self.counts.note_accepted(self._single_seconds(), source)
         return accepted, () if accepted else ahead
 
     def _single_seconds(self) -> float:
         return self._speculation.policy.costs.seconds(1) if self._speculation else 0.0
 
-    def _draft(self, text: Sequence[int], left: int) -> tuple[int, ...]:
-        most = min(self._session.most_drafted, left - 1)
+    def _draft(
+        self, text: Sequence[int], left: int, should_stop: StopCheck | None
+    ) -> tuple[int, ...]:
         if self._speculation is None:
             return ()
-        self._judge(text)
+        if self._heard:
+            self._speculation.judge(text[self._heard :])
         self._tell(text)
-        self._proposal = NO_DRAFT if most < 1 else self._speculation.propose(most)
-        usable = tuple(takewhile(lambda token: token not in self._ends, self._proposal.tokens))
-        self._proposal = Draft(usable, self._proposal.evidence)
-        self._tried = 0
-        if usable:
-            evidence = self._proposal.evidence
-            self._tried = self._speculation.policy.length(evidence, len(usable))
-        return usable[: self._tried]
+        most = min(self._session.most_drafted, left - 1)
+        return self._speculation.propose(most, self._ends, should_stop)
 
     def _tell(self, text: Sequence[int]) -> None:
         """The sources know all of the text."""
@@ -134,15 +142,3 @@ class AnswerDecoder:
             for token in text[self._heard :]:
                 self._speculation.add(token)
         self._heard = len(text)
-
-    def _judge(self, text: Sequence[int]) -> None:
-        """How the last proposal did; of one that was not tried, its first token."""
-        assert self._speculation is not None
-        expected = self._proposal.tokens[: max(1, self._tried)]
-        if not expected or self._heard == 0:
-            return
-        came = text[self._heard :]
-        pairs = zip(expected, came, strict=False)
-        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        rejected = right < min(len(expected), len(came))
-        self._speculation.policy.judge(self._proposal.evidence, right, rejected)

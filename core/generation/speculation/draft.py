@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.records import dataclass
+
+LOOKUP = "lookup"  # the name of the source that looks tokens up in the text
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Tokens that may follow, and how much speaks for them: of a source that looks tokens up, how
-    many last tokens of the text it has found elsewhere."""
+    many last tokens of the text it has found elsewhere; 0 of one that computes them."""
 
     tokens: tuple[int, ...] = ()
     evidence: int = 0
@@ -23,6 +26,16 @@ NO_DRAFT = Draft()
 class DraftSource(Protocol):
     """Follows a text and proposes how it goes on."""
 
+    @property
+    def name(self) -> str:
+        """What people are told that drafted, one word."""
+        ...
+
+    @property
+    def seconds_per_token(self) -> float:
+        """What a drafted token costs, as last measured; 0.0 where drafts are looked up."""
+        ...
+
     def begin(self, tokens: Sequence[int]) -> None:
         """This is the text now."""
         ...
@@ -31,6 +44,9 @@ class DraftSource(Protocol):
         """The text goes on with this token."""
         ...
 
-    def draft(self, most: int) -> Draft:
-        """At most so many tokens that may follow; NO_DRAFT where nothing speaks for any."""
+    def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
+        """At most so many tokens that may follow; NO_DRAFT where nothing speaks for any.
+
+        CancelledError when stopped.
+        """
         ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.speculation.draft import LOOKUP, NO_DRAFT, Draft
 from llm_lite.core.generation.speculation.suffix_automaton import SuffixAutomaton
 
 LEAST_MATCH = 2  # tokens: of fewer nearly every text has some, and they say little
@@ -16,6 +17,9 @@ class LookupSource:
 
     Saxena 2023, "Prompt Lookup Decoding"; with an automaton: Hu et al. 2024, "SAM Decoding".
     """
+
+    name = LOOKUP
+    seconds_per_token = 0.0
 
     def __init__(self, least_match: int = LEAST_MATCH) -> None:
         self._least = least_match
@@ -32,7 +36,7 @@ class LookupSource:
         if len(self._automaton) < _MOST_TOKENS:
             self._automaton.extend((token,))
 
-    def draft(self, most: int) -> Draft:
+    def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
         match = self._automaton.match()
         if match.length < self._least or len(self._automaton) == _MOST_TOKENS:
             return NO_DRAFT

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
+from llm_lite.core.generation.speculation.draft import LOOKUP
+from llm_lite.core.generation.speculation.ledger import DraftLedger
 from llm_lite.core.records import dataclass
 
 _DECAY = 0.95  # of what was seen, with every draft that is judged
 _PRIOR_TRIALS = 2.0
 # Shares of right tokens before any was judged, by the binary digits of the evidence: the longer the
-# match, the surer. Evidence of 2^7 tokens and more counts alike.
-_PRIORS = (0.5, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
+# match, the surer. Evidence of 2^7 tokens and more counts alike; 0 is that of computed drafts.
+_PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
 _WORTH = 1.05
+_TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay by now
 
 
 @dataclass(slots=True)
@@ -38,45 +41,71 @@ class DraftPolicy:
     """
 
     costs: PassCosts = field(default_factory=PassCosts)
-    _records: dict[int, _Record] = field(default_factory=dict)
+    _records: dict[tuple[str, int], _Record] = field(default_factory=dict)
+    _ledgers: dict[str, DraftLedger] = field(default_factory=dict)  # of sources that take time
 
-    def length(self, evidence: int, most: int) -> int:
+    def length(self, evidence: int, most: int, source: str = LOOKUP, price: float = 0.0) -> int:
         """Tokens to draft, 0..most: those with the largest expected number of tokens a second.
 
         With each token right with probability a, a pass over 1 + n brings 1 + a + ... + a^n tokens
-        (Leviathan et al. 2023, equation 1) in T(1 + n).
+        (Leviathan et al. 2023, equation 1) in T(1 + n), and in the seconds that drafting n takes,
+        `price` each.
         """
         if not self.costs.is_known:
             return 0
-        rate = self._record(evidence).rate
-        best = _best_length(rate, most, self.costs.ratio)
-        if not best and _best_length(rate, most, self.costs.guess):
+        rate, share = self._record(source, evidence).rate, price / self.costs.seconds(1)
+        best = _best_length(rate, most, self.costs.ratio, share)
+        if price:
+            return self._affordable(source, best, most, price)
+        if not best and _best_length(rate, most, self.costs.guess, share):
             self.costs.doubt()
         return best
 
-    def judge(self, evidence: int, accepted: int, rejected: bool) -> None:
-        """Of a draft, its first `accepted` tokens came; with `rejected`, the next one did not."""
-        record = self._record(evidence)
+    def note_pass(self, tokens: int, seconds: float) -> None:
+        """A pass over so many tokens took so long."""
+        self.costs.note(tokens, seconds)
+        for ledger in self._ledgers.values():
+            ledger.spent += seconds
+
+    def judge(
+        self, evidence: int, accepted: int, rejected: bool, source: str = LOOKUP, lost: float = 0.0
+    ) -> None:
+        """Of a draft, its first `accepted` tokens came; with `rejected`, the next one did not. It
+        lost so many seconds (below 0: saved), where drafting takes time."""
+        record = self._record(source, evidence)
         record.judged = _DECAY * record.judged + accepted + rejected
         record.accepted = _DECAY * record.accepted + accepted
+        if source in self._ledgers:
+            self._ledgers[source].note(lost)
 
-    def acceptance(self, evidence: int) -> float:
+    def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
         """The share of tokens of such drafts that come, as far as is known."""
-        return self._record(evidence).rate
+        return self._record(source, evidence).rate
 
-    def _record(self, evidence: int) -> _Record:
-        kind = min(evidence.bit_length(), len(_PRIORS) - 1)
+    def _affordable(self, source: str, best: int, most: int, price: float) -> int:
+        """Drafts that take time end where they lost too much, whatever they promise; where they
+        promise nothing they are tried so seldom that little is lost."""
+        ledger = self._ledgers.setdefault(source, DraftLedger())
+        if best:
+            return best if ledger.may_draft(self.costs.seconds(1)) else 0
+        trial = min(_TRIAL, most)
+        cost = trial * price + self.costs.seconds(1 + trial) - self.costs.seconds(1)
+        return trial if ledger.may_try(cost) else 0
+
+    def _record(self, source: str, evidence: int) -> _Record:
+        kind = source, min(evidence.bit_length(), len(_PRIORS) - 1)
         if kind not in self._records:
-            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * _PRIORS[kind])
+            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * _PRIORS[kind[1]])
         return self._records[kind]
 
 
-def _best_length(rate: float, most: int, ratio: Callable[[int], float]) -> int:
+def _best_length(rate: float, most: int, ratio: Callable[[int], float], price: float) -> int:
+    """`price` of a drafted token is a multiple of T(1), as `ratio` is."""
     best, best_speed, tokens, chance = 0, _WORTH, 1.0, 1.0
     for count in range(1, most + 1):
         chance *= rate
         tokens += chance
-        speed = tokens / ratio(1 + count)
+        speed = tokens / (ratio(1 + count) + count * price)
         if speed > best_speed:
             best, best_speed = count, speed
     return best

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
+from time import perf_counter
 from typing import Protocol
 
+from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.costs import PassCosts
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft, DraftSource
+from llm_lite.core.generation.speculation.draft import LOOKUP, DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
+from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
+from llm_lite.core.records import dataclass
+
+_MOST_COMPUTED = 8  # tokens that a source which takes time drafts where nobody weighs what it costs
 
 
 class LengthPolicy(Protocol):
@@ -17,17 +24,34 @@ class LengthPolicy(Protocol):
 
     costs: PassCosts
 
-    def length(self, evidence: int, most: int) -> int: ...
+    def length(self, evidence: int, most: int, source: str = ..., price: float = ...) -> int: ...
 
-    def judge(self, evidence: int, accepted: int, rejected: bool) -> None: ...
+    def note_pass(self, tokens: int, seconds: float) -> None: ...
+
+    def judge(
+        self, evidence: int, accepted: int, rejected: bool, source: str = ..., lost: float = ...
+    ) -> None: ...
 
 
 class LongestDrafts(DraftPolicy):
     """Drafts all that may be drafted, whether it pays or not; the very first pass drafts nothing,
     so that it is known what others gain."""
 
-    def length(self, evidence: int, most: int) -> int:
-        return most if self.costs.is_known else 0
+    def length(self, evidence: int, most: int, source: str = LOOKUP, price: float = 0.0) -> int:
+        if not self.costs.is_known:
+            return 0
+        return min(most, _MOST_COMPUTED) if price else most
+
+
+@dataclass(slots=True)
+class Proposal:
+    """What one source drafted, of which the first `tried` tokens are verified."""
+
+    source: str
+    evidence: int
+    tokens: tuple[int, ...]
+    tried: int
+    seconds: float  # that it took to draft; 0 where tokens are looked up
 
 
 class Speculation:
@@ -36,11 +60,18 @@ class Speculation:
     def __init__(
         self, sources: Sequence[DraftSource] = (), policy: LengthPolicy | None = None
     ) -> None:
+        """Sources are asked in this order."""
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
+        self.timing: PassTiming | None = None  # to be done while the engine is idle
+        self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
+        self.drafted_by = ""  # the source of what the last call of `propose` returned
+        self._proposals: list[Proposal] = []  # of that call
+        self._pass_seconds = 0.0  # of the pass behind it
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Another text: a prompt, and what was answered so far."""
+        self._proposals = []
         for source in self.sources:
             source.begin(tokens)
 
@@ -48,10 +79,69 @@ class Speculation:
         for source in self.sources:
             source.add(token)
 
-    def propose(self, most: int) -> Draft:
-        """What the first source says that says anything; not yet cut to a length that pays."""
-        proposals = (source.draft(most) for source in self.sources)
-        return next((draft for draft in proposals if draft.tokens), NO_DRAFT)
+    def propose(
+        self, most: int, ends: Collection[int] = (), should_stop: StopCheck | None = None
+    ) -> tuple[int, ...]:
+        """At most so many tokens to verify, those of the first source whose draft pays; they stop
+        before `ends`. CancelledError when stopped."""
+        self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
+        for source in self.sources:
+            found = self._ask(source, most, ends, should_stop) if most > 0 else None
+            if found is None:
+                continue
+            self._proposals.append(found)
+            self.drafting_seconds += found.seconds
+            if found.tried:
+                self.drafted_by = found.source
+                return found.tokens[: found.tried]
+        return ()
+
+    def note_pass(self, tokens: int, seconds: float) -> None:
+        """The pass behind `propose` had so many tokens and took so long."""
+        self._pass_seconds = seconds
+        self.policy.note_pass(tokens, seconds)
+
+    def judge(self, came: Sequence[int]) -> None:
+        """These tokens followed the text of the last proposals; of those that were not tried, the
+        first token is judged."""
+        proposals, self._proposals = self._proposals, []
+        for proposal in proposals if came else ():
+            self._judge(proposal, came)
+
+    def _ask(
+        self,
+        source: DraftSource,
+        most: int,
+        ends: Collection[int],
+        should_stop: StopCheck | None,
+    ) -> Proposal | None:
+        """A source that looks up drafts first and is judged in any case; one that computes drafts
+        only what pays."""
+        price = source.seconds_per_token
+        if price:
+            most = self.policy.length(0, most, source.name, price)
+        if not most:
+            return None
+        began = perf_counter()
+        draft = source.draft(most, should_stop)
+        seconds = perf_counter() - began if price else 0.0
+        tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
+        tried = len(tokens)
+        if tokens and not price:
+            tried = self.policy.length(draft.evidence, tried, source.name)
+        return Proposal(source.name, draft.evidence, tokens, tried, seconds)
+
+    def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
+        expected = proposal.tokens[: max(1, proposal.tried)]
+        pairs = zip(expected, came, strict=False)
+        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        rejected = right < min(len(expected), len(came))
+        lost = proposal.seconds
+        if proposal.tried:
+            lost += self._pass_seconds - (1 + right) * self.policy.costs.seconds(1)
+        if expected or proposal.seconds:
+            args = proposal.evidence, right, rejected, proposal.source, lost
+            self.policy.judge(*args)
 
 
 def speculation_of(speculate: Speculate) -> Speculation | None:
@@ -60,6 +150,8 @@ def speculation_of(speculate: Speculate) -> Speculation | None:
         case "off":
             return None
         case "auto":
-            return Speculation()
+            speculation = Speculation()
+            speculation.timing = PassTiming(speculation.policy.costs)
+            return speculation
         case "lookup":
             return Speculation(policy=LongestDrafts())

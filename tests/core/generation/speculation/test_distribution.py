@@ -26,6 +26,8 @@ MOST = 54.05
 class Guesses:
     """A source of drafts that says what is likeliest to follow a prefix of an answer."""
 
+    name, seconds_per_token = "lookup", 0.0
+
     def __init__(self, chances):
         self._chances, self._text = chances, []
 
@@ -35,7 +37,7 @@ class Guesses:
     def add(self, token):
         self._text.append(token)
 
-    def draft(self, most):
+    def draft(self, most, should_stop=None):
         begun = [key for key in self._chances if list(key[: len(self._text)]) == self._text]
         likeliest = max(begun, key=self._chances.get)
         return Draft(likeliest[len(self._text) :][:most], 1)

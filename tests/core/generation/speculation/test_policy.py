@@ -114,24 +114,107 @@ def test_what_a_person_chooses():
     assert type(speculation_of("lookup").policy) is LongestDrafts
 
 
+class Said:
+    """A source that always says the same; `price` seconds a token."""
+
+    def __init__(self, tokens, name="lookup", price=0.0):
+        self.tokens, self.name, self.seconds_per_token = tokens, name, price
+        self.text, self.asked = [], []
+
+    def begin(self, tokens):
+        self.text = list(tokens)
+
+    def add(self, token):
+        self.text.append(token)
+
+    def draft(self, most, should_stop=None):
+        self.asked.append(most)
+        return Draft(self.tokens[:most], 0 if self.seconds_per_token else 3)
+
+
+def known(policy=DraftPolicy):
+    return policy(costs_of({1: 0.010, 8: 0.012}))
+
+
 def test_the_first_source_that_has_a_draft_is_taken():
-    class Said:
-        def __init__(self, tokens):
-            self.tokens, self.text = tokens, []
-
-        def begin(self, tokens):
-            self.text = list(tokens)
-
-        def add(self, token):
-            self.text.append(token)
-
-        def draft(self, most):
-            return Draft(self.tokens[:most], 3)
-
     sources = Said(()), Said((7, 8, 9)), Said((1,))
-    speculation = Speculation(sources)
+    speculation = Speculation(sources, known(LongestDrafts))
     speculation.begin([4])
     speculation.add(5)
-    assert speculation.propose(2).tokens == (7, 8)
+    assert speculation.propose(2) == (7, 8)
     assert all(source.text == [4, 5] for source in sources)
-    assert Speculation(sources[:1]).propose(2).tokens == ()
+    assert not sources[2].asked
+    assert Speculation(sources[:1], known()).propose(2) == ()
+
+
+def test_drafts_stop_before_the_end_of_an_answer():
+    speculation = Speculation((Said((7, 8, 9)),), known(LongestDrafts))
+    assert speculation.propose(3, ends={8}) == (7,)
+    assert speculation.propose(3, ends={7}) == ()
+
+
+def test_a_model_is_asked_where_nothing_is_found_and_only_for_what_pays():
+    free, model = Said((1, 2)), Said((7, 8, 9), "model", 0.001)
+    speculation = Speculation((free, model), known())
+    assert speculation.propose(7) == (1, 2) and speculation.drafted_by == "lookup"
+    assert not model.asked
+    free.tokens = ()
+    assert speculation.propose(7) == (7, 8, 9) and speculation.drafted_by == "model"
+    model.seconds_per_token = 0.020  # twice as long as a pass
+    assert speculation.propose(7) == () and len(model.asked) == 1
+    assert speculation.drafted_by == ""
+
+
+def test_each_source_is_judged_by_itself():
+    free, model = Said((1, 2)), Said((7, 8, 9), "model", 0.001)
+    policy = judged(known(), 3, accepted=0, rejected=60)  # what is found does not pay
+    speculation = Speculation((free, model), policy)
+    before = policy.acceptance(3)
+    assert speculation.propose(7) == (7, 8, 9) and speculation.drafted_by == "model"
+    speculation.note_pass(4, 0.011)
+    speculation.judge((1, 5))
+    assert policy.acceptance(3) > before, "its first token came, though it was not tried"
+    assert policy.acceptance(0, "model") < policy.acceptance(0, "another")
+
+
+def answered(right, price, passes=4000):
+    """Simulated seconds of as many tokens with a model that drafts, as a share of those without:
+    each drafted token is right where `right(place)` says so."""
+    taken = {1: 0.010, 4: 0.014, 8: 0.030}
+    model = Said(tuple(range(8)), "model", price)
+    speculation = Speculation((model,), DraftPolicy(costs_of(taken)))
+    place, seconds = 0, 0.0
+    while place < passes:
+        drafted = speculation.propose(7)
+        spent = len(drafted) * price
+        speculation.drafting_seconds, took = spent, PassCosts.ratio(COSTS, 1 + len(drafted)) * 0.010
+        came = next((i for i in range(len(drafted)) if not right(place + i)), len(drafted))
+        for proposal in speculation._proposals:
+            proposal.seconds = spent
+        speculation.note_pass(1 + len(drafted), took)
+        tokens = (*drafted[:came], 99)
+        speculation.judge(tokens)
+        place, seconds = place + len(tokens), seconds + spent + took
+    return seconds / (0.010 * place)
+
+
+COSTS = costs_of({1: 0.010, 4: 0.014, 8: 0.030})
+
+
+def test_a_model_that_is_never_right_costs_less_than_a_percent():
+    assert answered(lambda place: False, price=0.003) < 1.01
+
+
+def test_a_model_that_is_too_slow_costs_less_than_a_percent():
+    assert answered(lambda place: True, price=0.009) < 1.01
+    assert answered(lambda place: place % 2 == 0, price=0.006) < 1.01
+
+
+def test_a_model_that_is_right_pays():
+    assert answered(lambda place: place % 12 != 11, price=0.001) < 0.6
+
+
+def test_a_model_that_gets_better_is_found_out():
+    """Half of the text it is wrong: it is tried so seldom that little is lost, and used later."""
+    late = answered(lambda place: place > 2000, price=0.001)
+    assert late < 0.85

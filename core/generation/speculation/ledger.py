@@ -1,0 +1,30 @@
+"""What computed drafts cost and saved, so that drafts that do not pay stay cheap."""
+
+from __future__ import annotations
+
+from llm_lite.core.records import dataclass
+
+_SHARE = 0.005  # of the time that answers take, which drafts may lose
+_GRACE = 4  # single passes that a source may lose before it is known
+
+
+@dataclass(slots=True)
+class DraftLedger:
+    """Of a source whose drafts take time: seconds that they lost, in net, and seconds of all passes
+    meanwhile. What was saved earlier pays for nothing later."""
+
+    lost: float = 0.0
+    spent: float = 0.0
+
+    def note(self, lost: float) -> None:
+        """A draft and the pass that verified it took so much longer (below 0: less) than a pass for
+        each token that they brought."""
+        self.lost = max(0.0, self.lost + lost)
+
+    def may_draft(self, single: float) -> bool:
+        """Whether drafts that seem to pay may be made; `single` is T(1), seconds."""
+        return self.lost <= _SHARE * self.spent + _GRACE * single
+
+    def may_try(self, cost: float) -> bool:
+        """Whether drafts that seemed not to pay may be tried again, at `cost` seconds."""
+        return self.lost + cost <= _SHARE * self.spent
