@@ -155,8 +155,8 @@ class NumpyExecutor:
         match op.name:
             case "matmul":
                 x, weight = arguments
-                rows = plan.tensors[op.outputs[0]].shape[1]
-                return reference.matmul(x, weight[:rows, : x.shape[1]])
+                outputs = plan.tensors[op.outputs[0]].shape[1]
+                return reference.matmul(x, weight[:outputs, : x.shape[1]])
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":

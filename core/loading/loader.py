@@ -230,7 +230,7 @@ def _runner(
         files=files_behind(model_file, weights),
     )
     if backends.drafts(choice, options) and executor.program.stepwise_tokens:
-        session.speculation = speculation_of(options.speculate)
+        session.speculation = speculation_of(options.speculate, session)
     return Runner(
         model_file,
         executor,

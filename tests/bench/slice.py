@@ -1,12 +1,15 @@
 """What drafts by a slice cost on Gemma 3n E4B in int4, with random weights of the real shapes.
 
-    python -m tests.bench.slice [--large FOLDER] [--threads 2] [--repeat 9] [--depth 64]
-        [--json tests/bench/results/slice.json]
+    python -m tests.bench.slice [--large FOLDER] [--threads 2] [--clock wall|cpu] [--repeat 9]
+        [--depth 64] [--answer 128] [--json tests/bench/results/slice.json]
 
-T(n), a pass of the whole model over n tokens, in turns with steps of two slices of its weights: E2B,
-and one that only narrows feed-forwards. Random weights accept nothing: what counts is which share of
-drafted tokens had to be right (`core.metrics.pass_costs.break_even`). Memory is that of processes of
-their own, without and with drafts, after a prompt and some drafts. GB are 10^9 bytes.
+T(n), a pass of the whole model over n tokens, in turns with steps of two slices of its weights:
+E2B, and one that only narrows feed-forwards. Random weights accept nothing: what counts is which
+share of drafted tokens would have to be right (`core.metrics.pass_costs.break_even`), and what two
+answers lose, whose drafts are all wrong, until the policy has learned that. Memory is that of
+processes of their own, without and with drafts, after a prompt and some drafts. GB are 10^9 bytes.
+`--clock cpu` counts the time that the process computed, with one thread: what a machine that others
+use can still tell.
 """
 
 from __future__ import annotations
@@ -15,8 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -25,9 +27,13 @@ from pathlib import Path
 import numpy as np
 
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.decoder import AnswerDecoder
+from llm_lite.core.generation.speculation.slice_source import SLICE, SliceSource
+from llm_lite.core.generation.speculation.speculation import Speculation
+from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import EngineOptions, Speculate
+from llm_lite.core.messages import EngineOptions, SamplingOptions, Speculate
 from llm_lite.core.metrics.bench import Spread
 from llm_lite.core.metrics.pass_costs import break_even
 from llm_lite.core.models.description.slices import Slice
@@ -35,6 +41,7 @@ from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.processor import default_threads
 from tests.bench.compare import machine
 from tests.bench.gemma3n import memory
+from tests.bench.speculation import CLOCKS
 from tests.bench.start import large_model
 
 SIZES = (1, 2, 3, 4, 8)  # tokens of a pass
@@ -49,9 +56,12 @@ def main() -> None:
     if arguments.hold:
         print(json.dumps(_hold(model, arguments)))
         return
-    about = machine(arguments.threads)
+    arguments.threads = 1 if arguments.clock == "cpu" else arguments.threads
+    about = machine(arguments.threads) | {"clock": arguments.clock}
     with _running(model, "slice", arguments.threads) as runner:
-        report = _measured(runner, arguments.repeat, arguments.depth)
+        clock = CLOCKS[arguments.clock]
+        report = _measured(runner, arguments.repeat, arguments.depth, clock)
+        report["answers"] = [_answered(runner, arguments.answer, clock) for _ in range(2)]
     held = {kind: _held(arguments, kind) for kind in ("lookup", "slice")}
     report["memory"] = held | {
         "file_gb": runner.model_file.size / 1e9,
@@ -85,7 +95,9 @@ def _running(model: Path, speculate: Speculate, threads: int) -> Iterator[Runner
         file.close()
 
 
-def _measured(runner: Runner, repeat: int, depth: int) -> dict[str, object]:
+def _measured(
+    runner: Runner, repeat: int, depth: int, clock: Callable[[], float]
+) -> dict[str, object]:
     """Milliseconds of passes and of drafted tokens, in turns, after one turn that warms up."""
     sessions = {name: _session(runner, cut) for name, cut in SLICES.items()}
     text = np.random.default_rng(3).integers(300, 200_000, depth + max(SIZES)).tolist()
@@ -95,14 +107,14 @@ def _measured(runner: Runner, repeat: int, depth: int) -> dict[str, object]:
     drafts: dict[str, list[float]] = {name: [] for name in sessions}
     for turn in range(repeat + 1):
         for n in SIZES:
-            began = time.perf_counter()
+            began = clock()
             runner.session.decode(text[depth], draft=text[depth + 1 : depth + n])
-            passes[n] += [1e3 * (time.perf_counter() - began)] if turn else []
+            passes[n] += [1e3 * (clock() - began)] if turn else []
             runner.session.forget_after(depth)
         for name, session in sessions.items():
-            began = time.perf_counter()
+            began = clock()
             session.draft_by_slice(text[depth], 2)
-            drafts[name] += [500 * (time.perf_counter() - began)] if turn else []
+            drafts[name] += [500 * (clock() - began)] if turn else []
     whole = runner.executor.program.plans[0]
     single = Spread.of(passes[1]).median
     report: dict[str, object] = {
@@ -122,6 +134,28 @@ def _measured(runner: Runner, repeat: int, depth: int) -> dict[str, object]:
         if session is not runner.session:
             session.executor.close()
     return report
+
+
+def _answered(runner: Runner, tokens: int, clock: Callable[[], float]) -> dict[str, float]:
+    """A greedy answer with drafts by the slice alone; what they lost, by the policy's own count."""
+    session = runner.session
+    if session.speculation is None or session.speculation.sources[0].name != SLICE:
+        session.speculation = Speculation((SliceSource(session),))
+    greedy = SamplingOptions(temperature=0.0, max_new_tokens=tokens)
+    session.clear()
+    decoder, began = AnswerDecoder(session), clock()
+    prompt = session.prepare(list(range(300, 316)))
+    for _ in answer_steps(session, prompt, greedy, frozenset(), decoder=decoder):
+        pass
+    counts, seconds = decoder.counts, clock() - began
+    return {
+        "tokens": tokens,
+        "passes": counts.passes,
+        "drafted": counts.drafted,
+        "accepted": counts.accepted,
+        "seconds": seconds,
+        "lost_share": -counts.saved_seconds / seconds,
+    }
 
 
 def _session(runner: Runner, cut: Slice | None) -> Session:
@@ -181,6 +215,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=default_threads())
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--depth", type=int, default=64, help="tokens of context")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--answer", type=int, default=128, help="tokens")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--hold", choices=("lookup", "slice"), help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -12,13 +12,11 @@ from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
 
 SLICE = "slice"  # the name of this source
 _SHARE = 0.2  # of a new measurement in what a token is known to take
-_GUESS = 0.6  # of a pass of the whole model: what a token is taken to cost before it is measured
+_UNKNOWN = 1e-3  # seconds: what a drafted token is taken to cost before one was measured
 
 
 class SlicedSession(Protocol):
     """A session whose program has a slice; see `CacheSteps`."""
-
-    step_seconds: float
 
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
@@ -40,8 +38,7 @@ class SliceSource:
 
     @property
     def seconds_per_token(self) -> float:
-        """Before it is measured, a share of the session's last step."""
-        return self._seconds or _GUESS * self._session.step_seconds
+        return self._seconds or _UNKNOWN
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._last = tokens[-1] if tokens else None

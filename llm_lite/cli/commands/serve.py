@@ -36,10 +36,10 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    if arguments.speculate == "lookup":
+    if arguments.speculate in ("lookup", "slice"):
         raise RequestError(
-            "--speculate lookup: answers of a server share their steps and are not drafted; "
-            "expected auto or off"
+            f"--speculate {arguments.speculate}: answers of a server share their steps and are not "
+            "drafted; expected auto or off"
         )
     if is_encoder(arguments.model):
         return _serve_encoder(arguments, config)

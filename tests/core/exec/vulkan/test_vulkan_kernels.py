@@ -107,16 +107,14 @@ def test_matmul_of_int8_activations(make_vulkan, dtype, way, blocks):
     assert compare(reference, executor, steps(tokens)) is None
 
 
-@each_pair(
-    "dtype, way, part",
-    ("f32", "f16", *BLOCKS),
-    tuple(WAYS),
-    ((1, 1), (37, 2), (64, 3), (127, 3)),
-)
-@pytest.mark.parametrize("integer", [False, True])
-def test_matmul_of_first_rows_and_columns(make_vulkan, dtype, way, part, integer):
+PARTS = {"f16": (13, 1), "int4": (37, 2), "q4_k": (127, 3)}
+
+
+@pytest.mark.parametrize("way", ["vectors 1", "lanes 1", "rows 1", "tiles 13"])
+@pytest.mark.parametrize(("dtype", "integer"), [("f16", False), ("int4", True), ("q4_k", False)])
+def test_matmul_of_first_rows_and_columns(make_vulkan, dtype, way, integer):
     """Of a larger matrix, whose other columns lie between its rows."""
-    (rows, blocks), (tokens, how) = part, WAYS[way]
+    (rows, blocks), (tokens, how) = PARTS[dtype], WAYS[way]
     columns, whole = width(dtype, blocks), width(dtype, 5)
     tensors = [weight("table", (VOCABULARY, columns)), weight("w", (127, whole), dtype, 1, 0.1)]
     built = program(

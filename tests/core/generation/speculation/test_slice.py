@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
@@ -21,7 +22,6 @@ from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES, Gemma3nCutter
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.plan.attention_layers import attention_layers
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from llm_lite.core.plan.step import Step
@@ -49,8 +49,8 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tall(tmp_path_factory):
-    """E4B's layers, each tiny: its slice leaves out layers 20 to 24 and half of each feed-forward."""
-    sizes = {"hidden_size": 64, "intermediate_size": 512}
+    """E4B's layers, each tiny: its slice lacks layers 20 to 24 and half of each feed-forward."""
+    sizes = {"hidden_size": 64, "intermediate_size": 512, "hidden_size_per_layer_input": 32}
     return write_tall_gemma3n(tmp_path_factory.mktemp("tall") / "source", **sizes)
 
 
@@ -80,7 +80,7 @@ def test_logits_are_those_of_transformers_with_the_cut_weights(backend, source, 
         logits = sliced_logits(executor, tokens)
         whole = np.concatenate([executor.run(Step(np.array([tokens[0]], np.int32), 0))])
         executor.close()
-    assert np.abs(logits - expected).max() < 2e-3
+    assert np.abs(logits - expected).max() < 3e-3  # of one token, whatever cuts the weights
     assert np.abs(whole - expected[:1]).max() > 0.1, "a plain step is of the whole model"
 
 
@@ -111,18 +111,22 @@ def test_bits_are_those_of_a_model_of_cut_weights(mode, activations, tall):
         reference.close()
 
 
+def keys_by_layer(plan):
+    """The cache of keys that each layer's attention reads."""
+    heads = [op for op in plan.ops if op.name == "attention"]
+    return {int(op.params["layer"]): plan.tensors[op.inputs[1]].name for op in heads}
+
+
 def test_the_slice_shares_the_caches_of_the_model(tall):
     """Layers behind those left out read the caches that they read in the whole model."""
     with running(tall, exact("cpu", speculate="slice")) as runner:
         program = runner.executor.program
         (sliced,) = [plan for plan in program.plans if plan.sliced]
-        whole = {layer.layer: layer.keys for layer in attention_layers(program.plans[0])}
-        layers = attention_layers(sliced)
         assert not program.plans[0].sliced
-        assert [layer.layer for layer in layers] == [*range(20), *range(25, 35)]
-        assert {layer.keys for layer in layers} <= set(whole.values())
-        assert all(layer.keys == whole[layer.layer] for layer in layers)
-        assert {layer.keys for layer in layers[20:]} == {"k_cache.18", "k_cache.19"}
+        whole, read = keys_by_layer(program.plans[0]), keys_by_layer(sliced)
+        assert list(read) == [*range(20), *range(25, 35)]
+        assert all(keys == whole[layer] for layer, keys in read.items())
+        assert {read[layer] for layer in range(25, 35)} == {"k_cache.18", "k_cache.19"}
 
 
 def added_bytes(program):
@@ -198,8 +202,9 @@ def answered(session, prompt, sampling, *, drafts):
     return told, decoder.counts
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("backend", "sampling"), [*((one, GREEDY) for one in BACKENDS), ("cpu", SAMPLED)]
+)
 def test_answers_and_what_they_leave_are_those_without_drafts(backend, sampling, source, request):
     """Of layers with windows and of layers that share caches; with a wide slice, so that some of
     what it drafts is right."""
@@ -208,7 +213,7 @@ def test_answers_and_what_they_leave_are_those_without_drafts(backend, sampling,
         executor = executor_of(runner, cut)
         session = Session(executor, runner.weights)
         accepted = drafted = 0
-        for prompt in prompts(6 if backend == "cpu" else 2):
+        for prompt in prompts(6 if backend == "cpu" else 1):
             plain, counts = answered(session, prompt, sampling, drafts=False)
             left = state(session)
             assert counts.drafted == 0
@@ -235,6 +240,30 @@ def test_a_slice_drafts_what_its_own_answers_say(source):
         executor.close()
     assert drafted == tuple(expected), "a slice that leaves nothing out is the model"
     assert len(session.cache) == 9
+
+
+def test_a_model_that_was_not_trained_to_have_a_slice_says_so(tiny_llama, source):
+    """SmolLM2 and its kind, and a Gemma 3n that is as narrow as a slice of E4B."""
+    for path in (tiny_llama, source):
+        message = "--speculate slice: this model was not trained to have a smaller one among its"
+        with pytest.raises(RequestError, match=message), running(path, exact(speculate="slice")):
+            pass
+
+
+def test_sources_of_a_model_that_drafts_by_its_slice(tall):
+    """What the text says again costs nothing and is asked first."""
+    with running(tall, exact("cpu", speculate="slice")) as runner:
+        speculation = runner.session.speculation
+        assert [source.name for source in speculation.sources] == ["lookup", "slice"]
+        source = speculation.sources[1]
+        assert source.draft(3).tokens == (), "no text yet"
+        runner.session.prefill([5, 9, 44])
+        source.begin([5, 9, 44, 7])
+        assert source.draft(3).tokens == runner.session.draft_by_slice(7, 3)
+        source.add(8)
+        runner.session.decode(7)
+        assert source.draft(2).tokens == runner.session.draft_by_slice(8, 2)
+        assert source.seconds_per_token > 0
 
 
 def test_nothing_is_drafted_where_nothing_fits(source):
