@@ -84,6 +84,10 @@ class DeviceLostError(DeviceError):
     """The device was lost (reset, unplugged, watchdog): work moves to the C++ executor."""
 
 
+class UnfitModelError(DeviceError):
+    """The device works, but its kernels cannot run the model: the text says which part of it."""
+
+
 class OutOfDeviceMemoryError(DeviceError):
     """The device has not enough memory for the request."""
 

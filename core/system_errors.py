@@ -1,4 +1,5 @@
-"""What the system and libraries over it refuse, as a sentence: no memory, no thread, no disk."""
+"""What the system and libraries over it refuse, as a sentence: no memory, no thread, no disk. And
+a defect of the program, in one sentence too."""
 
 from __future__ import annotations
 
@@ -22,6 +23,11 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "the input nests too deep"
     return _of_system(error) if isinstance(error, OSError) else ""
+
+
+def defect(error: BaseException) -> str:
+    """What a person is told of one; its text and traceback are for the log."""
+    return f"an internal error ({type(error).__name__}); the log has the details"
 
 
 def _is_exhausted(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,15 @@ def check_shared(runner: EncoderRunner, tokens: list[int]) -> None:
     assert np.abs(together.reshape(7, 6, -1) - alone).max() < TOLERANCE
 
 
-def write_gguf(family: EncoderFamily, case: str, path: Path) -> Path:
+def write_gguf(
+    family: EncoderFamily,
+    case: str,
+    path: Path,
+    vocabulary: Callable[[GGUFWriter], None] | None = None,
+) -> Path:
     """The encoder as llama.cpp's conversion writes it: RoBERTa's positions from the first that is
-    used on; the vocabulary of WordPiece in its own spelling. No head, which GGUF has no names for.
-    """
+    used on; the vocabulary of WordPiece in its own spelling, or another one. No head, which GGUF
+    has no names for."""
     config = json.loads(str(stored(family.name, case)["config"]))
     layers, first = config["num_hidden_layers"], 0
     writer = GGUFWriter(path, MODEL_ARCH_NAMES[MODEL_ARCH.BERT])
@@ -139,16 +145,11 @@ def write_gguf(family: EncoderFamily, case: str, path: Path) -> Path:
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
     writer.add_pooling_type(PoolingType.CLS)
-    names = words()
-    at = names.index("[SEP]")
-    names[at], names[family.separator] = names[family.separator], names[at]
-    writer.add_tokenizer_model("bert")
-    writer.add_token_list([spelled_in_gguf(name) for name in names])
     writer.add_token_type_count(config["type_vocab_size"])
-    writer.add_sep_token_id(family.separator)
-    for name, role in zip(SPECIAL, ("pad", "unk", "bos", "", "mask"), strict=True):
-        if role:
-            getattr(writer, f"add_{role}_token_id")(names.index(name))
+    if vocabulary is None:
+        write_words(writer, family)
+    else:
+        vocabulary(writer)
     found = get_tensor_name_map(MODEL_ARCH.BERT, layers)
     for name, shape in shapes_of(family, case).items():
         own = name.removeprefix("bert.").removeprefix("roberta.")
@@ -164,6 +165,18 @@ def write_gguf(family: EncoderFamily, case: str, path: Path) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def write_words(writer: GGUFWriter, family: EncoderFamily) -> None:
+    names = words()
+    at = names.index("[SEP]")
+    names[at], names[family.separator] = names[family.separator], names[at]
+    writer.add_tokenizer_model("bert")
+    writer.add_token_list([spelled_in_gguf(name) for name in names])
+    writer.add_sep_token_id(family.separator)
+    for name, role in zip(SPECIAL, ("pad", "unk", "bos", "", "mask"), strict=True):
+        if role:
+            getattr(writer, f"add_{role}_token_id")(names.index(name))
 
 
 def spelled_in_gguf(token: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,18 @@ def write_case(family: Seq2SeqFamily, case: str, folder: Path) -> Path:
     return write_folder(folder, config, tensors, tokens=VOCABULARY)
 
 
+def write_odd_heads(folder: Path) -> Path:
+    """A T5 with twice as many heads, of half the width: 5 values."""
+    family, known = import_module("tests.fixtures.seq2seq.t5").FAMILY, stored("t5", "gated")
+    config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
+    config |= {"num_heads": 2 * config["num_heads"], "d_kv": config["d_kv"] // 2}
+    for name, shape in shapes.items():
+        if "relative_attention_bias" in name:
+            shape[1] *= 2
+    tensors = {n: entry(family.values(n, tuple(shape))) for n, shape in shapes.items()}
+    return write_folder(folder, config, tensors, tokens=VOCABULARY)
+
+
 @dataclass
 class Pair:
     encoder: SourceEncoder
@@ -90,8 +103,9 @@ def write_t5_gguf(family: Seq2SeqFamily, case: str, path: Path) -> None:
     writer.close()
 
 
-def write_unigram(writer: GGUFWriter) -> None:
-    """The pieces of source.spm, as many as the models have rows."""
+def write_unigram(writer: GGUFWriter, *, encodes: bool = False) -> None:
+    """The pieces of source.spm, as many as the models have rows; with XLM-R's tokens around a text
+    where it `encodes`."""
     model = read_sentencepiece(FIXTURES / "marian_tokenizer" / "source.spm")
     pieces = model.pieces[:VOCABULARY]
     control, unknown, normal = TokenType.CONTROL, TokenType.UNKNOWN, TokenType.NORMAL
@@ -104,7 +118,9 @@ def write_unigram(writer: GGUFWriter) -> None:
     writer.add_precompiled_charsmap(model.charsmap)
     writer.add_remove_extra_whitespaces(True)
     writer.add_add_space_prefix(True)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(encodes)
+    if encodes:
+        writer.add_bos_token_id([piece for piece, _ in pieces].index("<s>"))
     writer.add_add_eos_token(True)
     writer.add_unk_token_id(model.unknown)
     writer.add_eos_token_id([piece for piece, _ in pieces].index("</s>"))

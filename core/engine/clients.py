@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
@@ -107,7 +108,7 @@ class Clients:
             raise
         except BaseException as error:  # a defect ends serving, and nothing besides
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            serving.close(f"an internal error: {error!r}; the log has the details")
+            serving.close(system_errors.defect(error))
         if not serving.is_on:
             self._serving = None
 

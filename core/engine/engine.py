@@ -283,7 +283,7 @@ class Engine:
                 self._log("error", known)
                 return known
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            return f"an internal error: {error!r}; the log has the details"
+            return system_errors.defect(error)
         return None
 
     def _answered(self, number: int) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from llm_lite.core.errors import DeviceError, DeviceLostError, RequestError, UnsupportedError
+from llm_lite.core.errors import (
+    DeviceError,
+    DeviceLostError,
+    RequestError,
+    UnfitModelError,
+    UnsupportedError,
+)
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.description.slices import Slice
@@ -66,27 +72,43 @@ class ExecutorChoice:
         return self.described if self.device is None else self.device.info
 
 
-def choose(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
-    """The executor for these options; `shared` is the device that also draws, if there is one.
+def choose(
+    options: EngineOptions, shared: Device | None, shape: ModelShape | None = None
+) -> ExecutorChoice:
+    """The executor for these options, and for a model of this shape where there is one; `shared` is
+    the device that also draws, if there is one.
 
-    DeviceError where `options` insist on a Vulkan device that cannot be used.
+    DeviceError where `options` insist on a Vulkan device that cannot be used, UnfitModelError where
+    it cannot run the model.
     """
     if options.backend == "numpy":
         return ExecutorChoice("numpy", "")
     if options.backend == "cpu":
         return ExecutorChoice("cpu", "")
+    unfit = _unfit(shape)
     if options.backend == "vulkan":
+        if unfit:
+            raise UnfitModelError(unfit)
         return _open(options.device, shared)
-    return _automatic(options, shared)
+    return _automatic(options, shared, unfit)
+
+
+def _unfit(shape: ModelShape | None) -> str:
+    """Why no Vulkan device can run a model of this shape; "" where one can."""
+    from llm_lite.core.exec.vulkan.tuning import unfit_heads
+
+    return unfit_heads(shape.head_dim) if shape is not None else ""
 
 
 def fallback(error: DeviceError) -> ExecutorChoice:
-    """The C++ executor, in the place of a device that failed."""
+    """The C++ executor, in the place of a device that failed or cannot run the model."""
+    if isinstance(error, UnfitModelError):
+        return ExecutorChoice("cpu", str(error))
     what = "was lost" if isinstance(error, DeviceLostError) else "failed"
     return ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")
 
 
-def _automatic(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
+def _automatic(options: EngineOptions, shared: Device | None, unfit: str) -> ExecutorChoice:
     from llm_lite.core.gpu.device import list_devices
 
     if shared is not None and options.device in (None, shared.info.index):
@@ -103,6 +125,8 @@ def _automatic(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
         found = (hardware or usable)[0]
     if found.kind == "software":
         return ExecutorChoice("cpu", f"the Vulkan device is only software ({found.name})")
+    if unfit:
+        return ExecutorChoice("cpu", unfit)
     try:
         return _open(found.index, shared)
     except DeviceError as error:

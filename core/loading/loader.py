@@ -125,7 +125,7 @@ def start(
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
     if model_file.model.bidirectional:
         raise RequestError(what_it_is_for(model_file))
-    choice = choice or backends.choose(options, shared)
+    choice = choice or backends.choose(options, shared, model_file.model.shape)
     made = make(model_file, options, choice, progress, every_output=every_output)
     runner = _runner(
         model_file, options, choice, made.plan.build, made.executor, made.weights, made.unchecked

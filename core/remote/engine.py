@@ -158,7 +158,7 @@ class RemoteEngine:
             except LlmLiteError as error:
                 problem = str(error)
             except BaseException as error:
-                problem = system_errors.sentence(error) or f"an internal error: {error!r}"
+                problem = system_errors.sentence(error) or system_errors.defect(error)
                 self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             with self._lock:
                 self._current = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from llm_lite.core import system_errors
 from llm_lite.core.errors import RequestError
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
@@ -31,7 +32,7 @@ class Look:
         except Exception as error:  # for who asked: nobody else is the worse for it
             self.result.set_exception(error)
         except BaseException as error:  # of a native library: who asked is not to wait for ever
-            self.result.set_exception(RuntimeError(f"an internal error: {error!r}"))
+            self.result.set_exception(RuntimeError(system_errors.defect(error)))
             raise
 
     def fail(self, error: BaseException) -> None:

@@ -104,7 +104,7 @@ class Serving:
                 else:
                     text = traceback.format_exc()
                     self._log("error", f"internal error, please report it: {text}")
-                    self.fail(f"an internal error: {error!r}; the log has the details")
+                    self.fail(system_errors.defect(error))
                 self._is_spoiled = True
         self._end_those_over()
         return self._desk.has_work()

@@ -109,6 +109,7 @@ SENTENCES = (
     mark("the Vulkan device is only software ({device})"),
     mark("the Vulkan device cannot be used: {error}"),
     mark("there is no Vulkan device {wanted}: {count} were found"),
+    mark("attention heads of {width} values: on Vulkan their number must be even"),
     mark("the driver has no timeline semaphores"),
     mark("the device has no compute queue"),
     mark("needs Vulkan 1.2, the driver offers {major}.{minor}"),
@@ -145,6 +146,13 @@ SENTENCES = (
         "the prompt has {tokens} tokens, but the context holds {context}; shorten it or load the "
         "model with a larger context"
     ),
+    # why a target cannot be written
+    mark("the source has {tokens} tokens, expected 1 to {most}"),
+    mark(
+        "the source has {bytes} bytes, but {context} tokens take no more than {most}; shorten it "
+        "or load the model with a larger context"
+    ),
+    mark("an internal error ({kind}); the log has the details"),
 )
 _ENDS = re.compile(r"(, |: )")
 

@@ -119,7 +119,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         cache=CacheState(state.cache.by, state.cache.slots),
         attention_rows=None,
         lens=Lens(),
-        lesson=state.lesson.forgotten(),
+        lesson=state.lesson.of_model(event.model),
         encoding=state.encoding.forgotten(),
         translating=state.translating.forgotten(),
         steering=Steering(),

@@ -35,7 +35,12 @@ def rate(tokens_per_second: float) -> str:
     """Tokens per second, without a unit; a dash while there is none."""
     if tokens_per_second <= 0:
         return "–"
-    return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:.0f}"
+    return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:,.0f}"
+
+
+def signed(value: float, form: str) -> str:
+    """A number with a real minus sign; `form` as of `format`, with a z none before zero."""
+    return format(value, form).replace("-", "\N{MINUS SIGN}")
 
 
 def duration(milliseconds: float) -> str:

@@ -63,8 +63,7 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
     const Tiling split = split_tiling(shape, tokens, length_of(shape, step, segment));
     if (split.splits > 1) return split;
   }
-  const int64_t together_with = step.stepwise ? 1 : step.parts();
-  const bool few = shape.kv_heads * token_tiles * together_with < 4 * step.workers;
+  const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
   const int64_t heads = few || !together ? 1 : shape.group();
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }

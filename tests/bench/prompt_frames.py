@@ -25,7 +25,9 @@ class Asked(Stage):
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
         self._begin(source, engine)
-        self._ask(prompt)
+        self._load(prompt)
+        self._ask()
+        self._told = self._report()
 
 
 def measure(

@@ -1,13 +1,14 @@
 """What drafts gain: the same answers without and with them, in turns in one process.
 
     python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--speculate auto] [--clock wall|cpu] [--json FILE]
+        [--speculate auto] [--clock wall|cpu] [--peer FOLDER] [--json FILE]
 
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
 the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
-that others use can still tell.
+that others use can still tell. `--peer` asks llama-server too, round by round, with the same
+tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.answer import Answer, encode
+from llm_lite.core.generation.prompts.prompt import begun_with
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
@@ -36,9 +40,12 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.processor import processor_name
+from tests.bench import llama_cpp_drafts, peers
 from tests.paths import ROOT
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+CONTEXT = 4096
+PEER_TYPE = "Q4_0"  # of the peer's file, beside our int4
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=160)
 
 
@@ -104,14 +111,18 @@ def main() -> None:
         backend=arguments.backend,
         mode=arguments.mode,
         threads=1 if arguments.clock == "cpu" else arguments.threads,
-        context=4096,
+        context=CONTEXT,
         speculate="lookup",  # so that there are plans for drafts
     )
     file = loader.open_model(arguments.model, lambda *_: None, print)
     runner = loader.start(file, options, None, lambda *_: None)
     before = os.getloadavg()[0]
     try:
-        rows = [_measured(runner, name, prompts, arguments) for name, prompts in tasks().items()]
+        with _peer(arguments) as addresses:
+            rows = [
+                _measured(runner, name, prompts, arguments, addresses)
+                for name, prompts in tasks().items()
+            ]
     finally:
         runner.close()
         file.close()
@@ -129,20 +140,38 @@ def main() -> None:
     print(f"load of the machine before: {before:.1f} on {os.cpu_count()} cores")
 
 
+def _peer(arguments: argparse.Namespace) -> AbstractContextManager[Mapping[str, str]]:
+    if arguments.peer is None:
+        return nullcontext({})
+    file = arguments.peer / "models" / peers.FILES[PEER_TYPE]
+    program = peers.server_of(arguments.peer)
+    return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT)
+
+
 def _measured(
-    runner: Runner, name: str, prompts: tuple[Prompt, ...], arguments: argparse.Namespace
-) -> dict[str, object]:
+    runner: Runner,
+    name: str,
+    prompts: tuple[Prompt, ...],
+    arguments: argparse.Namespace,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
     clock, drafting = CLOCKS[arguments.clock], speculation_of(arguments.speculate)
     gains: list[float] = []
     speeds: list[float] = []
+    drafted_speeds: list[float] = []
     stats: list[GenerationStats] = []
+    peer: list[dict[str, llama_cpp_drafts.PeerAnswer]] = []  # by kind, of every pair
     for prompt in prompts:
+        tokens = _tokens_of(runner, prompt) if addresses else []
         for plain, drafted in _pairs(runner, prompt, drafting, arguments.rounds, clock):
             if plain.tokens != drafted.tokens:
                 raise SystemExit(f"{name}: answers differ")
             gains.append(plain.seconds / drafted.seconds)
             speeds.append((len(plain.tokens) - 1) / plain.seconds)
+            drafted_speeds.append((len(plain.tokens) - 1) / drafted.seconds)
             stats.append(drafted.stats)
+            new = GREEDY.max_new_tokens
+            peer.append({k: llama_cpp_drafts.ask(a, tokens, new) for k, a in addresses.items()})
     drafts, accepted = sum(s.drafted for s in stats), sum(s.accepted for s in stats)
     passes = sum(s.passes for s in stats)
     row = {
@@ -151,16 +180,53 @@ def _measured(
         "least": min(gains),
         "most": max(gains),
         "plain_tok_s": statistics.median(speeds),
+        "tok_s": statistics.median(drafted_speeds),
         "acceptance": accepted / drafts if drafts else 0.0,
         "tokens_a_pass": (passes + accepted) / passes,
         "pass_ms": asdict(stats[-1])["pass_ms"],
+        "peer": _peer_rows(peer) if addresses else {},
     }
     print(
-        f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), plain "
-        f"{row['plain_tok_s']:.0f} tok/s, {100 * accepted / max(drafts, 1):.0f} % of {drafts} "
-        f"drafted tokens accepted, {row['tokens_a_pass']:.2f} tokens a pass"
+        f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), "
+        f"{row['tok_s']:.0f} tok/s, {row['plain_tok_s']:.0f} without, "
+        f"{100 * accepted / max(drafts, 1):.0f} % of {drafts} drafted tokens accepted, "
+        f"{row['tokens_a_pass']:.2f} tokens a pass"
     )
+    for kind, found in row["peer"].items():
+        print(
+            f"    llama.cpp {kind:12} {found['gain']:.2f}x ({found['least']:.2f} to "
+            f"{found['most']:.2f}), {found['tok_s']:.0f} tok/s, "
+            f"{100 * found['acceptance']:.0f} % accepted"
+        )
     return row
+
+
+def _peer_rows(
+    rounds: list[dict[str, llama_cpp_drafts.PeerAnswer]],
+) -> dict[str, dict[str, float]]:
+    """Of the peer's kinds of drafts: gains over none within a round."""
+    rows = {}
+    for kind in llama_cpp_drafts.KINDS:
+        gains = [one[kind].rate / one[llama_cpp_drafts.NONE].rate for one in rounds]
+        drafted = sum(one[kind].drafted for one in rounds)
+        rows[kind] = {
+            "gain": statistics.median(gains),
+            "least": min(gains),
+            "most": max(gains),
+            "tok_s": statistics.median(one[kind].rate for one in rounds),
+            "acceptance": sum(one[kind].accepted for one in rounds) / max(drafted, 1),
+        }
+    return rows
+
+
+def _tokens_of(runner: Runner, prompt: Prompt) -> list[int]:
+    """What our own answer goes on with: the question in the template, the beginning."""
+    file = runner.model_file
+    encoded = encode(file, (ChatMessage("user", prompt.question),), False)
+    if not prompt.begin:
+        return list(encoded.ids)
+    begin = ChatMessage("assistant", prompt.begin)
+    return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded.thinking)]
 
 
 def _pairs(
@@ -212,6 +278,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--speculate", choices=("auto", "lookup"), default="auto")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 

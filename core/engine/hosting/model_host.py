@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.switching import Preparation, Request
@@ -208,7 +209,7 @@ class ModelHost:
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            failed = LoadFailed(path, f"an internal error: {error!r}; the log has the details")
+            failed = LoadFailed(path, system_errors.defect(error))
         if isinstance(preparation.request.command, SwitchMode):
             self._modes.end(failed, pathless)
         if failed is not None:
@@ -284,7 +285,7 @@ class ModelHost:
         except DeviceError as error:
             if options.backend == "cpu":
                 raise
-            self._log("warning", f"{error} The C++ executor takes over.")
+            self._log("warning", f"{error}; the C++ executor takes over")
             return start_runner(file, options, None, progress, choice=backends.fallback(error))
 
     def file_away(self, command: SaveCache | OpenCache) -> None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from llm_lite.core.errors import DeviceError, UnsupportedError
+from llm_lite.core.errors import DeviceError, UnfitModelError
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
-from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning
+from llm_lite.core.exec.vulkan.tuning import VECTOR, Tuning, unfit_heads
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Op, Program, Tensor
 from llm_lite.core.quant.formats import COLUMNS
@@ -29,10 +29,8 @@ Shape = tuple[str, tuple[int, int], dict[str, int]]  # variant, workgroups, cons
 
 def attention(c: Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    if head_dim % 2:
-        raise UnsupportedError(
-            f"attention heads of {head_dim} values: on Vulkan their number must be even"
-        )
+    if problem := unfit_heads(head_dim):
+        raise UnfitModelError(problem)
     tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
     buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
     buffers["LayerHeads"] = _layer_heads(c)

@@ -15,6 +15,14 @@ MATRIX_SUBGROUPS = 4  # of a workgroup, which makes twice as many each way
 VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
 
 
+def unfit_heads(head_dim: int) -> str:
+    """Why kernels, which read values in pairs, cannot attend with heads of so many; "" where they
+    can."""
+    if head_dim % 2 == 0:
+        return ""
+    return f"attention heads of {head_dim} values: on Vulkan their number must be even"
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Workgroup shapes for a kind of device. Lanes are powers of two."""

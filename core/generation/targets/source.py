@@ -21,6 +21,14 @@ from llm_lite.core.plan.step import Step
 F32 = NDArray[np.float32]
 
 
+def check_source(tokens: Sequence[int], most: int, vocabulary: int = 1 << 31) -> None:
+    """RequestError unless there are 1 to `most` tokens, all of them in the vocabulary."""
+    if not 0 < len(tokens) <= most:
+        raise RequestError(f"the source has {len(tokens)} tokens, expected 1 to {most}")
+    if (wrong := next((t for t in tokens if not 0 <= t < vocabulary), None)) is not None:
+        raise RequestError(f"token {wrong} is not in the vocabulary of {vocabulary}")
+
+
 class SourceEncoder:
     """Runs an encoder's program, and hands keys and values on to executors of its decoder.
 
@@ -77,9 +85,7 @@ class SourceEncoder:
 
     def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
         """Hidden states float32 [tokens, width]; RequestError where the source is too long."""
-        most = self.executor.program.max_tokens
-        if not 0 < len(tokens) <= most:
-            raise RequestError(f"the source has {len(tokens)} tokens, expected 1 to {most}")
+        check_source(tokens, self.executor.program.max_tokens)
         self._tokens = ()
         self._rows.commit(0, 0, self._oldest)  # the rows are written over
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens))

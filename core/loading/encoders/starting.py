@@ -20,7 +20,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
-from llm_lite.core.messages import EngineOptions
+from llm_lite.core.messages import EngineOptions, ModelKind
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.models.registry import read_model
 
@@ -59,7 +59,7 @@ def start_encoder(
             f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
             "there are no masked tokens that it could fill in"
         )
-    choice = choice or backends.choose(options, shared)
+    choice = choice or backends.choose(options, shared, model_file.model.shape)
     runner = _runner(model_file, options, choice, make(model_file, options, choice, progress))
     try:
         runner.session.files.check()
@@ -118,15 +118,20 @@ def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
 
 
 def is_encoder(source: str | None) -> bool:
-    """By its header alone; False too for what can not be opened, as a load will say."""
+    """As of `kind_by_header`."""
+    return kind_by_header(source) == "encoder"
+
+
+def kind_by_header(source: str | None) -> ModelKind | None:
+    """By its header alone; None for what can not be opened, as a load will say."""
     try:
         file = open_source(catalog.resolve(source))
     except LlmLiteError:
-        return False
+        return None
     try:
-        return read_model(file.metadata, file.tensors, file.path).bidirectional
+        return read_model(file.metadata, file.tensors, file.path).kind
     except LlmLiteError:
-        return False
+        return None
     finally:
         file.close()
 

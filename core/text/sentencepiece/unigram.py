@@ -65,6 +65,7 @@ def read_unigram(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     if len(data) > MAX_BYTES:
         raise FileError(path, f"{_CHARSMAP}: expected at most {MAX_BYTES} bytes, found {len(data)}")
     joins = metadata.get(_JOINS_SPACES, True) is not False
+    begins = metadata.get("general.architecture") == "bert" and vocabulary.add_bos  # XLM-R; no T5
     return replace(  # the library puts the space before a text
-        vocabulary, charsmap=data, joins_spaces=joins, add_space_prefix=False, add_bos=False
+        vocabulary, charsmap=data, joins_spaces=joins, add_space_prefix=False, add_bos=begins
     )

@@ -138,8 +138,31 @@ def _with(state: AppState, **changes: Any) -> AppState:
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
     away = action.away and not action.shown
+    if action.shown:
+        state = _of_pairs(state, now)
     state = replace(_with(state, shown=action.shown, away=away), library=library)
     return (notify(state, "info", action.note, now) if action.note else state), ()
+
+
+def _of_pairs(state: AppState, now: float) -> AppState:
+    """Where an encoder's page shows two sentences together, the first of them alone: its vector is
+    compared with the second's, as the page does."""
+    choice, encoder = state.encoding.choice, encoder_of(state)
+    one, other = choice.pair
+    sentences = choice.shown_sentences
+    alone = one == other or max(one, other) >= len(sentences)
+    if encoder is None or choice.mode != "pairs" or alone:
+        return state
+    encoding = replace(state.encoding, choice=replace(choice, pair=(one, one)))
+    state = _with(
+        _from_the_first(replace(state, encoding=encoding)),
+        beside=sentences[other][:LONGEST_SENTENCE],
+    )
+    told = tr("The lesson follows sentence {n} by itself.").format(n=one + 1)
+    if not encoder.mask_token:
+        last = tr("Its last step compares it with sentence {n}.").format(n=other + 1)
+        told = f"{told} {last}"
+    return notify(state, "info", told, now)
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:

@@ -36,7 +36,8 @@ def _target_grown(event: TargetGrown, state: AppState, now: float) -> AppState:
 def _target_finished(event: TargetFinished, state: AppState, now: float) -> AppState:
     if event.request != state.translating.request:
         return state
-    ended = replace(state.translating, request=0, stopping=False, result=event)
+    mode = state.executor.mode if state.executor else None
+    ended = replace(state.translating, request=0, stopping=False, result=event, mode=mode)
     if event.tokens or not event.problem:
         ended = replace(ended, tokens=event.tokens)
     state = speed.of_target(state, event, now)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.messages import Gains
+from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.core.messages.inspecting.lesson import (
     MOST_TOKENS,
     TEMPERATURES,
+    ModelPath,
+    Positions,
     TokenTrace,
     TracedShape,
 )
@@ -34,24 +36,34 @@ StepName = Literal[
     "cache",
     "summary",
 ]
-# Of most models, while it is not known how the opened layer is built.
-STEPS: tuple[StepName, ...] = (
-    "tokens", "norm", "queries", "position", "scores", "softmax", "values", "output", "neurons",
-    "residual", "sampling", "cache", "summary",
-)  # fmt: skip
+NormPlace = Literal["", "before", "behind"]  # of attention, and of its sum; "": there is none
 USUAL = (0.8, 0.95)  # temperature and top-p
 
 
-def steps_of(shape: TracedShape | None) -> tuple[StepName, ...]:
+def steps_of(shape: TracedShape) -> tuple[StepName, ...]:
     """The steps of a model: what it lacks is left out, and each stands where the model does it."""
-    if shape is None:
-        return STEPS
-    path, place, is_normed = shape.path, shape.positions, shape.norm != "none"
+    norm: NormPlace = "behind" if shape.norm_behind else "before"
+    norm = norm if shape.norm != "none" else ""
+    return _steps(shape.path, shape.positions, norm, shape.has_head)
+
+
+def usual_steps(model: ModelInfo) -> tuple[StepName, ...]:
+    """Of most models of its kind, while it is not known how the opened layer is built."""
+    if model.translator is not None:
+        return _steps("encoder_decoder", "bias", "before", True)
+    if model.encoder is not None:
+        return _steps("encoder", "learned", "behind", bool(model.encoder.mask_token))
+    return STEPS
+
+
+def _steps(
+    path: ModelPath, place: Positions, norm: NormPlace, has_head: bool
+) -> tuple[StepName, ...]:
     steps: tuple[tuple[StepName, bool], ...] = (
         ("source", path == "encoder_decoder"),
         ("tokens", True),
         ("position", place in ("learned", "sines")),
-        ("norm", is_normed and not shape.norm_behind),
+        ("norm", norm == "before"),
         ("queries", True),
         ("position", place == "rotary"),
         ("scores", True),
@@ -59,20 +71,21 @@ def steps_of(shape: TracedShape | None) -> tuple[StepName, ...]:
         ("softmax", True),
         ("values", True),
         ("output", True),
-        ("norm", is_normed and shape.norm_behind),
+        ("norm", norm == "behind"),
         ("cross", path == "encoder_decoder"),
         ("neurons", True),
         ("residual", True),
         ("sampling", path == "decoder"),
         ("choosing", path == "encoder_decoder"),
-        ("filling", path == "encoder" and shape.has_head),
-        ("pooling", path == "encoder" and not shape.has_head),
+        ("filling", path == "encoder" and has_head),
+        ("pooling", path == "encoder" and not has_head),
         ("cache", path != "encoder"),
         ("summary", path == "decoder"),
     )
     return tuple(name for name, applies in steps if applies)
 
 
+STEPS = _steps("decoder", "rotary", "before", True)
 LONGEST_SENTENCE = 400  # characters that a person can type
 
 
@@ -113,10 +126,11 @@ class LessonState:
     trace: TokenTrace | None = None
     words: tuple[str, ...] = ()
     problem: str = ""  # why there is no trace
+    usual: tuple[StepName, ...] = STEPS  # until there is a trace
 
     @property
     def steps(self) -> tuple[StepName, ...]:
-        return steps_of(self.trace.shape if self.trace else None)
+        return steps_of(self.trace.shape) if self.trace else self.usual
 
     @property
     def name(self) -> StepName:
@@ -133,8 +147,12 @@ class LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""
         return replace(
             self, position=None, layer=None, head=None, request=0, key=None, trace=None, words=(),
-            problem="", away=False,
+            problem="", away=False, usual=self.steps,
         )  # fmt: skip
+
+    def of_model(self, model: ModelInfo) -> LessonState:
+        """Of another model, whose steps are those of most of its kind until there is a trace."""
+        return replace(self.forgotten(), usual=usual_steps(model))
 
     def with_trace(self, trace: TokenTrace, words: tuple[str, ...]) -> LessonState:
         """The step stays, wherever it stands among those of the model."""
@@ -143,7 +161,7 @@ class LessonState:
         return found.at_step(number - 1 if self.step and number else self.step)
 
     def with_problem(self, problem: str) -> LessonState:
-        return replace(self, request=0, trace=None, words=(), problem=problem)
+        return replace(self, request=0, trace=None, words=(), problem=problem, usual=self.steps)
 
 
 def nearest_temperature(wanted: float) -> float:

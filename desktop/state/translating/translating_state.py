@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from llm_lite.core.messages import OtherTarget, SourceToken, TargetFinished, TargetToken
+from llm_lite.core.messages import Mode, OtherTarget, SourceToken, TargetFinished, TargetToken
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.state.attention_state import Head
 
@@ -66,6 +66,7 @@ class TranslatingState:
     start: str = ""  # text of the token that the decoder begins with
     tokens: tuple[TargetToken, ...] = ()  # nan: how likely one was is told at the end
     result: TargetFinished | None = None
+    mode: Mode | None = None  # of the weights that wrote it
     choices: int = 0  # how often another hypothesis was chosen
     tinted: bool = True  # targets by how likely each token was
     look: CrossLook = CrossLook()

@@ -10,6 +10,7 @@ from llm_lite.core.messages import TextsCompared
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.encoding.encoding_state import EncodingChoice
+from llm_lite.desktop.state.units import signed
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.theme import u32
@@ -126,15 +127,14 @@ def shade(ui: Ui, value: float) -> int:
 
 def cosine_words(value: float) -> str:
     """Of two digits, with a real minus; what rounds to nothing has none."""
-    words = f"{value:.2f}"
-    return "0.00" if words == "-0.00" else words.replace("-", "\N{MINUS SIGN}")
+    return signed(value, "z.2f")
 
 
 def _draw_tip(ui: Ui, pair: tuple[int, int], value: float, sentences: Sequence[str]) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
-        text(ui, tr("Cosine {value:.4f}").format(value=value), bold=True)
+        text(ui, tr("Cosine {value}").format(value=signed(value, "z.4f")), bold=True)
         with ui.font(style="small"):
             lines = [fit(" ".join(sentences[i].split()), ui.u(90)) for i in dict.fromkeys(pair)]
         for line in lines:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from imgui_bundle import ImVec2, imgui
+
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
@@ -38,6 +40,7 @@ REASONS: Mapping[str, str] = {  # by the name of a view, or of a panel of the ra
         "compare the similarities of Pairs in each mode."
     ),
 }
+BARE = ("runs", "conversations")  # views that draw to their edges
 OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
     "conversations": mark(
         "An encoder-decoder writes one target about one source and holds no conversations. They "
@@ -59,7 +62,7 @@ OF_TARGETS: Mapping[str, str] = {  # of an encoder-decoder
     "tools": mark("Tools are called by answers of a chat. An encoder-decoder calls none."),
     "serving": mark(
         "This window serves chats, and an encoder-decoder holds none. On the command line, "
-        "`llm-lite translate` writes targets."
+        "`llm-lite serve` serves its targets."
     ),
     "report": mark(
         "The report compares how well modes foresee running text, and an encoder-decoder does not "
@@ -73,6 +76,11 @@ def draw_reason(state: AppState, ui: Ui, name: str) -> bool:
     reasons = REASONS if state.encodes else OF_TARGETS if state.writes_targets else {}
     if name not in reasons or (name == "serving" and state.serving.phase != "off"):
         return False  # a server that runs can be switched off
+    if name in BARE:
+        imgui.set_cursor_pos((ui.u(4), ui.u(4)))
+        imgui.begin_child("reason", ImVec2(imgui.get_content_region_avail().x - ui.u(4), 0))
     wrapped(ui, tr(reasons[name]))
     ui.mark(f"encoding.reason.{name}")
+    if name in BARE:
+        imgui.end_child()
     return True

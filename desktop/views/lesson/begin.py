@@ -11,7 +11,7 @@ from llm_lite.desktop.actions.lesson.following import RunSentence, TypeSentence
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.encoding.examples import example_sentences, example_text
-from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE, STEPS
+from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.glossary import explained
 from llm_lite.desktop.views.lesson.overview import draw_way, example_way
@@ -25,15 +25,15 @@ ABOUT = mark(
     "sentence."
 )
 ABOUT_TEXT = mark(
-    "See how a language model reads: {n} short steps or less, ten minutes. Write a sentence; "
+    "See how a language model reads: {n} short steps, about ten minutes. Write a sentence; "
     "the model reads it, and you follow one of its tokens, a word or a part of a word, on this "
     "way. Every number is the real one of this model and your sentence."
 )
 ABOUT_TARGET = mark(
-    "See how a translator writes its next word: short steps, about ten minutes. Write a source, a "
-    "sentence; the encoder reads it, and the decoder writes the target about it. You follow one "
-    "token of the target, a word or a part of a word, on this way. Every number is the real one of "
-    "this model and your sentence."
+    "See how a translator writes its next word: {n} short steps, about ten minutes. Write a "
+    "source, a sentence; the encoder reads it, and the decoder writes the target about it. You "
+    "follow one token of the target, a word or a part of a word, on this way. Every number is the "
+    "real one of this model and your sentence."
 )
 BEGINNING, A_SENTENCE = mark("The beginning of a sentence"), mark("A sentence")
 EXAMPLES = (  # in the language that every model knows best
@@ -70,7 +70,7 @@ def _draw_fields(state: AppState, ui: Ui, height: float) -> list[Action]:
         wrapped(ui, problem, "text", "body")
         return []
     about = ABOUT_TARGET if state.writes_targets else ABOUT_TEXT if state.encodes else ABOUT
-    explained(ui, tr(about).format(n=len(STEPS)), "text", "body")
+    explained(ui, tr(about).format(n=len(state.lesson.steps)), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_picture(state, ui, min(max(ui.u(PICTURE[0]), height * 0.4), ui.u(PICTURE[1])))
     imgui.dummy(ImVec2(0, ui.u(1)))

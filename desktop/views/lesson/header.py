@@ -60,7 +60,7 @@ def stages_of(lesson: LessonState) -> list[StepGroup]:
 def draw_header(state: AppState, ui: Ui, begun: bool) -> list[Action]:
     """`begun`: there is a sentence whose steps can be gone to."""
     actions: list[Action] = []
-    side, top = ui.u(7.5), imgui.get_cursor_pos_y()
+    side, top, step = ui.u(7.5), imgui.get_cursor_pos_y(), state.lesson.step if begun else 0
     room = imgui.get_content_region_avail().x
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
     stages = stages_of(state.lesson)
@@ -68,9 +68,8 @@ def draw_header(state: AppState, ui: Ui, begun: bool) -> list[Action]:
     text(ui, title, style="title", bold=True)
     taken = imgui.get_item_rect_size().x + ui.u(4)
     if sum(_numbers_widths(ui, stages)) > room - taken - side - ui.u(2):  # the stage where one is
-        step = state.lesson.step
         stages = [one for one in stages if one.first <= step < one.first + one.count]
-    widths, named = _fitting(ui, stages, room - taken - side - ui.u(2), state.lesson.step)
+    widths, named = _fitting(ui, stages, room - taken - side - ui.u(2), step)
     imgui.same_line(ui.right(sum(widths) + side + ui.u(2)))
     imgui.set_cursor_pos_y(top)
     actions += _draw_stages(state, ui, stages, widths, named, side, begun)

@@ -3,6 +3,9 @@ has the picture between the words and the formula, and is scrolled."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
@@ -36,6 +39,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_REGENERATE,
 )
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
+from llm_lite.desktop.widgets.theme import UNIT
 from llm_lite.desktop.widgets.ui import Rect, Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, tip, wrapped
 
@@ -43,6 +47,7 @@ WORDS_WIDTH = 84.0  # spacing units
 LARGEST = (400.0, 210.0)  # width and height of the page, in spacing units
 BESIDE = 190.0  # width of a page from which the picture stands beside the words
 LEAST = (124.0, 80.0)  # width and height of a picture
+LEAST_TEXT = 13.0  # pixels, to which the text of a picture shrinks before the page scrolls sideways
 TALL = 96.0  # height of one on a narrow page, which is scrolled anyway
 STEP = "lesson.at"  # in the memory of the window: the step that was drawn last
 LIST_OPEN = "lesson.list_open"  # in the memory of the window
@@ -114,13 +119,23 @@ def _draw_between(state: AppState, ui: Ui) -> list[Action]:
     imgui.begin_child("lesson.words", size, grows)
     _draw_said(state, ui)
     imgui.end_child()
-    at = imgui.get_cursor_screen_pos()
-    end = (at.x + max(wide, ui.u(LEAST[0])), at.y + ui.u(TALL))
-    actions = _draw_shown(state, ui, (at.x, at.y, *end))
+    at, theme = imgui.get_cursor_screen_pos(), ui.theme
+    ui.theme = replace(theme, text=_picture_text(theme.text, wide))
+    try:
+        end = (at.x + max(wide, ui.u(LEAST[0])), at.y + ui.u(TALL))
+        actions = _draw_shown(state, ui, (at.x, at.y, *end))
+    finally:
+        ui.theme = theme
     imgui.begin_child("lesson.more", size, grows)
     actions += _draw_more(state, ui)
     imgui.end_child()
     return actions
+
+
+def _picture_text(text: float, wide: float) -> float:
+    """Text in pixels with which a picture is as wide as the page, where the chosen one is large."""
+    fits = math.floor(wide / (LEAST[0] * UNIT))
+    return min(text, max(fits, LEAST_TEXT))
 
 
 def _draw_shown(state: AppState, ui: Ui, rect: Rect) -> list[Action]:

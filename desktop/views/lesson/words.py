@@ -48,7 +48,11 @@ def _of_position(shape: TracedShape) -> StepWords:
 
 def title_of(name: StepName, lesson: LessonState) -> str:
     """To be translated."""
-    return (words_of(name, lesson.trace.shape) if lesson.trace else WORDS[name]).title
+    if lesson.trace is not None:
+        return words_of(name, lesson.trace.shape).title
+    is_encoder = "cache" not in lesson.steps
+    of_path = beside.PAIR if "source" in lesson.steps else beside.ENCODER if is_encoder else {}
+    return (of_path.get(name) or WORDS[name]).title
 
 
 def said(lesson: LessonState, trace: TokenTrace) -> str:

@@ -10,6 +10,7 @@ from llm_lite.core.messages import Alternative
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import RunComparison
+from llm_lite.desktop.state.units import signed
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text
@@ -254,8 +255,8 @@ def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     change = 100 * (b - a)
     words = tr("token {n}  ·  KL {kl} nats").format(n=number + 1, kl=nats(token.kl))
     text(ui, words, "muted", "small")
-    words = tr("A {a:.1%}  ·  B {b:.1%}  ·  {change:+.1f} points")
-    text(ui, words.format(a=a, b=b, change=change), "muted", "small")
+    words = tr("A {a:.1%}  ·  B {b:.1%}  ·  {change} points")
+    text(ui, words.format(a=a, b=b, change=signed(change, "+z.1f")), "muted", "small")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if imgui.begin_table("details", 2, imgui.TableFlags_.sizing_stretch_same, ImVec2(ui.u(96), 0)):
         for run, best in enumerate(token.alternatives):

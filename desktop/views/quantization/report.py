@@ -14,7 +14,7 @@ from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, SetQuant
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import Choices
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import size
+from llm_lite.desktop.state.units import signed, size
 from llm_lite.desktop.views.quantization.divergence import nats
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import picker
@@ -136,7 +136,7 @@ def cells(report: DivergenceReport) -> tuple[str, ...]:
         nats(report.kld_p99),
         nats(report.kld_p999),
         nats(report.kld_max),
-        f"{100 * report.delta_p_mean:+.3f} %",
+        f"{signed(100 * report.delta_p_mean, '+.3f')} %",
         f"{100 * report.delta_p_rms:.3f} %",
         f"{100 * report.same_top:.2f} %",
         f"{report.bits_per_weight:.2f}",

@@ -9,6 +9,7 @@ from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Tokenize
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import shown
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.units import signed
 from llm_lite.desktop.views.tokenizing import tips
 from llm_lite.desktop.views.tokenizing.word_tokens import draw_word_tokens
 from llm_lite.desktop.widgets.by_keyboard import FLAT
@@ -21,11 +22,10 @@ START = mark(
     "Of all ways from the left to the right, the one with the highest sum is taken."
 )
 SO_FAR = mark(
-    "The best way to cut the first {n:,} characters has the sum {total:.2f}; it ends with "
-    "“{token}”."
+    "The best way to cut the first {n:,} characters has the sum {total}; it ends with “{token}”."
 )
 NOWHERE = mark("No token ends after {n:,} characters: no way leads there.")
-BEST = mark("The best path has the sum {total:.2f}: its bars are the tokens.")
+BEST = mark("The best path has the sum {total}: its bars are the tokens.")
 MOST_ROWS = 24
 
 
@@ -58,13 +58,13 @@ def draw(ui: Ui, told: TokenizedText, word: Word, lattice: Lattice, at: int) -> 
 
 def _sentence(lattice: Lattice, reached: int, at: int, done: bool) -> str:
     if done:
-        return tr(BEST).format(total=lattice.totals[-1] or 0.0)
+        return tr(BEST).format(total=signed(lattice.totals[-1] or 0.0, "z.2f"))
     if at == 0:
         return tr(START)
     total, edge = lattice.totals[reached], arriving(lattice, reached)
     if total is None or edge is None:
         return tr(NOWHERE).format(n=reached)
-    return tr(SO_FAR).format(n=reached, total=total, token=shown(edge.token))
+    return tr(SO_FAR).format(n=reached, total=signed(total, "z.2f"), token=shown(edge.token))
 
 
 def arriving(lattice: Lattice, end: int) -> Edge | None:
@@ -171,7 +171,7 @@ def _draw_bar(
     draw.add_rect_filled(low, high, fill, ui.u(1))
     ink = ui.color("on_accent" if strong else "text" if seen else "muted")
     with ui.font(style="small"):
-        score = f"{edge.score:.1f}"
+        score = signed(edge.score, "z.1f")
         words = f"{shown(edge.token)}  {score}" if edge.end - edge.start > 1 else score
         said = fit(words, width - ui.u(1.5))
         wide = imgui.calc_text_size(said).x
@@ -179,7 +179,7 @@ def _draw_bar(
     draw.add_text(ui.fonts["regular"], small, spot, ink, said)
     if imgui.is_window_hovered() and ui.at_pointer((low.x, low.y, high.x, high.y)):
         number = tr("no token: an unknown character") if edge.id is None else f"{edge.id:,}"
-        facts = [(tr("Token"), number), (tr("Score"), f"{edge.score:.4f}")]
+        facts = [(tr("Token"), number), (tr("Score"), signed(edge.score, "z.4f"))]
         tips.draw_facts(ui, f"“{shown(edge.token)}”", facts)
 
 
@@ -193,7 +193,7 @@ def _draw_totals(
         for place, total in enumerate(lattice.totals):
             if place == 0 or total is None or (place > reached and not done):
                 continue
-            words = f"{total:.1f}"
+            words = signed(total, "z.1f")
             x = at[0] + place * column - imgui.calc_text_size(words).x - ui.u(0.5)
             color = ui.color("link" if place == reached and not done else "muted")
             spot = ImVec2(round(x), round(at[1] + ui.u(0.5)))

@@ -12,6 +12,7 @@ from llm_lite.core.messages.inspecting.tokenizing import Merge, MergeSteps, Toke
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.spelling import symbol_shown
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.units import signed
 from llm_lite.desktop.views.tokenizing import colors, tips
 from llm_lite.desktop.views.tokenizing.chips import Chip, draw_chip
 from llm_lite.desktop.views.tokenizing.word_tokens import draw_word_tokens
@@ -92,7 +93,7 @@ def _sentence(told: TokenizedText, steps: MergeSteps, at: int) -> str:
 
 
 def rank_shown(rank: float, scored: bool) -> str:
-    return f"{-rank:.2f}" if scored else f"{rank:,.0f}"
+    return signed(-rank, "z.2f") if scored else f"{rank:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.texts.translating import ChooseHypothesis
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.incoming import SENTENCE, fit_lines
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import signed
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import help_mark, text, tip
@@ -52,7 +53,7 @@ def _draw_other(ui: Ui, number: int, other: OtherTarget) -> bool:
     drop = (ui.theme.text - ui.theme.size("small")) / 2
     imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(0.5) + drop))
     with ui.font("mono", "small"), ui.colored(text="muted"):
-        imgui.text_unformatted(f"{other.score:8.3f}")
+        imgui.text_unformatted(signed(other.score, "8.3f"))
     imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(GUTTER), at.y + ui.u(0.5)))
     imgui.push_text_wrap_pos(0.0)
     imgui.text_unformatted(words)

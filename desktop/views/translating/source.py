@@ -32,7 +32,7 @@ from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.icons import ICON_UNDO
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, text
+from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
 LEAST_LINES, MOST_LINES = 3, 8
 WIDTHS = (1, 2, 4, 8)  # beams that are offered, beside the model's own
@@ -161,7 +161,7 @@ def _draw_hint(state: AppState, ui: Ui) -> list[Action]:
     )
     if state.translating.running:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
-    text(ui, words, "faint", "small")
+    wrapped(ui, words, "faint")
     if state.translating.cleared is None or state.translating.running:
         return []
     hint = with_keys(tr("The source and target that were here before"), "undo")

@@ -10,9 +10,12 @@ from llm_lite.core.messages import TargetFinished
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.actions.texts.translating import LookAcross, PointAtToken, TintTarget
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.translating_state import CrossLook, LookBy, TokenAt
+from llm_lite.desktop.state.units import sentence, signed
 from llm_lite.desktop.views.tokens.bar import draw_legend, likelihood_legend, weights_legend
 from llm_lite.desktop.views.tokens.colors import shades_of
 from llm_lite.desktop.views.translating.boxes import draw_tokens, look_of
@@ -29,6 +32,7 @@ BY: tuple[tuple[LookBy, str], ...] = (
 )
 BY_HINT = mark("Which heads of cross-attention say where a token looks.")
 LIKELY = mark("Tint each token of the target by how unlikely the model found it.")
+PROBLEM = 400  # characters of a sentence in the target's place
 READS = mark("The source as the encoder reads it, token by token.")
 
 
@@ -37,7 +41,7 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
     pointed = None
     if translating.source:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        text(ui, tr(READS), "muted", "small")
+        wrapped(ui, tr(READS))
         pointed = draw_tokens(state, ui, "source", translating.source)
     imgui.dummy(ImVec2(0, ui.u(2)))
     actions += _draw_title(state, ui)
@@ -101,8 +105,9 @@ def _draw_look(state: AppState, ui: Ui) -> CrossLook:
     """Which heads tint the source."""
     look, model = state.translating.look, state.model
     assert model is not None
+    width = min(ui.u(36), imgui.get_content_region_avail().x)
     look = replace(
-        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, ui.u(36), tr(BY_HINT))
+        look, by=picker(ui, "translating.by", tr_labels(BY), look.by, width, tr(BY_HINT))
     )
     if look.by == "all":
         return look
@@ -125,13 +130,15 @@ def _draw_foot(state: AppState, ui: Ui) -> None:
     if result is None:
         return
     if result.problem:
-        wrapped(ui, f"{result.problem[:1].upper()}{result.problem[1:]}.", "error")
+        wrapped(ui, sentence(said(fit_line(result.problem, PROBLEM))), "error")
+        ui.mark("translating.problem")
         return
     if not result.tokens:
         text(ui, tr("It was stopped before the first token."), "muted", "small")
         return
     _draw_legend(state, ui)
-    text(ui, "  ·  ".join(facts(result)), "muted", "small")
+    told = facts(result) if translating.mode is None else [*facts(result), translating.mode]
+    wrapped(ui, "  ·  ".join(told), "muted", "small")
     ui.mark("translating.facts")
 
 
@@ -158,7 +165,7 @@ def facts(result: TargetFinished) -> list[str]:
         tr("{ms:,.0f} ms").format(ms=stats.encode_ms + stats.decode_ms),
         tr("{rate:,.1f} tokens/s").format(rate=stats.tokens_per_s),
         tr("greedy") if stats.beams == 1 else tr("beam of {n}").format(n=stats.beams),
-        tr("score {score:.3f}").format(score=result.score),
+        tr("score {score}").format(score=signed(result.score, "z.3f")),
     ]
     if result.stop_reason == "stopped":
         found.append(tr("stopped"))

@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import replace
 
 from llm_lite.cli.engine_words import engine_options
@@ -17,7 +17,8 @@ from llm_lite.cli.terminal.output import finish, say, show, tell, tell_lines, wa
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoders.starting import encoder, is_encoder
+from llm_lite.core.loading.encoders.runner import EncoderRunner
+from llm_lite.core.loading.encoders.starting import kind_by_header, start_runner
 from llm_lite.core.messages import (
     EngineOptions,
     Event,
@@ -27,7 +28,8 @@ from llm_lite.core.messages import (
     ServingChanged,
     StartServing,
 )
-from llm_lite.core.serving.encoder_service import EncoderService
+from llm_lite.core.serving.direct.encoder_service import EncoderService
+from llm_lite.core.serving.direct.target_service import TargetService
 from llm_lite.server.config import ServerConfig, network_addresses
 from llm_lite.server.serve import Server
 
@@ -41,8 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--speculate {arguments.speculate}: answers of a server share their steps and are not "
             "drafted; expected auto or off"
         )
-    if is_encoder(arguments.model):
-        return _serve_encoder(arguments, config)
+    kind = kind_by_header(arguments.model)
+    if kind == "encoder" or kind == "encoder-decoder":
+        return _serve_directly(arguments, config, options)
     engine = Engine(None)
     server = Server(engine.service, config, tell_lines, say)
     try:
@@ -70,24 +73,32 @@ def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
     return replace(engine_options(arguments), speculate="off")
 
 
-def _serve_encoder(arguments: argparse.Namespace, config: ServerConfig) -> int:
-    """Vectors of texts, and no answers."""
-    file = loader.open_model(arguments.model, lambda *_: None, warn)
-    with closing(file), encoder(file, _engine_options(arguments)) as runner:
+def _serve_directly(
+    arguments: argparse.Namespace, config: ServerConfig, options: StartServing
+) -> int:
+    """An encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
+    with ExitStack() as stack:
+        file = loader.open_model(arguments.model, lambda *_: None, warn)
+        stack.callback(file.close)
+        runner = start_runner(file, _engine_options(arguments), None, lambda *_: None)
+        stack.callback(runner.close)
         tell(runner.note)
-        service = EncoderService(runner)
+        service: EncoderService | TargetService
+        if isinstance(runner, EncoderRunner):
+            service = EncoderService(runner)
+        else:
+            service = TargetService(runner, options.most_waiting, tell_lines)
+            stack.callback(service.close)
         server = Server(lambda: service, config, tell_lines)
-        try:
-            server.start()
-            _introduce_encoder(server, config, service)
-            with interrupts.noted() as interrupted:
-                while not interrupted.is_set():
-                    time.sleep(_POLL_SECONDS)
-            say("")
-            say("the server ends")
-            return 0
-        finally:
-            server.stop()
+        stack.callback(server.stop)
+        server.start()
+        _introduce_directly(server, config, service)
+        with interrupts.noted() as interrupted:
+            while not interrupted.is_set():
+                time.sleep(_POLL_SECONDS)
+        say("")
+        say("the server ends")
+    return 0
 
 
 def _begin(engine: Engine, options: StartServing) -> None:
@@ -128,13 +139,24 @@ def _introduce(server: Server, config: ServerConfig, engine: Engine) -> None:
     _show_example(f"{server.address}/v1/chat/completions", config, body)
 
 
-def _introduce_encoder(server: Server, config: ServerConfig, service: EncoderService) -> None:
+def _introduce_directly(
+    server: Server, config: ServerConfig, service: EncoderService | TargetService
+) -> None:
     show(f"{service.model.name} is served at {server.address}")
+    context = f"{service.status().context:,}"
+    if isinstance(service, EncoderService):
+        show(
+            f"an encoder: vectors of {service.model.width} numbers, of the first {context} tokens "
+            "of a text; Ctrl-C ends it"
+        )
+        _show_example(f"{server.address}/v1/embeddings", config, {"input": ["Hello", "Good day"]})
+        return
     show(
-        f"an encoder: vectors of {service.model.width} numbers, of the first "
-        f"{service.status().context:,} tokens of a text; Ctrl-C ends it"
+        f"an encoder-decoder: targets of sources of up to {context} tokens, one at a time, "
+        f"{_counted(service.status().most_waiting, 'request')} may wait; Ctrl-C ends it"
     )
-    _show_example(f"{server.address}/v1/embeddings", config, {"input": ["Hello", "Good day"]})
+    body = {"prompt": "Where is the station?", "max_tokens": -1}
+    _show_example(f"{server.address}/v1/completions", config, body)
 
 
 def _show_example(address: str, config: ServerConfig, body: Mapping[str, object]) -> None:

@@ -13,6 +13,8 @@ from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
 from llm_lite.server.config import network_addresses, page_history
 from tests.cli.terminal_runs import NUMPY, spawn
+from tests.fixtures.seq2seq import t5
+from tests.seq2seq_checks import write_case
 
 KEY = "sk-not-to-be-seen"
 
@@ -39,6 +41,24 @@ def run(tiny_llama):
 
     yield start
     for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_an_encoder_decoder_serves_targets(tmp_path):
+    model = write_case(t5.FAMILY, "gated", tmp_path)
+    process = spawn("serve", model, "--port", 0, *NUMPY)
+    try:
+        address = address_of(process)
+        rest = b"".join(process.stdout.readline() for _ in range(2))
+        assert b"one at a time" in rest and f"{address}/v1/completions".encode() in rest
+        body = {"prompt": "Where is it?", "max_tokens": 2}
+        made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)
+        assert made.status_code == 200 and made.json()["usage"]["completion_tokens"] == 2
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 0 and b"Traceback" not in said
+    finally:
         process.kill()
         process.communicate()
 

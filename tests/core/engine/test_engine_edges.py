@@ -41,7 +41,8 @@ def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, 
 
     monkeypatch.setattr(loader, "open_model", broken)
     client.send(LoadModel(str(tiny_llama), exact()))
-    assert "internal error" in client.until(LoadFailed).message
+    message = client.until(LoadFailed).message
+    assert message == f"an internal error ({type(error).__name__}); the log has the details"
     assert client.ask(2)[1] == before
 
 

@@ -43,7 +43,7 @@ from llm_lite.core.messages import (
 from tests.core.engine_client import HELLO, Hook
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact, running
-from tests.seq2seq_checks import write_case
+from tests.seq2seq_checks import write_case, write_odd_heads
 
 TEXT, TOKENS = "Where is the station?", 7
 PARTS = ("encoder", "decoder", "cross")
@@ -93,6 +93,18 @@ def test_the_target_grows_as_the_translator_finds_it(
             assert logs / len(finished.tokens) == pytest.approx(finished.score, abs=1e-3)
             assert all(t.alternatives[0].probability >= t.probability for t in finished.tokens)
             check_maps(client.engine, runner)
+
+
+def test_heads_that_a_device_cannot_take_run_on_the_processor(client, device, tmp_path):
+    """With one sentence that says why, in the log and in the status bar."""
+    client.engine.device_lost(device)  # "use that one from now on"
+    loaded = client.load(write_odd_heads(tmp_path), exact("vulkan"))
+    reason = "attention heads of 5 values: on Vulkan their number must be even"
+    assert (loaded.executor.backend, loaded.executor.reason) == ("cpu", reason)
+    warned = [line.text for line in client.of(Logged) if line.level == "warning"]
+    assert warned == [f"{reason}; the C++ executor takes over"]
+    finished, _ = translated(client, 1)
+    assert finished.tokens and not finished.problem
 
 
 def check_maps(engine, runner):

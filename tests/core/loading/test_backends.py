@@ -1,11 +1,12 @@
 """Which executor is chosen, and what is said of it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 import llm_lite.core.gpu.device
-from llm_lite.core.errors import DeviceError
+from llm_lite.core.errors import DeviceError, UnfitModelError
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.models.model import ModelShape
@@ -51,8 +52,8 @@ def machine(monkeypatch):
     return machine
 
 
-def choose(shared=None, **options):
-    return backends.choose(EngineOptions(**options), shared)
+def choose(shared=None, shape=None, **options):
+    return backends.choose(EngineOptions(**options), shared, shape)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
@@ -112,6 +113,20 @@ def test_vulkan_may_be_insisted_upon(machine):
         choose(backend="vulkan", device=3)
     shared = SimpleNamespace(info=machine.infos[0])
     assert not choose(shared, backend="vulkan").owns_device
+
+
+def test_a_model_whose_heads_are_odd_runs_on_the_processor(machine):
+    """One that insists on a device is refused before anything is opened."""
+    machine.infos = [found(0, "discrete")]
+    odd = replace(SHAPE, head_dim=9)
+    choice = choose(shape=odd)
+    assert (choice.backend, choice.device) == ("cpu", None)
+    assert choice.reason == "attention heads of 9 values: on Vulkan their number must be even"
+    machine.problem = "it was opened"
+    with pytest.raises(UnfitModelError, match="heads of 9 values") as refused:
+        choose(shape=odd, backend="vulkan")
+    assert backends.fallback(refused.value) == choice
+    assert choose(shape=replace(SHAPE, head_dim=8)).reason.endswith("it was opened")
 
 
 @pytest.mark.parametrize("backend", ["vulkan", "cpu", "numpy"])

@@ -1,18 +1,24 @@
 """BERT and RoBERTa beside transformers and sentence-transformers; what is refused of them."""
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from tests.encoder_checks import TOLERANCE, check_case, started, stored, write_case, write_gguf
 from tests.encoder_families import family_of
+from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact
+from tests.seq2seq_checks import write_unigram
 
 BERT, ROBERTA = family_of("bert"), family_of("roberta")
 CASES = [(family, case) for family in (BERT, ROBERTA) for case in family.cases]
@@ -45,6 +51,33 @@ def test_gguf_holds_the_same_encoder(family, case, tmp_path):
         assert not runner.session.has_head
         with pytest.raises(RequestError, match="no masked-token head"):
             runner.session.logits(tokens)
+    finally:
+        runner.close()
+        runner.model_file.close()
+
+
+def test_gguf_of_xlm_r_cuts_texts_as_its_library_does(tmp_path):
+    """Unigram's pieces between <s> and </s>; pairs as <s> A </s></s> B </s>."""
+    known = stored("roberta", "xlm")
+    vocabulary = partial(write_unigram, encodes=True)
+    runner = started(write_gguf(ROBERTA, "xlm", tmp_path / "m.gguf", vocabulary), "cpu")
+    try:
+        hidden = runner.session.hidden(known["tokens"].tolist())
+        assert np.abs(hidden - known["hidden"]).max() < TOLERANCE
+        model = read_sentencepiece(FIXTURES / "marian_tokenizer" / "source.spm")
+        pieces = [piece for piece, _ in model.pieces]
+        begin, end, tokenizer = (
+            pieces.index("<s>"),
+            pieces.index("</s>"),
+            runner.model_file.tokenizer,
+        )
+        library = Tokenizer.from_str(
+            replace(model, pieces=model.pieces[:262]).tokenizer_json().decode()
+        )
+        for text in ("Where is the station?", "  the  cat, 12!", "한국어 words"):
+            ids = tokenizer.encode(text, add_special=True)
+            assert ids == [begin, *library.encode(text).ids, end]
+        assert tokenizer.around_pair == ((begin,), (end, end), (end,))
     finally:
         runner.close()
         runner.model_file.close()

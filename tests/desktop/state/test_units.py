@@ -26,9 +26,19 @@ def test_quantity(count, text):
     assert units.quantity(count) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0, "–"), (4.26, "4.3"), (153.2, "153")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "–"), (4.26, "4.3"), (153.2, "153"), (37_803, "37,803")]
+)
 def test_rate(value, text):
     assert units.rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [(-1.25, "z.2f", "−1.25"), (-0.001, "z.2f", "0.00"), (3.0, "+z.1f", "+3.0")],
+)
+def test_signed(value, form, text):
+    assert units.signed(value, form) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "–"), (229.4, "229 ms"), (12_340, "12.3 s")])

@@ -11,18 +11,24 @@ from imgui_bundle import imgui
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.engine.lesson.following import followed
 from llm_lite.core.inspect.lesson.vectors import part
+from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.lesson.following import CompareWith, GoToStep, ShowLesson
 from llm_lite.desktop.actions.lesson.sentence import wanted_key
 from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
+from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.lesson.formulas import _pooling
 from llm_lite.desktop.views.lesson.scene import SHOWN
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
+from tests.desktop.encoding_fake import as_encoder
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY, Headless
 from tests.desktop.lesson_expected import Expected, compare
+from tests.desktop.translating_fake import as_translator
 from tests.encoder_checks import started
 from tests.fixtures.seq2seq import marian, t5
 from tests.lesson_reference import whole_encoder, whole_target
@@ -201,6 +207,53 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         whole = whole_target(path, source, target)
         compare_all(app, Expected(path, app.state.lesson, target, 24, whole=whole, source=source))
         check_way_to_a_map(app)
+    finally:
+        app.close()
+
+
+def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_path):
+    """As the table of Pairs has it: each sentence by itself."""
+    path, _ = encoder_case("bert", "mean", tmp_path)
+    app = Headless(AppState(options=exact("cpu"), less_motion=True))
+    try:
+        app.program.start(Engine(None, lambda: None))
+        app.program.do(OpenModel(str(path)))
+        app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
+        sentences = ("the cat sat", "a dog", "it was late")
+        choice = replace(app.state.encoding.choice, mode="pairs", sentences=sentences, pair=(1, 2))
+        app.program.do(ChooseEncoding(choice))
+        app.driver.wait("the table", lambda s: s.encoding.compared and s.encoding.shown)
+        assert any(token.segment for token in app.state.encoding.shown.tokens), "both together"
+        app.program.do(ShowLesson(True))
+        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.request)
+        lesson = app.state.lesson
+        assert "".join(lesson.words[1:-1]).replace("##", "") == "adog"
+        app.program.do(GoToStep(len(lesson.steps) - 1))
+        app.driver.frames(2)
+        table = app.state.encoding.compared.similarities
+        assert lesson.trace.pooled.similarity == pytest.approx(table[1][2], abs=1e-6)
+        assert app.state.encoding.choice.sentences == sentences
+        assert "sentence 2 by itself" in app.state.notices[-1].text
+    finally:
+        app.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "last", "count"),
+    [
+        (as_encoder(MODEL, mask_token=""), ("pooling",), 11),
+        (as_translator(MODEL), ("choosing", "cache"), 14),
+    ],
+)
+def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
+    state = apply(ModelLoaded(model, EXECUTOR, 0.1), READY, 0.0)
+    steps = state.lesson.steps
+    assert steps[-len(last) :] == last and len(steps) == count
+    app = Headless(replace(state, lesson=replace(state.lesson, shown=True, typing=True)))
+    try:
+        app.driver.frames(2)
+        shown = [name for name in app.ui.rects if name.startswith("lesson.step.")]
+        assert len(shown) == count
     finally:
         app.close()
 

@@ -5,6 +5,7 @@ from typing import get_args
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.lesson.following import GoToStep, ShowLesson
+from llm_lite.desktop.actions.program import SetFontSize
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 from llm_lite.desktop.state.lesson.number import Number
 from llm_lite.desktop.views.lesson.glossary import terms_in
@@ -156,3 +157,20 @@ def test_a_page_that_does_not_fit_is_scrolled_and_the_way_on_stays(tiny):
             assert 0 <= x0 < x1 <= 700 and 0 <= y0 < y1 <= 400, name
         app.driver.click("lesson.next")
         assert app.state.lesson.step == 1
+
+
+def test_with_the_largest_text_the_page_does_not_scroll_sideways(tiny):
+    """The text of the picture shrinks to what the page has room for."""
+    with lesson(tiny, "abc def") as app:
+        app.program.do(SetFontSize(26.0))
+        imgui.get_io().display_size = imgui.ImVec2(900, 600)
+        for step in range(len(app.state.lesson.steps)):
+            app.program.do(GoToStep(step))
+            app.driver.frames(4)
+            left, _, right, _ = app.ui.rects["lesson.picture"]
+            assert app.ui.rail_width <= left and right <= 900
+            numbers = [name for name in app.ui.rects if name.startswith("lesson.number.")]
+            for name in numbers:
+                x0, _, x1, _ = app.ui.rects[name]
+                assert left <= x0 and x1 <= right, name
+        assert app.ui.theme.text == 26.0, "of everything else it stays"

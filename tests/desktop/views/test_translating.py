@@ -9,6 +9,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import LoadModel, SetGains, TargetFinished, Translate
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.inspecting import Steer
@@ -45,7 +46,7 @@ from tests.desktop.translating_fake import (
     whole,
 )
 from tests.fixtures.seq2seq import marian, t5
-from tests.runners import exact
+from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
 
 READY = AppState(model=as_translator(MODEL), executor=EXECUTOR)
@@ -159,6 +160,9 @@ def test_views_of_a_chat_say_why_they_are_empty(headless):
     one.driver.frames(2)
     assert one.driver.shows("encoding.reason.report")
     assert not one.driver.shows("chat.input") and not one.driver.shows("chat.prompts")
+    one.driver.click("layout.compare")
+    one.driver.frames(2)
+    assert one.driver.shows("encoding.reason.runs") and not one.driver.shows("runs.prompt")
 
 
 def test_each_part_is_steered(headless):
@@ -188,6 +192,17 @@ def test_an_effect_is_told_of_the_decoders_gains_alone():
     for gains, told in (((off, *ones[1:]), True), ((*ones[:-1], off), False)):
         steering = replace(READY.steering, gains=gains)
         assert effect_is_told(replace(READY, steering=steering)) == told
+
+
+@pytest.mark.parametrize("problem", ["an internal error (TypeError); the log", "no " * 9999])
+def test_a_problem_stands_in_the_targets_place_as_one_sentence(headless, problem):
+    one = headless(READY, size=NARROW)
+    one.program.do(WriteTarget("where is it"))
+    failed = TargetFinished(one.state.translating.request, stop_reason="error", problem=problem)
+    one.program.state = apply(failed, one.state, 0.0)
+    one.driver.frames(2)
+    _, top, _, bottom = one.ui.rects["translating.problem"]
+    assert 0 < bottom - top < NARROW[1] / 3
 
 
 def test_how_a_target_ended_is_told():
@@ -273,6 +288,44 @@ def test_a_source_gets_its_target_and_tells_where_tokens_look(
     one.program.do(OpenModel(path))
     one.driver.wait("the model again", lambda s: s.load is None and not s.translating.asked)
     assert one.state.translating.draft == "Where is it?", "what was typed stays"
+
+
+@pytest.mark.parametrize(("backend", "modes"), [("cpu", ("fp16", "int4")), ("vulkan", ("int4",))])
+def test_a_mode_is_switched_while_a_target_stands(headless, device, tmp_path, backend, modes):
+    """The target of before stays, read again by the new weights; written again it is theirs."""
+    one, engine = headless(AppState(options=exact(backend, context=24)), size=WIDE), Engine(device)
+    one.program.start(engine)
+    path = write_case(t5.FAMILY, "flan", tmp_path)
+    engine.send(LoadModel(str(path), exact(backend, context=24)))
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.program.do(ChooseBeams(1))
+    one.program.do(WriteTarget("Where is it?"))
+    one.driver.wait("the target", lambda s: s.translating.result is not None)
+    for mode in modes:
+        switch(one, mode)
+        check_target(one.state.translating, path, mode)
+
+
+def switch(one, mode):
+    before = one.state.translating
+    one.program.do(SetOptions(replace(one.state.options, mode=mode)))
+    one.driver.wait("the mode", lambda s: s.executor.mode == mode and s.load is None)
+    length = len(before.result.tokens)
+    one.driver.wait("the target, read again", lambda s: s.context_used == length)
+    assert one.state.translating.result is before.result
+    assert one.driver.shows("translating.target.1")
+    one.program.do(WriteTarget("Where is it?"))
+    one.driver.wait("its target", lambda s: s.translating.result not in (None, before.result))
+
+
+def check_target(shown, path, mode):
+    """Beside what the weights of that mode write without a window."""
+    with running(path, exact("cpu", context=24, mode=mode)) as runner:
+        translator, source = translator_of(runner), [token.token for token in shown.source]
+        target = translator.translate(source, translator.options(1))
+    assert not shown.result.problem
+    assert tuple(token.token for token in shown.result.tokens) == target.tokens
+    assert shown.result.score == pytest.approx(target.score, abs=1e-4)
 
 
 def check_gains(one):

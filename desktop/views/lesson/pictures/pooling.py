@@ -11,7 +11,7 @@ from llm_lite.desktop.state.lesson.lesson_state import LONGEST_SENTENCE
 from llm_lite.desktop.views.lesson.motion import part
 from llm_lite.desktop.views.lesson.scene import Scene
 
-DRAFT = "lesson.beside"  # in the memory of the window
+DRAFT = "lesson.beside"  # in the memory of the window: what it was compared with, and the draft
 LABEL = 24.0  # spacing units
 WAYS = {
     "mean": mark("the mean of all tokens' vectors"),
@@ -84,12 +84,15 @@ def _draw_beside(scene: Scene, y: float, left: float) -> None:
               room=left - x0)  # fmt: skip
     imgui.set_cursor_screen_pos(ImVec2(left, y))
     imgui.set_next_item_width(x1 - left)
-    draft = str(ui.memory.get(DRAFT, scene.lesson.beside))
+    known, draft = ui.memory.get(DRAFT, ("", ""))
+    if known != scene.lesson.beside:  # another one was chosen elsewhere
+        draft = scene.lesson.beside
     flags = imgui.InputTextFlags_.enter_returns_true
     hint = tr("A second text: press Enter to compare")
     entered, draft = imgui.input_text_with_hint("##lesson.beside", hint, draft, flags)
     ui.mark("lesson.beside")
-    ui.memory[DRAFT] = draft[:LONGEST_SENTENCE]
+    draft = draft[:LONGEST_SENTENCE]
+    ui.memory[DRAFT] = (scene.lesson.beside, draft)
     if entered or (imgui.is_item_deactivated_after_edit() and draft != scene.lesson.beside):
         scene.actions.append(CompareWith(draft))
     if found.beside is None:

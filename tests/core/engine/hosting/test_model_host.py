@@ -112,10 +112,10 @@ def gpu(monkeypatch):
     device = FakeDevice()
     choose = backends.choose
 
-    def choose_fake(options, shared):
+    def choose_fake(options, shared, shape=None):
         if options.backend == "vulkan":
             return backends.ExecutorChoice("vulkan", "", device, owns_device=True)
-        return choose(options, shared)
+        return choose(options, shared, shape)
 
     monkeypatch.setattr(backends, "choose", choose_fake)
     hook = Hook(monkeypatch, "vulkan")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import DeviceError, RequestError, UnsupportedError
+from llm_lite.core.errors import DeviceError, RequestError, UnfitModelError
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
@@ -259,7 +259,7 @@ def test_sources_that_do_not_fit_are_refused(make_vulkan, source):
 
 def test_heads_of_an_odd_width_are_refused(make_vulkan):
     case = Case("all", ("f32", "f32"), (4, 2, 9))
-    with pytest.raises(UnsupportedError, match="attention heads of 9 values"):
+    with pytest.raises(UnfitModelError, match="attention heads of 9 values"):
         case.both(make_vulkan, None, 1)[0].prepare()
 
 

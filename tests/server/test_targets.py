@@ -1,0 +1,156 @@
+"""An encoder-decoder behind the server, by OpenAI's own client: targets, one at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx2 as httpx
+import openai
+import pytest
+
+from llm_lite.core.errors import BusyError
+from llm_lite.core.generation.targets.texts import encode_source, target_text
+from llm_lite.core.loading.beside import translator_of
+from llm_lite.core.messages import AnswerRequest
+from llm_lite.core.serving.direct.target_service import TargetService
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
+from tests.fixtures.seq2seq import marian, t5
+from tests.runners import exact, running
+from tests.seq2seq_checks import write_case
+
+SOURCE, TOKENS = "Where is the station?", 9
+
+
+@pytest.fixture(scope="module", params=[(t5.FAMILY, "gated"), (marian.FAMILY, "plain")])
+def runner(request, tmp_path_factory):
+    path = write_case(*request.param, tmp_path_factory.mktemp("model"))
+    with running(path, exact("cpu")) as made:
+        yield made
+
+
+@pytest.fixture
+def service(runner):
+    made = TargetService(runner, most_waiting=8)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(service):
+    served = Server(lambda: service, ServerConfig(port=0))
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def client(server):
+    return openai.OpenAI(base_url=f"{server.address}/v1", api_key="none", max_retries=0)
+
+
+def wanted(runner, text, most=TOKENS):
+    """The target, without a server."""
+    translator, tokenizer = translator_of(runner), runner.model_file.tokenizer
+    ids = encode_source(tokenizer, text, runner.session.context)
+    translator.read_source(ids)
+    target = translator.whole(translator.options(0, most))
+    return ids, target, plain(target_text(tokenizer, target.tokens))
+
+
+def plain(text):
+    """Half a character at the end of what was cut by its length is not told."""
+    return text.strip().rstrip("\N{REPLACEMENT CHARACTER}")
+
+
+def test_a_target_is_the_translators_whole_and_in_pieces(client, runner):
+    ids, target, text = wanted(runner, SOURCE)
+    asked = {"model": "m", "prompt": SOURCE, "max_tokens": TOKENS}
+    whole = client.completions.create(**asked, logprobs=2)
+    assert plain(whole.choices[0].text) == text
+    assert whole.usage.prompt_tokens == len(ids)
+    assert whole.usage.completion_tokens == len(target.tokens)
+    assert len(whole.choices[0].logprobs.tokens) == len(target.tokens)
+    ended = target.tokens[-1] in runner.model_file.tokenizer.end_ids
+    assert whole.choices[0].finish_reason == ("stop" if ended else "length")
+    pieces = [one.choices[0].text for one in client.completions.create(**asked, stream=True)]
+    assert plain("".join(pieces)) == text
+    by_tokens = client.completions.create(**asked | {"prompt": ids})
+    assert plain(by_tokens.choices[0].text) == text
+
+
+def test_of_a_chat_the_last_message_is_the_source(client, runner):
+    _, _, text = wanted(runner, SOURCE)
+    messages = [
+        {"role": "user", "content": "before"},
+        {"role": "assistant", "content": "it"},
+        {"role": "user", "content": SOURCE},
+    ]
+    found = client.chat.completions.create(model="m", messages=messages, max_tokens=TOKENS)
+    assert plain(found.choices[0].message.content) == text
+    with pytest.raises(openai.BadRequestError, match="the last message has the role assistant"):
+        client.chat.completions.create(model="m", messages=messages[:2])
+
+
+def test_many_clients_take_turns(client, runner, service):
+    sources = [f"Where is {name}?" for name in ("it", "she", "the cat", "Rome")]
+    alone = [wanted(runner, one)[2] for one in sources]
+    found: list[object] = [None] * len(sources)
+
+    def ask(index: int) -> None:
+        told = client.completions.create(model="m", prompt=sources[index], max_tokens=TOKENS)
+        found[index] = plain(told.choices[0].text)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(sources))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == alone
+    status = service.status()
+    assert (status.finished, status.parallel, status.requests) == (len(sources), 1, ())
+    assert status.new_tokens > 0
+
+
+def test_a_target_ends_before_a_stop_string(client, runner):
+    _, _, text = wanted(runner, SOURCE)
+    stop = text[len(text) // 2]
+    found = client.completions.create(model="m", prompt=SOURCE, max_tokens=TOKENS, stop=stop)
+    assert plain(found.choices[0].text) == plain(text[: text.index(stop)])
+    assert found.choices[0].finish_reason == "stop"
+
+
+def test_what_cannot_be_is_one_sentence(client, server, runner):
+    context = runner.session.context
+    with pytest.raises(openai.BadRequestError, match=f"expected 1 to {context}"):
+        client.completions.create(model="m", prompt=[5] * (context + 1))
+    with pytest.raises(openai.BadRequestError, match="token 9999999 is not in the vocabulary"):
+        client.completions.create(model="m", prompt=[9_999_999])
+    with pytest.raises(openai.BadRequestError, match="keeps to no schema or grammar"):
+        schema = {"json_schema": {"type": "object"}}
+        client.completions.create(model="m", prompt=SOURCE, extra_body=schema)
+    with pytest.raises(openai.BadRequestError, match="is an encoder-decoder, which writes a"):
+        client.embeddings.create(model="m", input="Hello")
+    assert httpx.get(f"{server.address}/health").status_code == 200
+
+
+def test_what_waits_when_the_service_closes_is_told_so(runner):
+    """And no more wait than may."""
+    service, told, begun, free = TargetService(runner, 1), [], threading.Event(), threading.Event()
+
+    def hold(event: object) -> None:
+        begun.set()
+        assert free.wait(60)
+        told.append(event)
+
+    service.submit(AnswerRequest("a", text=SOURCE), hold)
+    assert begun.wait(60)
+    number = service.submit(AnswerRequest("b", text=SOURCE), told.append)
+    with pytest.raises(BusyError, match="1 requests wait already"):
+        service.submit(AnswerRequest("c", text=SOURCE), told.append)
+    service.cancel(number)
+    free.set()
+    service.close()
+    ends = [event.stop_reason for event in told if hasattr(event, "stop_reason")]
+    assert len(ends) == 2 and ends[1] == "stopped"
+    assert service.status().cancelled >= 1 and service.status().refused == 1
