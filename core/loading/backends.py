@@ -16,8 +16,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
-from llm_lite.core.models.description.slices import Slice
-from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, beam_pages

@@ -18,8 +18,7 @@ from llm_lite.core.models.description.decoder import (
     DecoderConfig,
 )
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
-from llm_lite.core.models.description.slices import Slice
-from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor

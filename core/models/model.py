@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llm_lite.core.messages import ModelKind
-from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape
@@ -37,6 +36,22 @@ class ModelShape:
     def query_values(self) -> int:
         """Of one position's queries, all layers and heads together."""
         return self.heads * (sum(self.query_widths) or self.attentions * self.head_dim)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A smaller model among the weights of one. skip: layers left out. feed_forward: width of each
+    layer that stays, or one for all."""
+
+    skip: tuple[int, ...]
+    feed_forward: int | tuple[int, ...]
+
+    def widths(self, layers: int) -> dict[int, int]:
+        """Of each layer that stays, by its number in a model of `layers`."""
+        kept = [layer for layer in range(layers) if layer not in self.skip]
+        each = self.feed_forward
+        widths = (each,) * len(kept) if isinstance(each, int) else each
+        return dict(zip(kept, widths, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, SamplingOptions, Speculate
 from llm_lite.core.metrics.bench import Spread
 from llm_lite.core.metrics.pass_costs import break_even
-from llm_lite.core.models.description.slices import Slice
+from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.processor import default_threads
 from tests.bench.compare import machine

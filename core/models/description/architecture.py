@@ -21,7 +21,6 @@ from llm_lite.core.models.description.rows import (
     read_rows,
     rows_of,
 )
-from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.models.description.tensors import (
     FusedRow,
     KnownShape,
@@ -37,7 +36,7 @@ from llm_lite.core.models.description.tensors import (
     spread,
     transposed,
 )
-from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.model import BuildOptions, Model, Slice
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan

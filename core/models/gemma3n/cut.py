@@ -10,7 +10,6 @@ from typing import Any
 from llm_lite.core.errors import RequestError
 from llm_lite.core.models.description.slices import (
     CutTensor,
-    Slice,
     check_edge,
     first_columns,
     first_rows,
@@ -18,6 +17,7 @@ from llm_lite.core.models.description.slices import (
     whole,
 )
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, TABLE_LAYERS, Gemma3nConfig
+from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.tensor import TensorData
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")

@@ -15,12 +15,11 @@ from llm_lite.core.generation.speculation.slice_source import SliceSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.loading import backends
-from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.models.description.tensors import KnownShape
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES, Gemma3nCutter
-from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.model import BuildOptions, Slice
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
