@@ -18,6 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -28,7 +29,7 @@ import numpy as np
 
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
-from llm_lite.core.generation.speculation.slice_source import SLICE, SliceSource
+from llm_lite.core.generation.speculation.slice_source import SLICE, SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.loading import backends, loader
@@ -61,7 +62,7 @@ def main() -> None:
     with _running(model, "slice", arguments.threads) as runner:
         clock = CLOCKS[arguments.clock]
         report = _measured(runner, arguments.repeat, arguments.depth, clock)
-        report["answers"] = [_answered(runner, arguments.answer, clock) for _ in range(2)]
+        report["answers"] = [_answered(runner, arguments.answer) for _ in range(2)]
     held = {kind: _held(arguments, kind) for kind in ("lookup", "slice")}
     report["memory"] = held | {
         "file_gb": runner.model_file.size / 1e9,
@@ -136,18 +137,19 @@ def _measured(
     return report
 
 
-def _answered(runner: Runner, tokens: int, clock: Callable[[], float]) -> dict[str, float]:
-    """A greedy answer with drafts by the slice alone; what they lost, by the policy's own count."""
+def _answered(runner: Runner, tokens: int) -> dict[str, float]:
+    """A greedy answer with drafts by the slice alone; what they lost, by the policy's own count,
+    whose clock is the wall's."""
     session = runner.session
     if session.speculation is None or session.speculation.sources[0].name != SLICE:
-        session.speculation = Speculation((SliceSource(session),))
+        session.speculation = Speculation((SliceDraftSource(session),))
     greedy = SamplingOptions(temperature=0.0, max_new_tokens=tokens)
     session.clear()
-    decoder, began = AnswerDecoder(session), clock()
+    decoder, began = AnswerDecoder(session), time.perf_counter()
     prompt = session.prepare(list(range(300, 316)))
     for _ in answer_steps(session, prompt, greedy, frozenset(), decoder=decoder):
         pass
-    counts, seconds = decoder.counts, clock() - began
+    counts, seconds = decoder.counts, time.perf_counter() - began
     return {
         "tokens": tokens,
         "passes": counts.passes,

@@ -23,7 +23,7 @@ class SlicedSession(Protocol):
     ) -> tuple[int, ...]: ...
 
 
-class SliceSource:
+class SliceDraftSource:
     """Proposes the tokens that the slice finds the likeliest, one step of it each.
 
     It needs no cache of its own: the text but for its last token is in the session's.

@@ -12,7 +12,7 @@ from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.generation.speculation.draft import LOOKUP, DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
-from llm_lite.core.generation.speculation.slice_source import SlicedSession, SliceSource
+from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
 from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
 from llm_lite.core.records import dataclass
@@ -157,7 +157,7 @@ def speculation_of(
             return _timed(Speculation())
         case "slice":
             assert session is not None, "drafts by a slice of no model"
-            return _timed(Speculation((LookupSource(), SliceSource(session))))
+            return _timed(Speculation((LookupSource(), SliceDraftSource(session))))
         case "lookup":
             return Speculation(policy=LongestDrafts())
 

@@ -11,7 +11,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
-from llm_lite.core.generation.speculation.slice_source import SliceSource
+from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.loading import backends
@@ -190,7 +190,9 @@ def test_memory_on_an_executor(tall):
 
 def answered(session, prompt, sampling, *, drafts):
     """The choices, without what tells of drafts, and the counts."""
-    session.speculation = Speculation((SliceSource(session),), LongestDrafts()) if drafts else None
+    session.speculation = (
+        Speculation((SliceDraftSource(session),), LongestDrafts()) if drafts else None
+    )
     session.clear()
     decoder = AnswerDecoder(session, NO_END)
     items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
