@@ -52,6 +52,20 @@ const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 shared vec2 queries[QUERIES * PAIRS];
 shared float weights[QUERIES * LANES];  // scores, then exp(score - maximum)
 shared bool is_last;
+#include "common/rotated.glsl"
+#ifdef KEYS_I4
+#define ROTATE rotate_queries
+#define SHARED queries
+#define COUNT (QUERIES * PAIRS)
+#include "common/rotate_shared.glsl"
+#endif
+#ifdef VALUES_I4
+shared vec2 rotated_sums[PAIRS];
+#define ROTATE rotate_sums
+#define SHARED rotated_sums
+#define COUNT PAIRS
+#include "common/rotate_shared.glsl"
+#endif
 
 uint head_of(uint i) { return gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH; }
 
@@ -129,9 +143,33 @@ vec2 added_sums(Shares all, vec2 sums, vec2 share) {
 
 const Shares NO_SHARES = Shares(NONE, 0.0, 0.0, 0.0);
 
+// The result of query i: weighted sums, of which a lane has every LANES-th pair, by the whole weight.
+void write_means(uint i, vec2 sums[PAIRS_EACH], float whole) {
+  float gain = gain_of(head_of(i));
+#ifdef VALUES_I4
+  for (uint j = 0; j < PAIRS_EACH; ++j) {
+    uint pair = gl_LocalInvocationIndex + j * LANES;
+    if (pair < PAIRS) rotated_sums[pair] = sums[j];
+  }
+  rotate_sums();
+#endif
+  for (uint j = 0; j < PAIRS_EACH; ++j) {
+    uint pair = gl_LocalInvocationIndex + j * LANES;
+    if (pair >= PAIRS) break;
+#ifdef VALUES_I4
+    sums[j] = rotated_sums[pair];
+#endif
+    precise vec2 mean = sums[j] / whole;  // so that a gain of 1 is exact
+    y[query_row(i) + pair] = mean * gain;
+  }
+}
+
 void combine_shares(uint splits) {
   for (uint i = 0; i < QUERIES; ++i) {
-    for (uint pair = gl_LocalInvocationIndex; pair < PAIRS; pair += LANES) {
+    vec2 own[PAIRS_EACH];
+    float whole = 0.0;
+    for (uint j = 0; j < PAIRS_EACH; ++j) {
+      uint pair = min(gl_LocalInvocationIndex + j * LANES, PAIRS - 1);
       Shares all = NO_SHARES;
       vec2 sums = vec2(0.0);
       for (uint s = 0; s < splits; ++s) {
@@ -139,10 +177,10 @@ void combine_shares(uint splits) {
         add_share(all, found.x, found.y);
         sums = added_sums(all, sums, parts[part_row(i, s) + pair]);
       }
-      float total = all.total + sink_weight(head_of(i), all.largest);
-      precise vec2 mean = sums / total;
-      y[query_row(i) + pair] = mean * gain_of(head_of(i));
+      whole = all.total + sink_weight(head_of(i), all.largest);
+      own[j] = sums;
     }
+    write_means(i, own, whole);
   }
 }
 
@@ -174,13 +212,15 @@ void combine(uint splits) {
       total += found.y * exp(found.x - top);
     }
     total += sink_weight(head_of(i), top);
-    for (uint pair = lane; pair < PAIRS; pair += LANES) {
+    vec2 own[PAIRS_EACH];
+    for (uint j = 0; j < PAIRS_EACH; ++j) {
+      uint pair = min(lane + j * LANES, PAIRS - 1);
       vec2 sum = vec2(0.0);
       for (uint s = 0; s < splits; ++s)
         sum += parts[part_row(i, s) + pair] * exp(parts[part_row(i, s) + PAIRS].x - top);
-      precise vec2 mean = sum / total;
-      y[query_row(i) + pair] = mean * gain_of(head_of(i));
+      own[j] = sum;
     }
+    write_means(i, own, total);
   }
 }
 
@@ -267,16 +307,18 @@ void write(Run run, Range range) {
   uint lane = gl_LocalInvocationIndex;
   for (uint i = run.first * HEADS_EACH; i < run.end * HEADS_EACH; ++i) {
     float top = HOLDS ? held[i].largest : largest[i], sum = HOLDS ? held[i].total : total[i];
-    float whole = sum + sink_weight(head_of(i), top);
+    vec2 own[PAIRS_EACH];
+    for (uint j = 0; j < PAIRS_EACH; ++j)
+      own[j] = HOLDS ? held_sums[i * PAIRS_EACH + j] : sums[i * PAIRS_EACH + j];
+    if (range.splits == 1) {
+      write_means(i, own, sum + sink_weight(head_of(i), top));
+      continue;
+    }
     for (uint j = 0; j < PAIRS_EACH; ++j) {
       uint pair = lane + j * LANES;
-      vec2 own = HOLDS ? held_sums[i * PAIRS_EACH + j] : sums[i * PAIRS_EACH + j];
-      precise vec2 mean = own / whole;  // so that a gain of 1 is exact
-      if (pair >= PAIRS) break;
-      if (range.splits > 1) parts[part_row(i, range.split) + pair] = own;
-      else y[query_row(i) + pair] = mean * gain_of(head_of(i));
+      if (pair < PAIRS) parts[part_row(i, range.split) + pair] = own[j];
     }
-    if (range.splits > 1 && lane == 0) parts[part_row(i, range.split) + PAIRS] = vec2(top, sum);
+    if (lane == 0) parts[part_row(i, range.split) + PAIRS] = vec2(top, sum);
   }
 }
 
@@ -302,6 +344,9 @@ void main() {
     uint query = i / PAIRS;
     queries[i] = query / HEADS_EACH < tokens ? q[query_row(query) + i % PAIRS] : vec2(0.0);
   }
+#ifdef KEYS_I4
+  rotate_queries();
+#endif
   barrier();
   for (uint at = 0; at < tokens;) {
     Run run = run_from(at, tokens);

@@ -54,6 +54,13 @@ const uint NO_ROWS = 0xFFFFFFFFu;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 shared vec2 queries[ROWS * PAIRS];
 shared float parts[SUMS * ROWS * LANES];
+#ifdef KEYS_I4
+#include "common/rotated.glsl"
+#define ROTATE rotate_queries
+#define SHARED queries
+#define COUNT (ROWS * PAIRS)
+#include "common/rotate_shared.glsl"
+#endif
 shared float first_score[ROWS];      // of position 0
 shared float largest[ROWS], total[ROWS];      // over all positions
 shared float map_largest[ROWS], map_total[ROWS];  // over those the map shows
@@ -70,6 +77,9 @@ void load_queries(Job job, uint head) {
     queries[i] = wanted ? unpack_pair(query_words[(row * HEADS + head) * PAIRS + i % PAIRS]) * SCALE
                         : vec2(0.0);
   }
+#ifdef KEYS_I4
+  rotate_queries();
+#endif
 }
 
 void score_keys(Job job, Cell cell, uint base) {

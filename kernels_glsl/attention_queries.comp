@@ -36,6 +36,25 @@ layout(binding = 6) writeonly buffer Y { vec4 y[]; };
 const uint QUADS = HEAD_DIM / 4;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 
+#include "common/rotated.glsl"
+#if defined(KEYS_I4) || defined(VALUES_I4)
+// H x / n of a head (core/quant/blocks/caches/i4.py)
+void rotate(inout vec4 x[QUADS]) {
+  [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+    vec4 one = vec4(x[i].x + x[i].y, x[i].x - x[i].y, x[i].z + x[i].w, x[i].z - x[i].w);
+    x[i] = vec4(one.xy + one.zw, one.xy - one.zw) / float(ROTATED);
+  }
+  [[unroll]] for (uint apart = 1; apart < ROTATED / 4; apart *= 2) {
+    [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+      if ((i & apart) != 0) continue;
+      vec4 difference = x[i] - x[i + apart];
+      x[i] += x[i + apart];
+      x[i + apart] = difference;
+    }
+  }
+}
+#endif
+
 float score(vec4 q[QUADS], uint row, uint group) {
   vec4 dots = vec4(0.0);
   [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
@@ -63,6 +82,9 @@ void main() {
     q[i] = imageLoad(Q, int(query * QUADS + i)) * SCALE;
     sums[i] = vec4(0.0);
   }
+#ifdef KEYS_I4
+  rotate(q);
+#endif
   float largest = NONE, total = 0.0;
   uint begin = WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0;
   uint turns_begin = TABLE_PAGES != 0 ? begin / POSITIONS * POSITIONS : begin;
@@ -92,6 +114,9 @@ void main() {
       }
     }
   }
+#ifdef VALUES_I4
+  rotate(sums);
+#endif
   float gain = gain_of(head);
   total += sink_weight(head, largest);
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {

@@ -1,16 +1,16 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // cache[row of token t] = rows[t] for up to three caches at once (keys, values, queries).
-// A lane a pair of values, in int8 two blocks; the lanes of a row serve the caches in turn. Rows A
+// A lane a pair of values, in int8 and int4 two blocks; the lanes of a row serve the caches in turn. Rows A
 // and C are turned by their positions first where TURN says so, as the op `rope` does, C (queries, which
 // may have a temperature) for others to read too.
 #include "common/step.glsl"
 #include "common/positions.glsl"
 #include "common/lanes.glsl"
-layout(constant_id = 2) const uint TYPE_A = 0;  // TYPE_F32, TYPE_F16 or TYPE_I8
+layout(constant_id = 2) const uint TYPE_A = 0;  // TYPE_F32, TYPE_F16, TYPE_I8 or TYPE_I4
 layout(constant_id = 3) const uint COLUMNS_A = 0;  // none: there is no such cache
 layout(constant_id = 4) const uint CACHE_ROWS_A = 1;
-layout(constant_id = 5) const uint BLOCK_A = 4;  // values that share a scale in int8
+layout(constant_id = 5) const uint BLOCK_A = 4;  // values that share a scale in int8 and int4
 layout(constant_id = 6) const uint TYPE_B = 0;
 layout(constant_id = 7) const uint COLUMNS_B = 0;
 layout(constant_id = 8) const uint CACHE_ROWS_B = 1;
@@ -19,7 +19,7 @@ layout(constant_id = 10) const uint TYPE_C = 0;
 layout(constant_id = 11) const uint COLUMNS_C = 0;
 layout(constant_id = 12) const uint CACHE_ROWS_C = 1;
 layout(constant_id = 13) const uint BLOCK_C = 4;
-layout(constant_id = 14) const uint TURN_A = 0;  // not for int8
+layout(constant_id = 14) const uint TURN_A = 0;  // not for int8 and int4
 layout(constant_id = 15) const uint TURN_C = 0;
 layout(constant_id = 16) const uint HEAD_DIM = 2;
 layout(constant_id = 17) const uint ROTARY_DIM = 2;
@@ -34,7 +34,7 @@ layout(binding = 5) readonly buffer RowsC { float rows_c[]; };
 layout(binding = 6) writeonly buffer CacheC { uint cache_c[]; };
 layout(binding = 7) readonly buffer Frequencies { uvec2 frequencies[]; };  // (low, high) words
 layout(binding = 8) writeonly buffer Turned { float turned_c[]; };
-#include "common/blocks_i8.glsl"
+#include "common/cache_blocks.glsl"
 #include "common/rotary.glsl"
 
 // The pair that a column of a row is in: how it turns, and where the other value is.

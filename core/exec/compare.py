@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.records import dataclass
 
 
@@ -37,6 +38,8 @@ TOLERANCE = {
     "attention": 1e-4,
     "quantize": 1e-2,
     "store": 1e-3,
+    "i8": 1e-2,  # into a cache of that type
+    "i4": 1e-1,  # of a head of 8 values, which is rotated; less of others
 }
 DEFAULT_TOLERANCE = 1e-5
 
@@ -79,7 +82,7 @@ def _used(tensor: Tensor, values: NDArray[np.float32], step: Step) -> NDArray[np
 def _difference(
     op: Op, tensor: Tensor, a: NDArray[np.float32], b: NDArray[np.float32]
 ) -> Difference | None:
-    kind = "quantize" if tensor.dtype == "i8" else op.name
+    kind = tensor.dtype if tensor.dtype in SCALED else op.name
     tolerance = TOLERANCE.get(kind, DEFAULT_TOLERANCE)
     scale = max(1.0, float(np.abs(a).max(initial=0.0)))
     error = np.nan_to_num(np.abs(a - b[: len(a)]) / scale, nan=np.inf)

@@ -37,6 +37,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     PrefillProgress,
     PromptToken,
+    SourceDrafts,
     StopReason,
     ToolSpec,
 )
@@ -264,6 +265,7 @@ class Answer:
             drafted=self._counts.drafted,
             accepted=self._counts.accepted,
             drafted_passes=self._counts.drafted_passes,
+            drafted_by=tuple(SourceDrafts(name, *n) for name, n in self._counts.by_source.items()),
             saved_ms=1e3 * self._counts.saved_seconds,
             pass_ms=_pass_ms(runner.session),
         )

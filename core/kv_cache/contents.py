@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.shifting import fixed_positions, shift
-from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Precision, Provenance, common
+from llm_lite.core.kv_cache.provenance import (
+    CacheContents,
+    Gap,
+    Precision,
+    Provenance,
+    coarsest,
+    common,
+    precision_of,
+)
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
@@ -34,7 +42,7 @@ class CacheRows:
     first: int
     data: Bytes
     dtype: str
-    block: int = 0  # of dtype i8
+    block: int = 0  # of dtypes i8 and i4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +79,7 @@ class KvCache:
         self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
         self._none_lost = (0,) * len(self.layers)
         self._spare = executor.program.drafted_rows  # of a ring, for tokens that may not follow
-        self.precision: Precision = "int8" if self._rounds() else "whole"
+        self.precision = precision_of(t.dtype for layer in self.layers for t in layer.tensors)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -202,15 +210,9 @@ class KvCache:
             for tensor in layer.tensors:
                 self._copy_rows(layer, tensor, prefix.rows[tensor.name], kept, length)
         held = prefix.held.first(length)
-        converted = any(r.dtype == "i8" for r in prefix.rows.values())
-        rounded: Precision = "int8" if converted or self.precision == "int8" else "whole"
+        rounded = coarsest(self.precision, precision_of(r.dtype for r in prefix.rows.values()))
         self.tokens[kept:] = held.tokens[kept:]
-        self._made[kept:] = [
-            m
-            if m.precision == rounded or m.precision == "int8"
-            else Provenance(m.weights, m.gains, rounded)
-            for m in held.made[kept:]
-        ]
+        self._made[kept:] = [m.rounded(rounded) for m in held.made[kept:]]
         self._gaps = held.gaps
         return length - kept
 
@@ -227,9 +229,6 @@ class KvCache:
         for row, count in _runs(first, length, tensor.shape[0]):
             self._executor.write_state(tensor.name, row, data[done : done + count])
             done += count
-
-    def _rounds(self) -> bool:
-        return any(t.dtype == "i8" for layer in self.layers for t in layer.tensors)
 
 
 def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
@@ -253,7 +252,7 @@ def good(
     for index, m in enumerate(made):
         if id(m) not in known:
             same = weights in (None, m.weights) and gains in (None, m.gains)
-            rounded = m.precision == "int8" and precision != "int8"
+            rounded = coarsest(m.precision, precision) != precision
             known[id(m)] = same and not (rounded and weights is not None)
         if not known[id(m)]:
             return index

@@ -23,7 +23,7 @@ from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
-from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Provenance
+from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Gap, Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import tensor_row_bytes
 from llm_lite.core.records import dataclass
@@ -196,8 +196,8 @@ def _held(
         gone.append(Gap(gap[0], lost))
         last = gone[-1].last + 1
     precision = header.get("precision")
-    if precision not in ("whole", "int8"):
-        raise FileError(path, "precision: expected whole or int8")
+    if precision not in PRECISIONS:
+        raise FileError(path, f"precision: expected one of {', '.join(PRECISIONS)}")
     made = (Provenance(identity.weights, identity.gains, precision),) * len(tokens)
     held = CacheContents(tokens, made, tuple(gone))
     if any(position >= len(tokens) for position in held.gap_positions()):

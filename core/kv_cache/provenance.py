@@ -6,8 +6,8 @@ conversation, forgotten ones included. They are the same until something is forg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
 
 from llm_lite.core.messages import Gains, Overflow
 from llm_lite.core.records import dataclass
@@ -16,7 +16,18 @@ SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attenti
 SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly
 _ROOM = 8  # a context's share that is freed when it is full, so that it is done seldom
 
-Precision = Literal["whole", "int8"]
+Precision = Literal["whole", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)  # from exact to coarse
+
+
+def coarsest(*precisions: Precision) -> Precision:
+    return max(precisions, key=PRECISIONS.index)
+
+
+def precision_of(dtypes: Iterable[str]) -> Precision:
+    """Of keys or values that were rounded to these types of caches."""
+    found: dict[str, Precision] = {"i8": "int8", "i4": "int4"}
+    return coarsest("whole", *(found.get(dtype, "whole") for dtype in dtypes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,13 @@ class Provenance:
 
     weights: str
     gains: Gains
-    precision: Precision = "whole"  # int8: its keys or values were once rounded so
+    precision: Precision = "whole"  # int8, int4: its keys or values were once rounded so
+
+    def rounded(self, precision: Precision) -> Provenance:
+        """After its keys and values were kept in that precision, too."""
+        if coarsest(self.precision, precision) == self.precision:
+            return self
+        return Provenance(self.weights, self.gains, precision)
 
 
 @dataclass(frozen=True, slots=True)

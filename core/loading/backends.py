@@ -53,7 +53,7 @@ _SHARED_TEXT_BYTES = 256 << 20  # of the keys and values of such a step
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
-CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
+CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8", "int4": "i4"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.estimate import Planned
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
-from llm_lite.core.loading import backends
+from llm_lite.core.loading import backends, draft_models
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
 from llm_lite.core.loading.checking.checked_before import verify_once
@@ -132,6 +133,7 @@ def start(
     )
     try:
         add_encoder(runner)
+        _add_draft_model(runner, progress)
         runner.session.files.check()
         progress("ready", 1.0)
     except BaseException:  # cancelled; the files have changed meanwhile
@@ -221,14 +223,7 @@ def _runner(
     unchecked: tuple[Part, ...],
 ) -> Runner:
     shape = model_file.model.shape
-    session = Session(
-        executor,
-        weights,
-        made_by=f"{options.mode} {backends.activations(choice, options.activations, shape)}",
-        model=str(model_file.path),
-        pool=PrefixPool(options.pool_budget),
-        files=files_behind(model_file, weights),
-    )
+    session = _session(model_file, options, choice, executor, weights)
     if backends.drafts(choice, options) and executor.program.stepwise_tokens:
         session.speculation = speculation_of(options.speculate, session)
     return Runner(
@@ -244,6 +239,52 @@ def _runner(
         build,
         unchecked,
     )
+
+
+def _session(
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.ExecutorChoice,
+    executor: Executor,
+    weights: Mapping[str, TensorData],
+) -> Session:
+    activations = backends.activations(choice, options.activations, model_file.model.shape)
+    return Session(
+        executor,
+        weights,
+        made_by=f"{options.mode} {activations}",
+        model=str(model_file.path),
+        pool=PrefixPool(options.pool_budget),
+        files=files_behind(model_file, weights),
+    )
+
+
+def _add_draft_model(runner: Runner, progress: Progress) -> None:
+    """The model that `options` name, where answers are drafted. RequestError where it has another
+    vocabulary, and what else opening and loading a model raise."""
+    speculation, source = runner.session.speculation, runner.options.draft_model
+    if speculation is None or not source or runner.translator is not None:
+        return
+    later = lambda stage, fraction: progress("loading the draft model", fraction)  # noqa: E731
+    try:
+        file = open_model(source, later, lambda _: None)
+    except RequestError as error:
+        raise RequestError(f"draft model: {error}") from None
+    try:
+        draft_models.check_drafts_for(file, runner.model_file)
+        options = draft_models.draft_options(runner.options, file, runner.session.context)
+        choice = replace(runner.choice, owns_device=False, beside=None)
+        made = make(file, options, choice, later)
+    except BaseException:
+        file.close()
+        raise
+    runner.beside.append(made.executor)
+    session = _session(file, options, choice, made.executor, made.weights)
+    info = draft_models.info_of(file, model_info(file, options, session.context, made.executor))
+    runner.draft = draft_models.LoadedDraft(file, session, info)
+    runner.executor_info = replace(runner.executor_info, draft=info)
+    found = draft_models.source_of(runner.draft, runner.model_file)
+    speculation.sources = (*speculation.sources, found)
 
 
 @contextmanager

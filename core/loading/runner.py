@@ -14,6 +14,7 @@ from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
+from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model
@@ -41,6 +42,7 @@ class Runner:
     beside: list[Executor] = field(default_factory=list)  # others on its device, closed with it
     source_encoder: SourceEncoder | None = None  # of an encoder-decoder
     translator: Translator | None = None  # of an encoder-decoder
+    draft: LoadedDraft | None = None  # a smaller model that drafts, on an executor of `beside`
     parts: dict[AttentionPart, AttentionSource] = field(default_factory=dict)  # of one, its maps
 
     @property
@@ -100,6 +102,8 @@ class Runner:
         with ExitStack() as stack:  # each, whatever a lost device says of others
             if self.choice.owns_device and self.choice.device is not None:
                 stack.callback(self.choice.device.close)
+            if self.draft is not None:
+                stack.callback(self.draft.file.close)
             stack.callback(self.executor.close)
             for executor in self.beside:
                 stack.callback(executor.close)

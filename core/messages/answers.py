@@ -158,6 +158,15 @@ class DraftedToken:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceDrafts:
+    """What one source of drafts brought to an answer."""
+
+    source: str  # "lookup": found in the text; "model": a smaller model
+    drafted: int  # tokens that passes over the weights verified
+    accepted: int  # of these, the ones that came
+
+
+@dataclass(frozen=True, slots=True)
 class TokenDecoded:
     request: int
     token: int
@@ -192,6 +201,7 @@ class GenerationStats:
     accepted: int = 0  # of these, the ones that came
     drafted_passes: int = 0  # of the passes, those that verified drafts
     saved_ms: float = 0.0  # by drafts, against a pass a token; below 0: they cost time
+    drafted_by: tuple[SourceDrafts, ...] = ()  # the sources that the drafted tokens are from
     # What passes over n tokens take, as far as was measured: (n, milliseconds).
     pass_ms: tuple[tuple[int, float], ...] = ()
 

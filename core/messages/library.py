@@ -31,6 +31,7 @@ class LocalModel:
     format: str = ""  # "Q4_K_M", "BF16", "int4": what most weights are stored in
     parameters: int = 0
     context: int = 0  # tokens it was trained for; 0: unknown
+    vocabulary: int = 0  # tokens; 0: unknown, or a model that continues no texts
     licence: str = ""
     repo: str = ""  # owner/name on the hub, where that is known
     revision: str = ""  # commit on the hub

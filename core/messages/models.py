@@ -65,6 +65,18 @@ class ModeSwitch:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftModelInfo:
+    """A smaller model that drafts for the one in use, on the same executor."""
+
+    name: str
+    path: str
+    mode: Mode
+    weight_bytes: int
+    kv_bytes: int
+    context: int  # tokens; longer texts are not drafted by it
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorInfo:
     """Who multiplies, and why: shown in the status bar."""
 
@@ -76,6 +88,7 @@ class ExecutorInfo:
     keys: KvType
     values: KvType
     threads: int
+    draft: DraftModelInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from llm_lite.core.records import dataclass
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
-KvType = Literal["fp16", "fp32", "int8"]
+KvType = Literal["fp16", "fp32", "int8", "int4"]
 Speculate = Literal["off", "auto", "lookup", "slice"]
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
-KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8")
+KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8", "int4")
 SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
 
 
@@ -36,6 +36,7 @@ class EngineOptions:
     # Tokens are drafted and verified several in a pass: never, where it pays, or whenever the text
     # repeats itself. Answers are the same.
     speculate: Speculate = "auto"
+    draft_model: str = ""  # a path or name: a smaller model that drafts where nothing repeats
     force: bool = False  # load what will not fit into memory, too
 
 

@@ -58,7 +58,8 @@ class Slice:
 class BuildOptions:
     """context: positions in the cache; buckets by ascending size.
 
-    k_dtype, v_dtype: of the cache, "f16", "f32" or "i8"; q_dtype: of kept queries, "f16" or "f32".
+    k_dtype, v_dtype: of the cache, "f16", "f32", "i8" or "i4"; q_dtype: of kept queries, "f16" or
+    "f32".
 
     query_rows: positions whose queries are kept for attention maps, in the cache's type; 0: none.
 

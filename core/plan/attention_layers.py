@@ -29,7 +29,7 @@ class AttentionLayer:
     head_dim: int
     scale: float
     window: int  # 0: all positions
-    key_dtype: str = "f32"  # "f32", "f16" or "i8"
+    key_dtype: str = "f32"  # "f32", "f16", "i8" or "i4"
     key_rows: int = 0  # C; below the context in a ring
     softcap: float = 0.0  # 0: none
     sinks: tuple[float, ...] = ()  # of each head; (): none

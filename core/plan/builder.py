@@ -11,7 +11,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
-from llm_lite.core.plan.checks import expect, expect_alike, expect_attention, expect_product
+from llm_lite.core.plan.checks import (
+    WHOLE_WORDS,
+    Cut,
+    expect,
+    expect_alike,
+    expect_attention,
+    expect_blocks,
+    expect_product,
+)
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
@@ -67,10 +75,9 @@ class PlanBuilder:
     def state(
         self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
     ) -> Tensor:
-        """`block`: of dtype i8, the values that share a scale."""
-        if dtype == "i8":
-            fits = block > 0 and block % 4 == 0 and shape[-1] % block == 0
-            expect(fits, f"{name}: blocks of {block} do not divide {shape}")
+        """`block`: of dtypes i8 and i4, the values that share a scale, a head's."""
+        if dtype in WHOLE_WORDS:
+            expect_blocks(name, dtype, block, shape)
         else:
             block = 0
         made = self._by_name.get(name)
@@ -117,23 +124,15 @@ class PlanBuilder:
         return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
 
     def matmul(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        label: str,
-        *,
-        float_inputs: bool = False,
-        part: tuple[int, int] | None = None,
+        self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False, cut: Cut = None
     ) -> Tensor:
         """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it.
 
         float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
-        int8 costs a quarter of all that a8 loses.
-
-        part: how many of the weight's first rows and columns are used; None: all.
+        int8 costs a quarter of all that a8 loses. cut: how many of the weight's first rows and
+        columns are used; None: all.
         """
-        outputs, inputs = part or weight.shape
-        expect_product(label, x, weight, outputs, inputs)
+        outputs = expect_product(label, x, weight, cut)
         y = self._scratch(label, outputs, rows=x.rows)
         taken = x if float_inputs else self._activations(x, weight)
         return self._op("matmul", (taken, weight), y, label)

@@ -1,16 +1,34 @@
-"""What the builder refuses, as a ValueError: operands and parameters that do not fit each other."""
+"""What the builder refuses, as a ValueError: operands and parameters that do not fit each other;
+an UnsupportedError where a person's choice does not fit the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import FORMATS
+
+Cut = tuple[int, int] | None  # of a weight: its first rows and columns that a product uses
 
 
 def expect(condition: bool, problem: str) -> None:
     if not condition:
         raise ValueError(problem)
+
+
+WHOLE_WORDS = {"i8": 4, "i4": 8}  # values of 32 bits, of types with scales
+
+
+def expect_blocks(name: str, dtype: str, block: int, shape: tuple[int, ...]) -> None:
+    """UnsupportedError where the blocks, which are a model's heads, are no whole words."""
+    expect(block > 0 and shape[-1] % block == 0, f"{name}: blocks of {block} do not divide {shape}")
+    if block % WHOLE_WORDS[dtype]:
+        bits = dtype.removeprefix("i")
+        raise UnsupportedError(
+            f"an int{bits} cache needs heads whose number of values is a multiple of "
+            f"{WHOLE_WORDS[dtype]}, and this model's have {block}: choose fp16 for keys and values"
+        )
 
 
 def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
@@ -20,14 +38,15 @@ def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
     )
 
 
-def expect_product(label: str, x: Tensor, weight: Tensor, outputs: int, inputs: int) -> None:
-    """x [T, inputs] by the first rows and columns of the weight, columns in whole blocks."""
-    rows, columns = weight.shape
-    block = FORMATS[weight.dtype].block_size
-    cut = inputs == columns or (0 < inputs < columns and inputs % block == 0)
+def expect_product(label: str, x: Tensor, weight: Tensor, cut: Cut) -> int:
+    """x by all of the weight, or by its first rows and columns, in whole blocks; its outputs."""
+    (rows, columns), block = weight.shape, FORMATS[weight.dtype].block_size
+    outputs, inputs = cut or (rows, columns)
     expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
-    part = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
-    expect(0 < outputs <= rows and cut, part)
+    whole = inputs == columns or (0 < inputs < columns and inputs % block == 0)
+    said = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
+    expect(0 < outputs <= rows and whole, said)
+    return outputs
 
 
 def expect_attention(

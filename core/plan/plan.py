@@ -31,12 +31,12 @@ class Tensor:
     id: int
     name: str
     kind: Kind
-    dtype: str  # "f32", "f16", "a8", "i8" or the name of a weight format
+    dtype: str  # "f32", "f16", "a8", "i8", "i4" or the name of a weight format
     shape: tuple[int, ...]
     rows: Rows = "fixed"
     offset: int = 0  # bytes into the scratch arena
     fill: float = 0.0  # of state: what every value is before the first step
-    block: int = 0  # of dtype i8: values that share a scale
+    block: int = 0  # of dtypes i8 and i4: values that share a scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
     A row of a8 is `columns` int8 values, then two float32 a block, its scale and the sum of what
     it stands for (formats with minima need it), then two int16 a block, its zero point and the sum
     without the scale (`core.quant.blocks.a8`). A row of i8, for caches,
-    is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words.
+    is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words;
+    one of i4 likewise, with two values in a byte.
     """
     if dtype == "f32":
         return 4 * columns
@@ -158,6 +159,7 @@ def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
         return 2 * columns
     if dtype == "a8":
         return columns + 12 * (columns // A8_BLOCK)
-    if dtype == "i8":
-        return -(-(columns + 2 * (columns // block)) // 4) * 4
+    if dtype in ("i8", "i4"):
+        values = columns if dtype == "i8" else columns // 2
+        return -(-(values + 2 * (columns // block)) // 4) * 4
     raise ValueError(f"{dtype} is no scratch or state type")

@@ -137,7 +137,8 @@ _TABLE = (
     _tiles("mxfp4_tiles", 17, stored=False),
 )
 
-ACTIVATIONS = ("a8", "i8")  # types of scratch and of caches, which no weight has (plan.row_bytes)
+# Types of scratch and of caches, which no weight has (plan.row_bytes)
+ACTIVATIONS = ("a8", "i8", "i4")
 
 FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _TABLE})
 KERNEL_FORMATS: Mapping[str, Format] = MappingProxyType(

@@ -125,6 +125,11 @@ class Tokenizer:
         return len(self._tokens)
 
     @property
+    def tokens(self) -> tuple[str, ...]:
+        """By id, as the file spells them."""
+        return tuple(self._tokens)
+
+    @property
     def bos_id(self) -> int | None:
         return self._vocabulary.bos_id
 

@@ -164,7 +164,8 @@ def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
     load = Load(action.source or tr("the default model"))
-    return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
+    options = replace(state.options, draft_model="")  # it has the tokens of the model before
+    return replace(state, load=load, options=options), (*stop, LoadModel(action.source, options))
 
 
 def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:

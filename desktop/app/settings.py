@@ -82,6 +82,7 @@ LARGEST_FILE = 8 << 20  # bytes; ours has thousands
 LONGEST_PATH = 4096  # characters; what Linux takes
 LONGEST = {  # characters
     "system_prompt": TYPED,
+    "draft_model": LONGEST_PATH,
     "layout": 1 << 18,
     "json_schema": 1 << 16,
     "grammar": 1 << 16,
@@ -300,7 +301,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         font_size=state.font_size,
         less_motion=state.less_motion,
         sampling=state.sampling,
-        options=state.options,
+        options=replace(state.options, draft_model=""),  # of the model in use, which may be another
         system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,

@@ -195,13 +195,13 @@ def reserved_bytes(layers: Sequence[CacheLayerInfo]) -> int:
 
 
 def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
-    """A row of `before` bytes of one type as another; int8 has a float16 scale for each head."""
-    numbers = before // {"fp16": 2, "fp32": 4, "int8": 1}[was]
-    if was == "int8":
-        numbers = before - 2 * heads - (2 if heads % 2 else 0)
-    if kind == "int8":
-        return -(-(numbers + 2 * heads) // 4) * 4
-    return numbers * (2 if kind == "fp16" else 4)
+    """A row of `before` bytes of one type as another; int8 and int4 have a float16 scale for each
+    head, and fill whole words."""
+    scales = -(-2 * heads // 4) * 4
+    bits: dict[KvType, int] = {"fp16": 16, "fp32": 32, "int8": 8, "int4": 4}
+    scaled: tuple[KvType, ...] = ("int8", "int4")
+    numbers = 8 * (before - (scales if was in scaled else 0)) // bits[was]
+    return numbers * bits[kind] // 8 + (scales if kind in scaled else 0)
 
 
 def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> CacheLayout:

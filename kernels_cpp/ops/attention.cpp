@@ -133,6 +133,7 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   int64_t i = 0;
   for (; i + kWidth <= d; i += kWidth) store(query.q + i, load(q + i) * shape.scale);
   if (i < d) store(query.q + i, load_part(q + i, d - i) * shape.scale);
+  if (op.in[1]->dtype == DType::kI4) rotate_back(query.q, d);
   std::memset(query.sum, 0, padded(d) * sizeof(float));
   return query;
 }
@@ -200,6 +201,7 @@ static void finish_segment(const Op& op, const Segment& segment, int64_t of_segm
     for (int64_t s = 0; s < splits; ++s) {
       for (int64_t c = 0; c < d; ++c) out[c] += part(s)->sum[c] * shares[s];
     }
+    if (op.in[2]->dtype == DType::kI4) rotate_back(out, d);
     for (int64_t c = 0; c < d; ++c) out[c] = out[c] / weight * gains[i % shape.heads];
   }
 }
@@ -218,7 +220,8 @@ static size_t shared_bytes(const Op& op) {
   return kMaxSplits * tokens * shape.heads * part_bytes(shape.head_dim);
 }
 
-static void finish_query(const Query& query, int64_t d) {
+static void finish_query(const Op& op, const Query& query, int64_t d) {
+  if (op.in[2]->dtype == DType::kI4) rotate_back(query.sum, d);
   const float weight = with_sink(query.weight, query.most, query.sink);
   for (int64_t i = 0; i < d; i += kWidth) {
     const F32 values = load(query.sum + i) / weight * query.gain;
@@ -235,6 +238,7 @@ template <typename Run>
 static void with_type(DType dtype, const Run& run) {
   if (dtype == DType::kF16) return run(Half{});
   if (dtype == DType::kI8) return run(int8_t{});
+  if (dtype == DType::kI4) return run(Nibbles{});
   run(float{});
 }
 
@@ -285,7 +289,7 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   attend(op, step, segment, queries, tokens, n, heads, rest);
   for (int64_t r = 0; r < n; ++r) {
     if (tiling.splits == 1) {
-      finish_query(queries[r], d);
+      finish_query(op, queries[r], d);
     } else {
       const int64_t h = head + r / tokens, t = token + r % tokens;
       const int64_t part = part_index(shape, segment, of_segment, split, t) + h;

@@ -103,10 +103,10 @@ inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int
     const T* row = rows.at(r);
     const float scale = rows.scale(r);
     int64_t c = 0;
-    for (; c + kWidth <= d; c += kWidth) store(out + c, load(row + c) * scale);
+    for (; c + kWidth <= d; c += kWidth) store(out + c, load(along(row, c)) * scale);
     for (; c < stride; ++c) out[c] = 0;
     const int64_t left = d % kWidth;
-    if (left != 0) store_part(out + d - left, load_part(row + d - left, left) * scale, left);
+    if (left != 0) store_part(out + d - left, load_part(along(row, d - left), left) * scale, left);
   }
 }
 

@@ -1,10 +1,10 @@
 // What attention reads: queries, their biases, and a head's rows of a cache of keys or values.
 #pragma once
 
-#include <type_traits>
-
 #include "base/exp.h"
+#include "ops/cache_values.h"
 #include "ops/kernels.h"
+#include "ops/rotate.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -64,24 +64,27 @@ inline void cap(float* scores, int64_t n, float softcap) {
   }
 }
 
-// A head's rows of one cache, as T; int8 has a scale a row.
+// A head's rows of one cache, as T; some types have a scale a row.
 template <typename T>
 struct HeadRows {
   const uint8_t* first;  // the head's values in row 0
   int64_t stride;        // bytes from row to row
   int64_t to_scale;      // bytes from a row's values to its scale
 
-  const T* at(int64_t i) const { return reinterpret_cast<const T*>(first + i * stride); }
+  // The values of row i from a column on
+  const T* at(int64_t i, int64_t column = 0) const {
+    return along(reinterpret_cast<const T*>(first + i * stride), column);
+  }
   HeadRows from(int64_t i) const { return {first + i * stride, stride, to_scale}; }
   float scale(int64_t i) const {
-    if constexpr (!std::is_same<T, int8_t>::value) return 1;
+    if constexpr (!kHasScale<T>) return 1;
     Half half;
     std::memcpy(&half, first + i * stride + to_scale, sizeof half);
     return to_float(half);
   }
   // Of rows i .. i + n, n <= kWidth; 0 behind them
   F32 scales(int64_t i, int64_t n) const {
-    if constexpr (!std::is_same<T, int8_t>::value) return broadcast(1);
+    if constexpr (!kHasScale<T>) return broadcast(1);
     if (n >= kWidth) return load_halves(first + i * stride + to_scale, stride);
     F32 some = {};
     for (int64_t j = 0; j < n; ++j) some[j] = scale(i + j);
@@ -106,8 +109,8 @@ struct Places {
 
 template <typename T>
 inline HeadRows<T> head_rows(const Tensor& cache, int64_t group, int64_t d) {
-  const int64_t column = group * d * static_cast<int64_t>(sizeof(T));
-  return {cache.data + column, row_bytes(cache), cache.n_cols + 2 * group - column};
+  const int64_t column = value_bytes<T>(group * d);
+  return {cache.data + column, row_bytes(cache), value_bytes<T>(cache.n_cols) + 2 * group - column};
 }
 
 }  // namespace LLM_ISA

@@ -48,11 +48,11 @@ inline void add_products(const Query* queries, const HeadRows<K>& keys, int64_t 
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) q[r][v] = load(queries[r].q + c + v * kWidth);
   }
-  const K* row = keys.at(i) + c;
+  const K* row = keys.at(i, c);
   Stream asked = ahead;
   for (int64_t j = 0; j < n; ++j) {
     F32 key[kVectors];
-    for (int v = 0; v < kVectors; ++v) key[v] = load(row + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) key[v] = load(along(row, v * kWidth));
     row = reinterpret_cast<const K*>(reinterpret_cast<const uint8_t*>(row) + keys.stride);
     if (kFirst) asked.ask();
     for (int r = 0; r < kRows; ++r) {
@@ -70,7 +70,7 @@ template <bool kFirst, int kRows, typename K>
 inline void add_last_products(const Query* queries, const HeadRows<K>& keys, int64_t i, int64_t n,
                               int64_t c, int64_t d, F32 (*products)[kWidth]) {
   for (int64_t j = 0; j < n; ++j) {
-    const F32 key = load_part(keys.at(i + j) + c, d - c);
+    const F32 key = load_part(keys.at(i + j, c), d - c);
     for (int r = 0; r < kRows; ++r) {
       const F32 product = key * load(queries[r].q + c);
       products[r][j] = kFirst ? product : products[r][j] + product;
@@ -170,7 +170,7 @@ inline void gather_columns(const float* weights, const HeadRows<T>& values, int6
   for (int64_t i = 0; i < n; ++i) {
     ahead.ask();
     for (int v = 0; v < kVectors; ++v) {
-      const F32 value = load(values.at(i) + c + v * kWidth);
+      const F32 value = load(values.at(i, c + v * kWidth));
       for (int r = 0; r < kRows; ++r) totals[r][v] += value * weights[r * kPositions + i];
     }
   }
@@ -196,7 +196,7 @@ __attribute__((noinline)) void gather(const float* weights, const HeadRows<T>& v
   for (int r = 0; r < kRows; ++r) {
     F32 total = load(queries[r].sum + c);
     for (int64_t i = 0; i < n; ++i) {
-      total += load_part(values.at(i) + c, d - c) * weights[r * kPositions + i];
+      total += load_part(values.at(i, c), d - c) * weights[r * kPositions + i];
     }
     store(queries[r].sum + c, total);
   }

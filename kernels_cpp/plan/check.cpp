@@ -15,12 +15,16 @@ bool same_size(const Tensor* a, const Tensor* b) {
 }
 bool has(const Tensor* t, Layout layout) { return t != nullptr && layout_of(*t) == layout; }
 bool is_weight(const Tensor* t) { return t != nullptr && !has(t, Layout::kActivations); }
+// With a scale for each block of a row, of whole words
+bool is_scaled(const Tensor* t) {
+  if (is(t, DType::kI8)) return t->block > 0 && t->block % 4 == 0;
+  return is(t, DType::kI4) && t->block > 0 && t->block % 8 == 0 && t->block <= kMostRotated;
+}
 bool is_cache(const Tensor* t) {
-  return is_f32(t) || is(t, DType::kF16) ||
-         (is(t, DType::kI8) && t->block > 0 && t->n_cols % t->block == 0);
+  return is_f32(t) || is(t, DType::kF16) || (is_scaled(t) && t->n_cols % t->block == 0);
 }
 bool whole_heads(const Tensor* t, int64_t head_dim) {
-  return t->dtype != DType::kI8 || t->block == head_dim;
+  return !is_scaled(t) || t->block == head_dim;
 }
 bool whole_blocks(const Tensor* t) {
   const int64_t block = kFormats[static_cast<int>(t->dtype)].block_size;

@@ -22,7 +22,7 @@ struct Tensor {
   Rows rows;
   int64_t n_rows;  // at most in use
   int64_t n_cols;
-  int64_t block;  // of kI8: values that share a scale
+  int64_t block;  // of kI8 and kI4: values that share a scale
 };
 
 struct Op {
@@ -69,6 +69,8 @@ struct KernelTable {
   LogitKernels logits;
 };
 
+constexpr int64_t kMostRotated = 1024;  // values of a block of kI4, which is rotated on the stack
+
 static inline Layout layout_of(const Tensor& tensor) {
   return kFormats[static_cast<int>(tensor.dtype)].layout;
 }
@@ -77,6 +79,7 @@ static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) 
   if (dtype == DType::kA8) return n_cols + 12 * (n_cols / kA8Block);
   // float16 scales behind the values, whole words in all
   if (dtype == DType::kI8) return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
+  if (dtype == DType::kI4) return (n_cols / 2 + 2 * (n_cols / block) + 3) / 4 * 4;
   const FormatRow& format = kFormats[static_cast<int>(dtype)];
   return n_cols / format.block_size * format.block_bytes;
 }

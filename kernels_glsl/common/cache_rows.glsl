@@ -1,13 +1,14 @@
 // A cache of keys or values, for keys.glsl and values.glsl: a row a position, in it KV_HEADS heads of
-// HEAD_DIM values as floats, halves (ROWS_F16), or int8 with a half for each head behind them, its
-// scale (ROWS_I8). NAMED(NAME) names what is declared here, ROWS_BLOCK and ROWS_BINDING the buffer.
+// HEAD_DIM values as floats, halves (ROWS_F16), or int8 (ROWS_I8) or rotated int4 (ROWS_I4) with a half
+// for each head behind them, its scale. NAMED(NAME) names what is declared here, ROWS_BLOCK and
+// ROWS_BINDING the buffer.
 //   pair(row, group, p)         2 values of a head, from 2p on, unscaled
 //   four(row, group, i)         4, from 4i on; of ROWS_I8 only
-//   eight(row, group, i, x)     8, from 8i on; with TEXELS, and instead of pair
+//   eight(row, group, i, x)     8, from 8i on; with TEXELS, and instead of pair; of ROWS_I4 always
 //   scale(row, group)
 #include "common/words.glsl"
 
-#if defined(ROWS_I8)
+#if defined(ROWS_I8) || defined(ROWS_I4)
 #ifdef TEXELS
 layout(binding = ROWS_BINDING, r32ui) uniform readonly uimageBuffer ROWS_BLOCK;
 uint NAMED(word)(uint at) { return imageLoad(ROWS_BLOCK, int(at)).x; }
@@ -15,8 +16,19 @@ uint NAMED(word)(uint at) { return imageLoad(ROWS_BLOCK, int(at)).x; }
 layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { uint NAMED(stored)[]; };
 uint NAMED(word)(uint at) { return NAMED(stored)[at]; }
 #endif
-const uint NAMED(row_words) = (KV_HEADS * HEAD_DIM + 2 * KV_HEADS + 3) / 4;
+#ifdef ROWS_I8
+const uint NAMED(value_words) = KV_HEADS * HEAD_DIM / 4;
+#else
+const uint NAMED(value_words) = KV_HEADS * HEAD_DIM / 8;
+#endif
+const uint NAMED(row_words) = NAMED(value_words) + (KV_HEADS + 1) / 2;
 
+float NAMED(scale)(uint row, uint group) {
+  uint word = NAMED(word)(row * NAMED(row_words) + NAMED(value_words) + group / 2);
+  return half_of(word >> (group % 2 * 16), 0);
+}
+
+#ifdef ROWS_I8
 uint NAMED(four_bytes)(uint row, uint group, uint i) {
   return NAMED(word)(row * NAMED(row_words) + group * (HEAD_DIM / 4) + i);
 }
@@ -35,10 +47,23 @@ vec2 NAMED(pair)(uint row, uint group, uint p) {
 }
 #endif
 
-float NAMED(scale)(uint row, uint group) {
-  uint at = KV_HEADS * HEAD_DIM / 2 + group;  // in halves
-  return half_of(NAMED(word)(row * NAMED(row_words) + at / 2) >> (at % 2 * 16), 0);
+#else
+uint NAMED(eight_nibbles)(uint row, uint group, uint i) {
+  return NAMED(word)(row * NAMED(row_words) + group * (HEAD_DIM / 8) + i);
 }
+
+void NAMED(eight)(uint row, uint group, uint i, out vec4 x[2]) {
+  uint word = NAMED(eight_nibbles)(row, group, i);
+  x[0] = levels_i4(word);
+  x[1] = levels_i4(word >> 16);
+}
+
+#ifndef TEXELS
+vec2 NAMED(pair)(uint row, uint group, uint p) {
+  return levels_i4(NAMED(eight_nibbles)(row, group, p / 4) >> (p % 4 * 8)).xy;
+}
+#endif
+#endif
 
 #else
 float NAMED(scale)(uint row, uint group) { return 1.0; }
@@ -74,4 +99,5 @@ vec2 NAMED(pair)(uint row, uint group, uint p) {
 #undef ROWS_BLOCK
 #undef ROWS_BINDING
 #undef ROWS_I8
+#undef ROWS_I4
 #undef ROWS_F16

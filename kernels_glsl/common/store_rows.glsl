@@ -15,7 +15,7 @@ float VALUE(uint t, uint column) {
 
 void STORE(uint t, uint item) {
   uint row = cache_row(table_of(t), position_of(t), CACHE_ROWS);
-  if (TYPE != TYPE_I8) {
+  if (TYPE < TYPE_I8) {
     vec2 pair = vec2(VALUE(t, 2 * item), VALUE(t, 2 * item + 1));
 #ifdef KEPT
     if (TURN != 0) {
@@ -31,28 +31,42 @@ void STORE(uint t, uint item) {
     }
     return;
   }
-  uint blocks = COLUMNS / BLOCK, to = row * ((COLUMNS + 2 * blocks + 3) / 4);
+  bool rotated = TYPE == TYPE_I4;
+  uint each = rotated ? 8 : 4;  // values of a word
+  uint blocks = COLUMNS / BLOCK, to = row * (COLUMNS / each + (blocks + 1) / 2);
   vec2 scales = vec2(0.0);  // of two blocks: they share a word
   for (uint b = 2 * item; b < min(2 * item + 2, blocks); ++b) {
     uint first = t * COLUMNS + b * BLOCK;
     float largest = 0.0;
     bool finite = true;
+    float x[BLOCK];
+    for (uint i = 0; i < BLOCK; ++i) x[i] = X[first + i];
+    for (uint apart = 1; rotated && BLOCK % (2 * apart) == 0; apart *= 2) {
+      for (uint i = 0; i < BLOCK; ++i) {
+        if ((i & apart) != 0) continue;
+        float difference = x[i] - x[i + apart];
+        x[i] += x[i + apart];
+        x[i + apart] = difference;
+      }
+    }
     for (uint i = 0; i < BLOCK; ++i) {
-      float magnitude = abs(X[first + i]);
+      float magnitude = abs(x[i]);
       finite = finite && !isnan(magnitude) && !isinf(magnitude);
       largest = max(largest, magnitude);
     }
-    float scale = block_scale(largest, finite);
+    float scale = block_scale(largest, rotated ? 7.5 : 127.0, finite);
     float inverse = scale > 0.0 && !isinf(scale) ? 1.0 / scale : 0.0;
     scales[b % 2] = scale;
-    for (uint word = 0; word < BLOCK / 4; ++word) {
+    for (uint word = 0; word < BLOCK / each; ++word) {
       uint packed = 0;
-      for (uint i = 0; i < 4; ++i)
-        packed |= level_i8(X[first + 4 * word + i], inverse) << (8 * i);
-      CACHE[to + b * (BLOCK / 4) + word] = packed;
+      for (uint i = 0; i < each; ++i) {
+        float value = x[each * word + i];
+        packed |= rotated ? level_i4(value, inverse) << (4 * i) : level_i8(value, inverse) << (8 * i);
+      }
+      CACHE[to + b * (BLOCK / each) + word] = packed;
     }
   }
-  CACHE[to + COLUMNS / 4 + item] = packHalf2x16(scales);
+  CACHE[to + COLUMNS / each + item] = packHalf2x16(scales);
 }
 #undef STORE
 #undef X

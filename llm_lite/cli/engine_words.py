@@ -13,6 +13,7 @@ from llm_lite.core.messages import (
     SPECULATES,
     EngineOptions,
     KvType,
+    Speculate,
 )
 
 
@@ -41,16 +42,18 @@ def add_speculation(engine: argparse._ArgumentGroup) -> None:
     """Of the commands that write answers one after the other."""
     engine.add_argument(
         "--speculate",
-        choices=SPECULATES,
         default="auto",
+        metavar=f"{{{','.join(SPECULATES)},MODEL}}",
         help="draft tokens from what the text said before, and verify several in one pass over the "
-        "weights: never, where it is faster, always (lookup), or, of Gemma 3n E4B, where it is "
-        "faster by a slice of its weights too; answers are the same",
+        "weights: never, where it is faster, or always (lookup); or as auto, and where nothing "
+        "repeats with a slice of Gemma 3n E4B's own weights, or with a smaller model of the same "
+        "vocabulary (a path or name); answers are the same",
     )
 
 
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
     """Commands without `--speculate` draft nothing."""
+    speculate, draft_model = speculation(getattr(arguments, "speculate", "off"))
     return EngineOptions(
         backend=arguments.backend,
         device=arguments.device,
@@ -60,9 +63,16 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         values=arguments.kv[1],
         threads=arguments.threads,
         context=arguments.ctx,
-        speculate=getattr(arguments, "speculate", "off"),
+        speculate=speculate,
+        draft_model=draft_model,
         force=arguments.force,
     )
+
+
+def speculation(word: str) -> tuple[Speculate, str]:
+    """How answers are drafted, and the model that drafts, "" where there is none."""
+    known: dict[str, Speculate] = {name: name for name in SPECULATES}
+    return (known[word], "") if word in known else ("auto", word)
 
 
 def kv_types(text: str) -> tuple[KvType, KvType]:

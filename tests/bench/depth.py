@@ -5,10 +5,10 @@
     python -m tests.bench.depth --draw FILE.json --page PAGE.md --chart FILE.svg
 
 Both programs read one GGUF file of random Q4_0 weights, made once, and hold a cache of one type
-(llama.cpp's Q8_0 beside our int8). Caches are filled with random keys and values, as what they hold
-does not change what a step costs. In every round memory is measured, then llama.cpp, then we; the
-ratio and the share of the memory's speed are taken within a round. `tests.bench.peers` builds the
-peer; `--draw` only writes table and chart of an earlier run.
+(llama.cpp's Q8_0 beside our int8, its Q4_0 beside our int4). Caches are filled with random keys and
+values, as what they hold does not change what a step costs. In every round memory is measured, then
+llama.cpp, then we; the ratio and the share of the memory's speed are taken within a round.
+`tests.bench.peers` builds the peer; `--draw` only writes table and chart of an earlier run.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from tests.bench.table import insert
 
 CONTEXT = 65_536  # that the model says it has
 DEPTHS = (0, 1024, 4096, 8192, 16_384, 32_768)
-CACHES: dict[KvType, str] = {"fp16": "F16", "int8": "Q8_0"}  # ours, the peer's name
-# The peer's flash attention: its default, but off where that decodes faster; Q8_0 needs it.
-FLASH = {"F16": "off", "Q8_0": "on"}
+# Ours, the peer's name
+CACHES: dict[KvType, str] = {"fp16": "F16", "int8": "Q8_0", "int4": "Q4_0"}
+# The peer's flash attention: its default, but off where that decodes faster; others need it.
+FLASH = {"F16": "off", "Q8_0": "on", "Q4_0": "on"}
 PREFILL_AT = (16_384,)  # depths at which a prompt is read too
 PROMPT = 512  # tokens
 _NEW = 16  # tokens of an answer

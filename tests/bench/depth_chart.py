@@ -16,12 +16,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 190, 64, 56  # around the plot
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 _LABEL_HEIGHT = 17
 _OURS, _THEIRS = "ours", "theirs"
+_STROKES = ("", " second", " third")  # of the caches in their order
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #57606a }
 .title { font-size: 15px; font-weight: 600; fill: #1f2328 }
 .grid { stroke: #d0d7de; stroke-width: 1 }
 .line { fill: none; stroke-width: 2.5 }
 .second { stroke-dasharray: 6 4 }
+.third { stroke-dasharray: 2 4 }
 .ours { stroke: #0969da } .theirs { stroke: #bc4c00 }
 .dot.ours, text.ours { fill: #0969da; stroke: none }
 .dot.theirs, text.theirs { fill: #bc4c00; stroke: none }
@@ -92,7 +94,7 @@ def _curves(plot: _Plot, points: list[dict[str, Any]]) -> Iterator[str]:
         own = [point for point in points if point["cache"] == cache]
         for whose in (_OURS, _THEIRS):
             found = sorted((point["depth"], point[whose]["median"]) for point in own)
-            yield from _curve(plot, found, f"{whose}{' second' if number else ''}", whose)
+            yield from _curve(plot, found, f"{whose}{_STROKES[number]}", whose)
             name = f"llm-lite, {cache}" if whose == _OURS else f"llama.cpp, {own[0]['peer']}"
             labels.append((plot.y(found[-1][1]), whose, f"{name}: {found[-1][1]:.0f}"))
     for y, whose, text in apart(labels):

@@ -1,14 +1,17 @@
 """What drafts gain: the same answers without and with them, in turns in one process.
 
     python -m tests.bench.speculation [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--speculate auto] [--clock wall|cpu] [--peer FOLDER] [--json FILE]
+        [--speculate auto|lookup|MODEL] [--task TASK] [--clock wall|cpu] [--peer FOLDER]
+        [--json FILE]
 
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
-the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
-that others use can still tell. `--peer` asks llama-server too, round by round, with the same
-tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`).
+the most. `--task` runs one of them. `--clock cpu` counts the time that the process computed, with
+one thread: what a machine that others use can still tell. A true pair of models out of one file:
+`--mode fp32 --speculate smollm2-135m-instruct`, whose drafts come from the same weights in int4.
+`--peer` asks llama-server too, round by round, with the same tokens and its own drafts (FOLDER is
+that of `python -m tests.bench.peers --server`).
 """
 
 from __future__ import annotations
@@ -18,16 +21,21 @@ import json
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_lite.cli.engine_words import speculation
 from llm_lite.core.generation.answer import Answer, encode
 from llm_lite.core.generation.prompts.prompt import begun_with
+from llm_lite.core.generation.speculation import draft_model
+from llm_lite.core.generation.speculation import speculation as speculation_module
 from llm_lite.core.generation.speculation.speculation import Speculation, speculation_of
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.draft_models import source_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     ChatMessage,
@@ -107,12 +115,16 @@ def tasks() -> dict[str, tuple[Prompt, ...]]:
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.clock == "cpu":
+        _weigh_processor_time()
+    speculate, draft_model = speculation(arguments.speculate)
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
         threads=1 if arguments.clock == "cpu" else arguments.threads,
         context=CONTEXT,
-        speculate="lookup",  # so that there are plans for drafts
+        speculate=speculate,
+        draft_model=draft_model,
     )
     file = loader.open_model(arguments.model, lambda *_: None, print)
     runner = loader.start(file, options, None, lambda *_: None)
@@ -122,6 +134,7 @@ def main() -> None:
             rows = [
                 _measured(runner, name, prompts, arguments, addresses)
                 for name, prompts in tasks().items()
+                if arguments.task in ("", name)
             ]
     finally:
         runner.close()
@@ -148,6 +161,13 @@ def _peer(arguments: argparse.Namespace) -> AbstractContextManager[Mapping[str, 
     return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT)
 
 
+def _weigh_processor_time() -> None:
+    """The policy's clock is the one of the report too."""
+    time.perf_counter = time.process_time  # type: ignore[assignment]
+    for module in (draft_model, speculation_module):
+        module.perf_counter = time.process_time  # type: ignore[attr-defined]
+
+
 def _measured(
     runner: Runner,
     name: str,
@@ -155,7 +175,7 @@ def _measured(
     arguments: argparse.Namespace,
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    clock, drafting = CLOCKS[arguments.clock], speculation_of(arguments.speculate)
+    clock, drafting = CLOCKS[arguments.clock], _drafting(runner)
     gains: list[float] = []
     speeds: list[float] = []
     drafted_speeds: list[float] = []
@@ -183,6 +203,7 @@ def _measured(
         "tok_s": statistics.median(drafted_speeds),
         "acceptance": accepted / drafts if drafts else 0.0,
         "tokens_a_pass": (passes + accepted) / passes,
+        "drafted_by": _by_source(stats),
         "pass_ms": asdict(stats[-1])["pass_ms"],
         "peer": _peer_rows(peer) if addresses else {},
     }
@@ -190,7 +211,8 @@ def _measured(
         f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), "
         f"{row['tok_s']:.0f} tok/s, {row['plain_tok_s']:.0f} without, "
         f"{100 * accepted / max(drafts, 1):.0f} % of {drafts} drafted tokens accepted, "
-        f"{row['tokens_a_pass']:.2f} tokens a pass"
+        f"{row['tokens_a_pass']:.2f} tokens a pass "
+        f"{row['drafted_by']}"
     )
     for kind, found in row["peer"].items():
         print(
@@ -227,6 +249,23 @@ def _tokens_of(runner: Runner, prompt: Prompt) -> list[int]:
         return list(encoded.ids)
     begin = ChatMessage("assistant", prompt.begin)
     return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded.thinking)]
+
+
+def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
+    """Drafted tokens of all answers."""
+    found: Counter[str] = Counter()
+    for drafts in (drafts for one in stats for drafts in one.drafted_by):
+        found[drafts.source] += drafts.drafted
+    return dict(found)
+
+
+def _drafting(runner: Runner) -> Speculation | None:
+    """As the options ask for, with nothing learned from tasks before."""
+    speculation = speculation_of(runner.options.speculate)
+    if speculation is not None and runner.draft is not None:
+        found = source_of(runner.draft, runner.model_file)
+        speculation.sources = (*speculation.sources, found)
+    return speculation
 
 
 def _pairs(
@@ -276,7 +315,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", default="int4")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--speculate", choices=("auto", "lookup"), default="auto")
+    parser.add_argument("--speculate", default="auto", metavar="{auto,lookup,MODEL}")
+    parser.add_argument("--task", choices=("", *tasks()), default="", metavar="TASK")
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--peer", type=Path, metavar="FOLDER")
     parser.add_argument("--json", type=Path)

@@ -79,6 +79,14 @@ def test_the_chart_has_a_point_for_every_depth_and_higher_is_faster() -> None:
     assert "M <random>" in words and "16,384" in words and "llm-lite, int8: 70" in words
 
 
+def test_a_third_cache_has_a_stroke_of_its_own() -> None:
+    caches = ("fp16", "int8", "int4")
+    points = [{**point(depth, 60), "cache": cache} for cache in caches for depth in (0, 4096)]
+    root = ElementTree.fromstring(chart({**REPORT, "points": points}))
+    kinds = [line.attrib["class"] for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert len(set(kinds)) == 6
+
+
 def test_labels_do_not_lie_on_each_other() -> None:
     placed = apart([(50.0, "ours", "b"), (48.0, "ours", "a"), (90.0, "ours", "c")])
     assert [text for _, _, text in placed] == ["a", "b", "c"]

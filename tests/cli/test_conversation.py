@@ -107,6 +107,7 @@ def test_other_executors_and_models(talk, tiny_llama):
     assert "mode: int8" in say(talk, "/mode int8")
     assert "activations: a8" in say(talk, "/activations a8")
     assert say(talk, "/kv int8,fp16").endswith("kv: int8 keys, fp16 values")
+    assert say(talk, "/kv int8,int4").endswith("kv: int8 keys, int4 values")
     assert say(talk, "/context 64").endswith("context: 64 tokens, 128 trained")
     assert "[length]" in say(talk, "Hello")
     assert "no such file" in say(talk, "/model /no/such.gguf")
@@ -206,7 +207,7 @@ def test_lines_that_go_on(talk):
 
 def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
     words = ("chat", endless, *NUMPY, "--temperature", "1", "--max-new-tokens", "100000")
-    with on_terminal(*words, home=tmp_path) as terminal:
+    with on_terminal(*words, "--speculate", "off", home=tmp_path) as terminal:
         terminal.until("> ")
         terminal.type("half a line\x03")
         terminal.until("\n")  # not the prompt of the line that is left, which may be drawn again

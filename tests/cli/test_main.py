@@ -59,7 +59,6 @@ WRONG_USAGE = (
     ["chat", "--device", "-1"],
     ["chat", "--threads", "many"],
     ["chat", "--max-new-tokens", "0"],
-    ["chat", "--speculate", "perhaps"],
     ["logits", "model.gguf", "--text", "a", "--out", "x.npy", "--speculate", "lookup"],
     ["logits", "model.gguf", "--out", "x.npy"],
     ["logits", "model.gguf", "--text", "a", "--tokens", "1", "--out", "x.npy"],

@@ -92,7 +92,8 @@ def main(argv: list[str]) -> None:
     faulthandler.enable()
     door = load_door(name)
     door.prepare()
-    fence = Fence(work / "tmp")
+    # in the cache folder stands which weights were found sound
+    fence = Fence(work / "tmp", work / "home" / "cache")
     limit_memory()
     with os.fdopen(pipe, "w", buffering=1) as report:
         report.write(json.dumps({"ready": True}) + "\n")

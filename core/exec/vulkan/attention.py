@@ -158,8 +158,10 @@ def _op_part_bytes(op: Op, splits: int) -> tuple[int, int]:
 def _tile(c: Call) -> tuple[int, int]:
     """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
     tuning = c.binder.tuning
-    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
-    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
+    head_bytes = 4 * int(c.p["head_dim"])
+    query_bytes = head_bytes + 4 * tuning.attention_lanes
+    rest = 1024 + (head_bytes if c.inputs[2].dtype == "i4" else 0)  # sums are rotated there
+    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - rest) // query_bytes))
     shared = int(c.p["heads"]) // int(c.p["kv_heads"])
     each = shared if tuning.share_heads and shared <= queries else 1
     return each, 1 if c.stepwise else max(1, min(c.rows, 4, queries // each))

@@ -191,7 +191,7 @@ class _Grouping:
         if y not in store.inputs:
             return False
         place = store.inputs.index(y)
-        floats = self._tensor(store.outputs[place]).dtype != "i8"
+        floats = not self._tensor(store.outputs[place]).block
         if place == 2:
             return floats
         return floats and place == 0 and not rope.params["temperature"] and self._only(y, [store])

@@ -245,7 +245,7 @@ def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Di
 
 def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
     rows, columns = cache.shape
-    sizes = {"TYPE": ("f32", "f16", "i8").index(cache.dtype), "COLUMNS": columns}
+    sizes = {"TYPE": ("f32", "f16", "i8", "i4").index(cache.dtype), "COLUMNS": columns}
     sizes["CACHE_ROWS"] = rows
     if cache.block:
         sizes["BLOCK"] = cache.block

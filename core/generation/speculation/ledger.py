@@ -15,11 +15,13 @@ class DraftLedger:
 
     lost: float = 0.0
     spent: float = 0.0
+    is_trial: bool = False  # the last draft was one that seemed not to pay
 
-    def note(self, lost: float) -> None:
+    def note(self, lost: float, reading: float) -> None:
         """A draft and the pass that verified it took so much longer (below 0: less) than a pass for
-        each token that they brought."""
-        self.lost = max(0.0, self.lost + lost)
+        each token that they brought. `reading` of it went into text that the source had not read:
+        later drafts are the cheaper for it, so that it only counts where they seem not to pay."""
+        self.lost = max(0.0, self.lost + lost - (0.0 if self.is_trial else reading))
 
     def may_draft(self, single: float) -> bool:
         """Whether drafts that seem to pay may be made; `single` is T(1), seconds."""

@@ -68,15 +68,22 @@ class DraftPolicy:
             ledger.spent += seconds
 
     def judge(
-        self, evidence: int, accepted: int, rejected: bool, source: str = LOOKUP, lost: float = 0.0
+        self,
+        evidence: int,
+        accepted: int,
+        rejected: bool,
+        source: str = LOOKUP,
+        lost: float = 0.0,
+        reading: float = 0.0,
     ) -> None:
         """Of a draft, its first `accepted` tokens came; with `rejected`, the next one did not. It
-        lost so many seconds (below 0: saved), where drafting takes time."""
+        lost so many seconds (below 0: saved), where drafting takes time; `reading` of them went
+        into text that the source had not read yet."""
         record = self._record(source, evidence)
         record.judged = _DECAY * record.judged + accepted + rejected
         record.accepted = _DECAY * record.accepted + accepted
         if source in self._ledgers:
-            self._ledgers[source].note(lost)
+            self._ledgers[source].note(lost, reading)
 
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
         """The share of tokens of such drafts that come, as far as is known."""
@@ -86,6 +93,7 @@ class DraftPolicy:
         """Drafts that take time end where they lost too much, whatever they promise; where they
         promise nothing they are tried so seldom that little is lost."""
         ledger = self._ledgers.setdefault(source, DraftLedger())
+        ledger.is_trial = not best
         if best:
             return best if ledger.may_draft(self.costs.seconds(1)) else 0
         trial = min(_TRIAL, most)

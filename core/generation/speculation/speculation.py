@@ -18,6 +18,7 @@ from llm_lite.core.messages import Speculate
 from llm_lite.core.records import dataclass
 
 _MOST_COMPUTED = 8  # tokens that a source which takes time drafts where nobody weighs what it costs
+_PLAUSIBLE = 2  # times its price that a draft may take; more is taken for reading
 
 
 class LengthPolicy(Protocol):
@@ -30,7 +31,13 @@ class LengthPolicy(Protocol):
     def note_pass(self, tokens: int, seconds: float) -> None: ...
 
     def judge(
-        self, evidence: int, accepted: int, rejected: bool, source: str = ..., lost: float = ...
+        self,
+        evidence: int,
+        accepted: int,
+        rejected: bool,
+        source: str = ...,
+        lost: float = ...,
+        reading: float = ...,
     ) -> None: ...
 
 
@@ -53,6 +60,7 @@ class Proposal:
     tokens: tuple[int, ...]
     tried: int
     seconds: float  # that it took to draft; 0 where tokens are looked up
+    reading: float  # of these, what went into text that the source had not read yet
 
 
 class Speculation:
@@ -130,7 +138,8 @@ class Speculation:
         tried = len(tokens)
         if tokens and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)
-        return Proposal(source.name, draft.evidence, tokens, tried, seconds)
+        reading = max(0.0, seconds - _PLAUSIBLE * (1 + most) * price)
+        return Proposal(source.name, draft.evidence, tokens, tried, seconds, reading)
 
     def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
         expected = proposal.tokens[: max(1, proposal.tried)]
@@ -141,8 +150,9 @@ class Speculation:
         if proposal.tried:
             lost += self._pass_seconds - (1 + right) * self.policy.costs.seconds(1)
         if expected or proposal.seconds:
-            args = proposal.evidence, right, rejected, proposal.source, lost
-            self.policy.judge(*args)
+            self.policy.judge(
+                proposal.evidence, right, rejected, proposal.source, lost, proposal.reading
+            )
 
 
 def speculation_of(

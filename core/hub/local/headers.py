@@ -20,6 +20,7 @@ from llm_lite.core.formats.variant.reader import is_variant, open_variant
 from llm_lite.core.messages.library import Form
 from llm_lite.core.models import registry
 from llm_lite.core.models.description.slices import SLICE_FILE
+from llm_lite.core.models.model import Model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
@@ -46,6 +47,7 @@ class Header:
     format: str = ""
     parameters: int = 0
     context: int = 0
+    vocabulary: int = 0
     licence: str = ""
     problem: str = ""
     companion: bool = False  # belongs to a model, and is none
@@ -78,12 +80,17 @@ def _gguf(path: Path) -> Header:
             return header
         try:
             tensors = registry.complete(file.metadata, unstacked(file.tensors), path)
-            registry.read_model(file.metadata, tensors, path)
+            model = registry.read_model(file.metadata, tensors, path)
         except UnsupportedError as error:
             return replace(header, runnable=False, problem=str(error))
         except LlmLiteError as error:
             return replace(header, problem=str(error))
-        return header
+        return replace(header, vocabulary=_vocabulary(model))
+
+
+def _vocabulary(model: Model) -> int:
+    """Of a model that continues texts."""
+    return model.shape.vocabulary if model.kind == "decoder" else 0
 
 
 def _of_metadata(metadata: Mapping[str, Any]) -> Header:
@@ -116,11 +123,16 @@ def _huggingface(folder: Path) -> Header:
         header, parameters=_count(file.tensors.values()), format=_most(file.tensors.values())
     )
     try:
-        model = registry.translate(file.fields, file.tensors)
-        check_types(folder, model.tensors)
-        registry.read_model(model.metadata, model.tensors, folder)
-        known = _of_metadata(model.metadata)
-        return replace(header, architecture=known.architecture, context=known.context)
+        translated = registry.translate(file.fields, file.tensors)
+        check_types(folder, translated.tensors)
+        model = registry.read_model(translated.metadata, translated.tensors, folder)
+        known = _of_metadata(translated.metadata)
+        return replace(
+            header,
+            architecture=known.architecture,
+            context=known.context,
+            vocabulary=_vocabulary(model),
+        )
     except UnsupportedError as error:
         return replace(header, runnable=False, problem=str(error))
     except LlmLiteError as error:

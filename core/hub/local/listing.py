@@ -137,6 +137,7 @@ def _described(
         format=header.format,
         parameters=header.parameters,
         context=header.context,
+        vocabulary=header.vocabulary,
         licence=header.licence or model.licence,
         repo=model.repo,
         revision=model.revision,

@@ -189,13 +189,13 @@ def _feed_forward_block(
     units = cut.widths(config.layers)[layer] if cut else config.feed_forward[layer]
     h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
     part = units, config.width
-    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate", part=part)
-    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up", part=part)
+    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate", cut=part)
+    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up", cut=part)
     if config.sparsity[layer] > -math.inf:
         gate = b.sparsify(gate, at + ".sparse_gate", deviations=config.sparsity[layer])
     h = b.gelu_mul(gate, up, at + ".gelu_mul")
     part = config.width, units
-    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down", part=part)
+    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down", cut=part)
     y = b.rms_norm(y, b.weight(w + "post_ffw_norm.weight"), config.eps, at + ".post_norm")
     return b.add(x, y, at + ".residual")
 

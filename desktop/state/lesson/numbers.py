@@ -44,7 +44,8 @@ def _position(trace: TokenTrace, lesson: LessonState) -> Found:
     if trace.shape.positions == "bias":
         for score in trace.opened.head.scores:
             yield Number(("bias", score.position), score.bias, "{:+.2f}")
-            yield Number(("distance", score.position), score.position - trace.position, "{:+.0f}")
+            apart = score.position - trace.position
+            yield Number(("distance", score.position), apart, "{:+.0f}" if apart else "{:.0f}")
     elif trace.shape.positions == "rotary":
         for pair in pairs_of(trace):
             yield Number(("angle", pair), angle(trace.opened.head, pair, trace), "{:.0f}°")

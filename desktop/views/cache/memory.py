@@ -31,6 +31,7 @@ PRECISION = {
     "fp16": mark("Half of fp32, and as good in practice"),
     "fp32": mark("Exact, twice the memory"),
     "int8": mark("Half of fp16; the answers may differ a little"),
+    "int4": mark("A little more than a quarter of fp16; answers differ more than with int8"),
 }
 POOL = mark(
     "Memory for what recent conversations left, so that going back to one takes no reading."

@@ -14,10 +14,15 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
 DRAFTED = mark(
-    "Drafts: tokens guessed from what the text said before, and verified several in one pass over "
-    "the weights. How many were right in the last answer, and what that saved."
+    "Drafts: tokens guessed from what the text said before or by a draft model, and verified "
+    "several in one pass over the weights. How many were right in the last answer, and what that "
+    "saved."
 )
 ACCEPTED_HINT = mark("Guessed tokens that came. The answer is the same as without guesses.")
+SOURCES_HINT = mark(
+    "Repeats are looked up in the text first; a draft model, if one is chosen, is asked for the "
+    "rest as long as that is faster."
+)
 PASSES_HINT = mark("Over all weights, for the tokens behind the first one.")
 SAVED_HINT = mark("Against a pass for each token, as long as such a pass took.")
 CURVE = mark(
@@ -35,6 +40,20 @@ def gain(stats: GenerationStats) -> str:
     if stats.saved_ms < 0:
         return tr("{time} lost").format(time=duration(-stats.saved_ms))
     return tr("{time} saved").format(time=duration(stats.saved_ms))
+
+
+SOURCES = {"lookup": mark("the text"), "model": mark("the draft model")}
+
+
+def by_source(stats: GenerationStats) -> str:
+    """Of each source: tokens that came, of those it drafted."""
+    parts = [
+        tr("{n} of {whole} by {source}").format(
+            n=one.accepted, whole=one.drafted, source=tr(SOURCES.get(one.source, one.source))
+        )
+        for one in stats.drafted_by
+    ]
+    return ", ".join(parts)
 
 
 def pass_share(stats: GenerationStats) -> float:
@@ -70,10 +89,17 @@ def _draw_facts(ui: Ui, stats: GenerationStats) -> None:
         "drafts",
         [
             (tr("Accepted"), accepted, tr(ACCEPTED_HINT)),
+            *_source_facts(stats),
             (tr("Passes"), passes, tr(PASSES_HINT)),
             (tr("Time"), gain(stats), tr(SAVED_HINT)),
         ],
     )
+
+
+def _source_facts(stats: GenerationStats) -> list[tuple[str, str, str]]:
+    """Where drafts came from."""
+    found = by_source(stats)
+    return [(tr("Drafted by"), found, tr(SOURCES_HINT))] if found else []
 
 
 def _draw_curve(ui: Ui, stats: GenerationStats) -> None:

@@ -16,7 +16,8 @@ from llm_lite.desktop.state.units import duration, percent, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
-from llm_lite.desktop.views.program.drafting import DRAFTED, gain
+from llm_lite.desktop.views.program.draft_models import draw_draft_model
+from llm_lite.desktop.views.program.drafting import DRAFTED, by_source, gain
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.views.translating.measures import target_measures
@@ -58,7 +59,7 @@ DRAFTS: tuple[tuple[Speculate, str], ...] = (
 )  # fmt: skip
 DRAFT_HINTS = (
     mark("A pass over the weights for each token"),
-    mark("Guess tokens from what the text said before, where that is faster; answers are the same"),
+    mark("Guess tokens where that is faster, first from what the text said; answers are the same"),
     mark("Guess as many as a pass can verify, faster or not; answers are the same"),
 )
 
@@ -160,7 +161,8 @@ def _drafting(state: AppState) -> list[tuple[str, str, str]]:
     if stats is None or not stats.drafted or state.running:
         return []
     shown = tr("Drafts {share}").format(share=percent(stats.accepted / stats.drafted))
-    return [("drafts", f"{shown}, {gain(stats)}", tr(DRAFTED))]
+    hint = "\n".join(filter(None, (tr(DRAFTED), by_source(stats))))
+    return [("drafts", f"{shown}, {gain(stats)}", hint)]
 
 
 def _speed(tokens_per_second: float) -> str:
@@ -205,7 +207,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, EXECUTOR, way_back=False)
         return []
-    options = state.options
+    options, actions = state.options, list[Action]()
     if state.executor and state.executor.reason:
         wrapped(
             ui,
@@ -233,6 +235,8 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
         drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
         options = replace(options, speculate=drafts)
+        if drafts != "off":
+            options, actions = draw_draft_model(state, ui, options)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))
@@ -242,4 +246,4 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         name = f"executor.device.{device.index}"
         if row_button(ui, name, device.name, note, chosen_one, device.usable):
             options = replace(options, device=None if chosen_one else device.index)
-    return [SetOptions(options)] if options != state.options else []
+    return [*actions, SetOptions(options)] if options != state.options else actions

@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    if arguments.speculate in ("lookup", "slice"):
+    if arguments.speculate not in ("auto", "off"):
         raise RequestError(
             f"--speculate {arguments.speculate}: answers of a server share their steps and are not "
             "drafted; expected auto or off"
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
     """Answers that share steps are not drafted."""
-    return replace(engine_options(arguments), speculate="off")
+    return replace(engine_options(arguments), speculate="off", draft_model="")
 
 
 def _serve_directly(

@@ -153,7 +153,9 @@ def statistics(finished: GenerationFinished) -> str:
 def _drafts(stats: GenerationStats) -> str:
     if not stats.drafted:
         return ""
-    return f" in {stats.passes} passes, {stats.accepted} of {stats.drafted} drafted tokens accepted"
+    by = " and ".join(f"{n.drafted} by {n.source}" for n in stats.drafted_by)
+    accepted = f"{stats.accepted} of {stats.drafted} drafted tokens accepted"
+    return f" in {stats.passes} passes, {accepted}" + (f" ({by})" if by else "")
 
 
 def wait_for_model(engine: Engine) -> ModelLoaded:

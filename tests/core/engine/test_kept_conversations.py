@@ -105,7 +105,12 @@ def test_the_lens_sees_what_was_resumed_and_maps_say_what_is_missing(kept):
 
 @pytest.mark.parametrize(
     ("options", "unfit"),
-    [({"mode": "int8"}, "weights"), ({"keys": "fp16"}, "types"), ({"context": 60}, "context")],
+    [
+        ({"mode": "int8"}, "weights"),
+        ({"keys": "fp16"}, "types"),
+        ({"values": "int4"}, "types"),
+        ({"context": 60}, "context"),
+    ],
 )
 def test_what_was_made_otherwise_is_not_offered_and_stays(kept, options, unfit):
     kept.again(**options)

@@ -6,6 +6,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.core.messages import KV_TYPES
 from llm_lite.desktop.attention import colors, readings, work
 from llm_lite.desktop.state.maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
@@ -344,7 +345,7 @@ def test_another_source_and_a_closed_one(rig):
     assert one.source.holders == first.holders == 0
 
 
-@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+@pytest.mark.parametrize("kv", KV_TYPES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_maps_of_a_running_model(scene, device, tiny_llama, backend, kv, monkeypatch):
     """A small llama on every executor, before and after it has written on."""

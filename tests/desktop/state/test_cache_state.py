@@ -257,6 +257,7 @@ def test_bytes_are_those_of_the_rows():
 
 @pytest.mark.parametrize(("keys", "values", "each"), [
     ("fp16", "fp16", 2 * ROW), ("fp32", "fp16", 3 * ROW), ("int8", "int8", 2 * (192 + 8)),
+    ("int4", "fp16", 96 + 8 + ROW),
 ])  # fmt: skip
 def test_the_cost_of_another_context_and_precision(keys, values, each):
     other = retyped(MODEL.cache, 3, keys, values)
@@ -269,15 +270,15 @@ def test_the_cost_of_another_context_and_precision(keys, values, each):
 
 
 def test_layers_may_keep_heads_of_several_widths():
-    """Gemma 4's: 3 heads of 12 values, and 1 of 32."""
-    sizes = {3: 12, 1: 32}
+    """Gemma 4's: 3 heads of 16 values, and 1 of 32."""
+    sizes = {3: 16, 1: 32}
 
     def layout(kind, dtype):
         rows = [row_bytes(dtype, n * d, d) for n, d in sizes.items()]
         layers = [CacheLayerInfo(i, (), 64, 0, rows[i], rows[i], n) for i, n in enumerate(sizes)]
         return CacheLayout(tuple(layers), kind, kind, 64 * 2 * sum(rows))
 
-    kinds = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
+    kinds = {"fp16": "f16", "fp32": "f32", "int8": "i8", "int4": "i4"}
     for before, after in itertools.product(kinds, kinds):
         found = retyped(layout(before, kinds[before]), 99, after, after)
         assert found == layout(after, kinds[after])

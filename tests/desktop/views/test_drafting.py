@@ -1,23 +1,32 @@
 """Drafts as a person sees them: tints, what had been drafted, what it brought, and the switch."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from llm_lite.core.messages import (
     DraftedToken,
+    DraftModelInfo,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    LoadModel,
     PromptToken,
+    SourceDrafts,
     TokenDecoded,
 )
+from llm_lite.core.messages.library import LocalModel
+from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.inspecting import SetXRay
-from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.actions.library.showing import ListModels
+from llm_lite.desktop.actions.program import OpenModel, SetOptions
 from llm_lite.desktop.state.apply import fold
+from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import Message, Running, Token
 from llm_lite.desktop.views.program import status_bar
-from llm_lite.desktop.views.program.drafting import pass_share
+from llm_lite.desktop.views.program.draft_models import draft_models
+from llm_lite.desktop.views.program.drafting import by_source, pass_share
 from llm_lite.desktop.views.program.performance import _read_rate
 from llm_lite.desktop.views.tokens import colors, tokens
 from tests.desktop.headless import READY
@@ -139,3 +148,77 @@ def test_the_switch(one):
     one.driver.click("executor.speculate.off")
     (action,) = one.did(SetOptions)
     assert action.options.speculate == "off"
+
+
+def local(name, **changes):
+    like = {"vocabulary": READY.model.vocabulary, "parameters": READY.model.parameters // 4}
+    path = Path("/models") / name
+    return LocalModel(name, path, "imported", "gguf", (path,), 10, **like | changes)
+
+
+LOCAL = (
+    local("small"),
+    local("other-vocabulary", vocabulary=READY.model.vocabulary + 1),
+    local("larger", parameters=READY.model.parameters * 2),
+    local("damaged", problem="cannot be read"),
+)
+
+
+def with_models(state, models=LOCAL):
+    return replace(state, library=replace(state.library, local=models))
+
+
+def test_models_of_the_same_vocabulary_are_offered(headless):
+    one = headless(with_models(answered()), size=(1400, 1700))
+    assert [model.name for model in draft_models(one.state)] == ["small"]
+    one.driver.click("status.executor")
+    one.driver.click("executor.draft")
+    one.driver.click("executor.draft./models/small")
+    (action,) = one.did(SetOptions)
+    assert action.options.draft_model == "/models/small"
+    assert action.options.speculate == "auto"
+
+
+def test_where_no_model_could_draft_none_is_offered(headless):
+    one = headless(with_models(answered(), LOCAL[1:]), size=(1400, 1700))
+    one.driver.click("status.executor")
+    assert one.driver.shows("executor.speculate.off") and not one.driver.shows("executor.draft")
+
+
+def test_models_are_looked_for_once(headless):
+    one = headless(replace(answered(), library=LibraryState()), size=(1400, 1700))
+    one.driver.click("status.executor")
+    one.driver.frames(3)
+    assert len(one.did(ListModels)) == 1
+
+
+def test_what_the_draft_model_takes_is_shown(headless, monkeypatch):
+    said = []
+    shown = lambda ui, words, *rest: said.append(words)  # noqa: E731
+    monkeypatch.setattr("llm_lite.desktop.views.program.draft_models.wrapped", shown)
+    info = DraftModelInfo("Small", "/models/small", "int4", 80 << 20, 12 << 20, 4096)
+    state = with_models(answered())
+    executor = replace(state.executor, draft=info)
+    options = replace(state.options, draft_model="/elsewhere/small.gguf")
+    one = headless(replace(state, executor=executor, options=options), size=(1400, 1700))
+    one.driver.click("status.executor")
+    one.driver.frames(2)
+    assert said and "80.0 MiB" in said[0] and "12.0 MiB" in said[0]
+    assert one.driver.shows("executor.draft"), "a model from elsewhere is one of the list"
+
+
+def test_another_model_has_other_tokens():
+    state = replace(answered(), running=None)
+    state = replace(state, options=replace(state.options, draft_model="/models/small"))
+    after, commands = act(OpenModel("/models/other"), state, 1.0)
+    assert after.options.draft_model == ""
+    assert [c.options.draft_model for c in commands if isinstance(c, LoadModel)] == [""]
+
+
+def test_sources_are_told():
+    drafts = (SourceDrafts("lookup", 3, 2), SourceDrafts("model", 5, 4))
+    stats = replace(STATS, drafted_by=drafts)
+    assert by_source(stats) == "2 of 3 by the text, 4 of 5 by the draft model"
+    assert by_source(STATS) == ""
+    names = {name: hint for name, _, hint in status_bar._measures(replace(READY, last_stats=stats))}
+    assert names["drafts"].endswith(by_source(stats))

@@ -167,7 +167,17 @@ def _fitting(action: argparse.Action) -> tuple[str, ...]:
     if options & {"--layers", "--heads"}:
         return ("0", "0,1", "0-1", "1-0", "0-", "-", "9", "0,0,0", "", "0-99999999999")
     if options & {"--kv"} or action.dest == "reference_kv":
-        return ("fp16", "fp32,int8", "int8", "fp32", "a,b", ",", "fp16,fp16,fp16")
+        return (
+            "fp16",
+            "fp32,int8",
+            "int8",
+            "int4",
+            "int8,int4",
+            "fp32",
+            "a,b",
+            ",",
+            "fp16,fp16,fp16",
+        )
     if options & {"--config"}:
         return ("E2B", "cut.json", "notes.json", "no", "e1.96b", "special", "hf", "")
     if options & {"--mode"}:

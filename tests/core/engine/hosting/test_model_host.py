@@ -12,6 +12,7 @@ from llm_lite.core.messages import (
     GenerationStarted,
     LoadFailed,
     LoadModel,
+    Logged,
     Reconfigure,
 )
 from tests.core.engine_client import PATIENCE, Hook
@@ -71,9 +72,10 @@ def test_a_defect_while_loading_keeps_the_model(client, tiny_llama, hook):
 
     hook.at_make = fail
     client.send(LoadModel(str(tiny_llama), exact()))
-    assert "planted" in client.until(LoadFailed).message
+    assert "RuntimeError" in client.until(LoadFailed).message
     client.send(Reconfigure(exact()))
-    assert "planted" in client.until(LoadFailed).message
+    assert "RuntimeError" in client.until(LoadFailed).message
+    assert sum("planted" in line.text for line in client.of(Logged)) == 2
     assert client.ask()[0].stop_reason == "length"
 
 

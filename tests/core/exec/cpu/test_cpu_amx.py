@@ -35,7 +35,7 @@ def rows_of_product(case: OneOp, isa: str, part: tuple[int, int] | None = None) 
     """What each token gets, for as many tokens as TOKENS says. part: of the weight, see matmul."""
     builder = PlanBuilder(case.weights, Bucket(MANY, MANY), integer_activations=True)
     x = builder.embed(builder.weight("x"), "x.rows")
-    y = builder.matmul(x, builder.weight("w"), "y", part=part)
+    y = builder.matmul(x, builder.weight("w"), "y", cut=part)
     program = Program((builder.finish(builder.output_rows(y, "rows")),), CONTEXT, VOCABULARY)
     cpu = CpuExecutor(program, case.weights, 2, isa=isa)
     ids = np.arange(MANY, dtype=np.int32) % VOCABULARY

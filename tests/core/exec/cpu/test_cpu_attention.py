@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Tensor
 from llm_lite.core.plan.step import Step
 from tests.core.exec.one_op import (
@@ -41,8 +43,18 @@ def test_rope(isa: str, widths: tuple[int, int], half_split: bool) -> None:
     check(case, isa, 1e-6)
 
 
-HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)]
+HEADS = [
+    (1, 1, 1),
+    (4, 2, 13),
+    (9, 3, 64),
+    (2, 1, 127),
+    (8, 8, 64),
+    (32, 4, 8),
+    (36, 4, 6),
+    (4, 2, 80),
+]
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+CACHES += [("i4", "i4"), ("i8", "i4"), ("i4", "f16")]
 CAPS = [(0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30)]  # cap and scale of scores
 RINGS = [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)]  # window, rows of the ring
 
@@ -82,8 +94,8 @@ def test_attention(
         return b.attention(q, *caches, gains, "y", layer=1, **scores, **sizes)
 
     case.build = build
-    if "i8" in cache and head_dim % 4:
-        with pytest.raises(ValueError, match="blocks of"):
+    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in cache):
+        with pytest.raises(UnsupportedError, match=f"and this model's have {head_dim}"):
             case.program()
         return
     program = case.program()

@@ -10,6 +10,7 @@ import pytest
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program, Tensor
 from llm_lite.core.plan.step import Step
 from tests.children import run_child
@@ -20,6 +21,7 @@ CONTEXT = 4500  # above it parts are no longer
 # heads, heads of keys, values of a head: alone, in groups, more than a task has, odd
 SHAPES = [(9, 3, 64), (8, 1, 32), (14, 2, 16), (64, 8, 16), (6, 6, 12), (4, 1, 127), (2, 1, 160)]
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+CACHES += [("i4", "i4"), ("f16", "i4"), ("i4", "i8")]
 STARTS = (2047, 2100, 4096, 4477)
 RINGS = [(0, CONTEXT), (2300, CONTEXT), (2300, 2400), (100, CONTEXT)]  # window, rows of the ring
 
@@ -79,7 +81,7 @@ def test_a_token_behind_thousands(
     softcap: float,
     sinks: bool,
 ) -> None:
-    if "i8" in cache and shape[2] % 4:
+    if shape[2] % max(WHOLE_WORDS.get(dtype, 1) for dtype in cache):
         return  # no such blocks
     attention = Attention(shape, cache, rings, softcap, sinks)
     program, weights = attention.program(), attention.case.weights
@@ -100,8 +102,9 @@ def fill(program: Program, rng: np.random.Generator, *executors: CpuExecutor) ->
 
 
 @EVERY_ISA
-def test_any_number_of_threads_gives_the_same_bits(isa: str) -> None:
-    attention = Attention((9, 3, 64), ("i8", "f16"))
+@pytest.mark.parametrize("keys", ["i8", "i4"])
+def test_any_number_of_threads_gives_the_same_bits(isa: str, keys: str) -> None:
+    attention = Attention((9, 3, 64), (keys, "f16"))
     program, found = attention.program(), []
     for threads in (1, 2, 5):
         cpu = CpuExecutor(program, attention.case.weights, threads, isa=isa)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from tests.core.exec.one_op import ISAS, VOCABULARY, OneOp, max_error, weight
@@ -44,7 +45,7 @@ WAYS = (
     Way(bidirectional=True, bias=(13, 0)),
 )
 HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (12, 12, 32), (36, 4, 8), (50, 1, 4)]
-CACHES = [("f32", "f32"), ("f16", "f16"), ("i8", "f16"), ("f32", "i8")]
+CACHES = [("f32", "f32"), ("f16", "f16"), ("i8", "f16"), ("f32", "i8"), ("i4", "i4")]
 CAPS_AND_SINKS = [(0.0, False), (0.7, False), (0.0, True), (5.0, True)]
 
 
@@ -61,7 +62,7 @@ class Attention:
         shared: bool = False,
     ) -> None:
         self.way, (self.heads, self.kv_heads, self.head_dim) = way, heads
-        self.head_dim += -self.head_dim % 4 if "i8" in cache else 0
+        self.head_dim += -self.head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in cache)
         self.cache, (self.softcap, self.sinks) = cache, cap_and_sinks
         self.case = OneOp()
         self.case.inputs(self.heads * self.head_dim, "q", scale=2)

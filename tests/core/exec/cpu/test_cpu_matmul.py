@@ -97,7 +97,7 @@ def test_matmul_of_first_rows_and_columns(
     case.inputs(columns, "x")
     whole = 5 * 13 if dtype in FLOATS else width(dtype, 5)
     case.random("w", 127, whole, dtype=dtype)
-    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y", part=(rows, columns))
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y", cut=(rows, columns))
     check(case, isa, 5e-5, a8=a8)
     step = Step(case.rng.integers(0, VOCABULARY, 3).astype(np.int32), 0, 3)
     found = CpuExecutor(case.program(a8=a8, outputs=3), case.weights, 2, isa=isa).run(step)

@@ -18,6 +18,7 @@ from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program, Tensor
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.processor import available_isas
@@ -157,10 +158,10 @@ def test_a_sequence_gets_the_same_bits_alone_and_together(
         executor.close()
 
 
-@pytest.mark.parametrize("kv", ["f16", "f32", "i8"])
+@pytest.mark.parametrize("kv", ["f16", "f32", "i8", "i4"])
 @pytest.mark.parametrize("a8", [False, True])
 def test_no_op_leaves_its_tolerance(tmp_path: Path, kv: str, a8: bool) -> None:
-    file = Tiny(tmp_path, heads=16, kv_heads=2, head_dim=12)
+    file = Tiny(tmp_path, heads=16, kv_heads=2, head_dim=24)
     program = file.program(a8=a8, kv=kv)
     cpu, reference = CpuExecutor(program, file.tensors), NumpyExecutor(program, file.tensors)
     for chosen in mixed(program.max_tokens, 8, 1):
@@ -168,7 +169,7 @@ def test_no_op_leaves_its_tolerance(tmp_path: Path, kv: str, a8: bool) -> None:
 
 
 HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (8, 8, 64), (12, 2, 16), (50, 1, 4)]
-CACHES = [("f16", "f16"), ("f32", "i8"), ("i8", "f16")]
+CACHES = [("f16", "f16"), ("f32", "i8"), ("i8", "f16"), ("i4", "i4")]
 SPANS = (((0, 1), (5, 1), (383, 1), (127, 1)), ((128, 1), (250, 100), (0, 3)), ((300, 1),))
 
 
@@ -191,7 +192,7 @@ def test_attention_to_pages(
 ) -> None:
     """Sequences whose pages are full already read on, far and near the beginning."""
     heads, kv_heads, head_dim = shape
-    head_dim += -head_dim % 4 if "i8" in cache else 0
+    head_dim += -head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in cache)
     case = OneOp()
     case.inputs(heads * head_dim, "q", scale=2)
     case.inputs(kv_heads * head_dim, "k", "v")

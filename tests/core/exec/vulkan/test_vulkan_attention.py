@@ -10,6 +10,7 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.record import pieces
 from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
@@ -19,7 +20,9 @@ from tests.pairs import each_pair
 pytestmark = pytest.mark.vulkan
 
 
+TOLERANCE = {"f16": 2e-3, "f32": 2e-5, "i8": 2e-2, "i4": 0.2}
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+CACHES += [("i4", "i4"), ("i8", "i4"), ("i4", "f16")]
 
 
 def check_gains(make_vulkan, built, heads):
@@ -58,8 +61,8 @@ SINKS = (None, 2.0, 200.0)  # the deviation of sinks
 @each_pair("way, types, shape, caps, sinks", tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS)
 def test_attention(make_vulkan, way, types, shape, caps, sinks):
     (heads, kv_heads, head_dim, window, rows), (softcap, scale) = shape, caps
-    if "i8" in types and head_dim % 4:
-        pytest.skip("int8 comes in words")
+    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
+        pytest.skip("int8 and int4 come in words")
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
@@ -84,7 +87,7 @@ def test_attention(make_vulkan, way, types, shape, caps, sinks):
 
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two numbers of the cache may fall to either side.
-    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
+    tolerance = max(TOLERANCE[dtype] for dtype in types)
     built = program(tensors, ops, tokens=13, outputs=13)
     check_gains(make_vulkan, built, heads)
     check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)
@@ -131,7 +134,7 @@ def test_workgroups_share_the_positions_of_a_token(
         d for call in executor._calls(model.plans[0]) for d in call if "SPLITS" in d.constants
     ]
     assert len(attention) == 2 and all(dispatch.whole for dispatch in attention)
-    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
+    tolerance = max(TOLERANCE[dtype] for dtype in types)
     for position in range(96):
         step = steps(1, 1, position)
         error = np.abs(executor.run(step) - reference.run(step)).max()

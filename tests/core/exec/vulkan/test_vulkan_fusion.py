@@ -10,6 +10,7 @@ from llm_lite.core.exec.vulkan.fusion import groups_of, placed
 from llm_lite.core.exec.vulkan.record import Hazards
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
+from llm_lite.core.quant.rows import SCALED
 from tests.core.exec.vulkan.test_vulkan_model import program as model_of
 from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
@@ -66,7 +67,7 @@ def layer(
         grown_q, grown_k = (growing if name in grown else {} for name in "qk")
         q = b.rope(q, "q_rope", half_split=half_split, **turn, **grown_q)
         k = b.rope(k, "k_rope", half_split=half_split, **turn, **grown_k)
-        block = head_dim if kv == "i8" else 0
+        block = head_dim if kv in SCALED else 0
         cache = (CONTEXT, kv_columns)
         keys, values = (b.state(name, kv, cache, block=block) for name in ("keys", "values"))
         ring = b.state("queries", "f16", (CONTEXT, HEADS * head_dim))
@@ -114,6 +115,7 @@ APART = [  # formats, options of `layer`, the groups that are found
     (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
     (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
     (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
+    (["f32"] * 7, {"kv": "i4"}, ["rope", "rope", "store"]),
     (["f32"] * 7, {"grown": "q"}, ["rope rope store"]),
     (["f32"] * 7, {"grown": "qk"}, ["rope", "rope", "store"]),
     (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),

@@ -119,7 +119,7 @@ def test_matmul_of_first_rows_and_columns(make_vulkan, dtype, way, integer):
     tensors = [weight("table", (VOCABULARY, columns)), weight("w", (127, whole), dtype, 1, 0.1)]
     built = program(
         tensors,
-        lambda b, x: b.matmul(x, b.weight("w"), "product", part=(rows, columns)),
+        lambda b, x: b.matmul(x, b.weight("w"), "product", cut=(rows, columns)),
         tokens=tokens,
         integer=integer,
     )

@@ -13,9 +13,11 @@ from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.quant import rows
+from llm_lite.core.quant.rows import SCALED
 from tests.core.exec.vulkan.test_vulkan_attention import ATTENTIONS
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, steps, weight
 from tests.pairs import each_pair
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.vulkan
 
 SPLIT = Tuning(attention_lanes=16, attention_splits=3, attention_share=20, subgroups=True)
 WAYS = {name: ATTENTIONS[name] for name in ("own", "shared-sub", "vec")} | {"split": SPLIT}
-CACHES = (("f32", "f32"), ("f16", "i8"), ("i8", "f16"))
+CACHES = (("f32", "f32"), ("f16", "i8"), ("i8", "f16"), ("i4", "i4"))
 SHAPES = ((1, 1, 4), (9, 3, 64), (4, 2, 24))  # heads, heads of keys, columns of a head
 SOURCE = 140  # rows of the caches of a source
 CONTEXT = 2 * PAGE
@@ -47,6 +49,7 @@ class Case:
         self.kind, self.bias = SEEN[seen]
         self.types, self.softcap, self.sinks, self.pages = types, softcap, sinks, pages
         self.heads, self.kv_heads, self.head_dim = shape
+        self.head_dim += -self.head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types)
         self.columns, self.kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         tensors = [
             weight("table", (VOCABULARY, self.columns)),
@@ -102,9 +105,9 @@ class Case:
             random = np.random.default_rng(6)
             for name, dtype in zip(("kc", "vc"), self.types, strict=True):
                 values = random.normal(0, 1, (SOURCE, self.kv)).astype(np.float32)
-                if dtype != "i8":
+                if dtype not in SCALED:
                     values[131:] = np.nan
-                data = rows.encode(values, dtype, self.head_dim if dtype == "i8" else 0)
+                data = rows.encode(values, dtype, self.head_dim if dtype in SCALED else 0)
                 for each in (executor, reference):
                     each.write_state(name, 0, data.reshape(SOURCE, -1))
         return executor, reference
@@ -115,7 +118,7 @@ class Case:
 
 
 def _tolerance(types):
-    return max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
+    return max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2, "i4": 0.2}[dtype] for dtype in types)
 
 
 @each_pair(
@@ -135,7 +138,7 @@ def test_what_a_token_sees(make_vulkan, seen, way, types, shape, softcap, sinks)
 
 def test_workgroups_share_the_positions_of_a_source(make_vulkan):
     """A token of a decoder over as few and as many positions as a share has, and more."""
-    for types in (("f32", "f32"), ("f16", "i8")):
+    for types in (("f32", "f32"), ("f16", "i8"), ("i4", "i4")):
         case = Case("source", types, (9, 3, 64), sinks=True)
         executor, reference = case.both(make_vulkan, SPLIT, 1)
         (attention,) = [

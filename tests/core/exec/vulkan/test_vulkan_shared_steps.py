@@ -18,6 +18,7 @@ from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind, Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from tests.core.exec.vulkan.vulkan_program import VOCABULARY, weight
@@ -102,7 +103,10 @@ def build(model, *, kv="f32", integer=False, sizes=(1, 8, 48)):
     return model.build(options)
 
 
-@each_pair("way, kv, integer", tuple(WAYS), ("f16", "i8"), (False, True))
+LOGITS = {"f16": 1e-3, "i8": 0.1, "i4": 0.5}  # tolerance: what is rounded falls to either side
+
+
+@each_pair("way, kv, integer", tuple(WAYS), ("f16", "i8", "i4"), (False, True))
 def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
     program = build(model, kv=kv, integer=integer)
@@ -113,13 +117,15 @@ def test_shared_steps_are_as_defined(make_vulkan, tiny, way, kv, integer):
         step = mix.step(*parts)
         assert compare(reference, executor, step) is None
     found, expected = executor.run(step), reference.run(step)
-    np.testing.assert_allclose(found, expected, atol=0.1 if integer or kv == "i8" else 1e-3)
+    np.testing.assert_allclose(
+        found, expected, atol=LOGITS[kv] if not integer else max(0.1, LOGITS[kv])
+    )
 
 
-@each_pair("way, integer", tuple(WAYS), (False, True))
-def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, integer):
+@each_pair("way, kv, integer", tuple(WAYS), ("f32", "i4"), (False, True))
+def test_the_same_bits_alone_and_together(make_vulkan, tiny, way, kv, integer):
     model, tensors = tiny
-    program = build(model, integer=integer)
+    program = build(model, kv=kv, integer=integer)
     mix = Mix((160, 131, 40, 20), seed=1)
     chunks = mix.chunks((1, 5, 30))
     first = make_vulkan(program, tensors, tuning=WAYS[way])
@@ -154,13 +160,16 @@ SHAPES = ((9, 3, 64, 0), (4, 2, 26, 5), (6, 3, 24, 70))  # heads, of keys, of a 
 
 @each_pair(
     "way, types, shape, softcap, sinks",
-    *(("vectors", "own", "split", "tiles"), (("f16", "f16"), ("f32", "i8"), ("i8", "f16"))),
+    *(
+        ("vectors", "own", "split", "tiles"),
+        (("f16", "f16"), ("f32", "i8"), ("i8", "f16"), ("i4", "i4")),
+    ),
     *(SHAPES, (0.0, 5.0), (False, True)),
 )
 def test_attention_over_pages(make_vulkan, way, types, shape, softcap, sinks):
     heads, kv_heads, head_dim, window = shape
-    if "i8" in types and head_dim % 4:
-        pytest.skip("int8 comes in words")
+    if head_dim % max(WHOLE_WORDS.get(dtype, 1) for dtype in types):
+        pytest.skip("int8 and int4 come in words")
     columns, kv = heads * head_dim, kv_heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),

@@ -69,7 +69,7 @@ def test_weights_and_activations(mode, activations, backend, tmp_path, request):
         check_bits(runner, depths=(1, 20))
 
 
-@pytest.mark.parametrize("kv", ("fp16", "int8"))
+@pytest.mark.parametrize("kv", ("fp16", "int8", "int4"))
 def test_long_contexts_and_long_drafts(kv, smollm2):
     """Positions of one token are shared by several threads from some hundreds on, and from more
     than a thousand all of its heads read them in one stream."""

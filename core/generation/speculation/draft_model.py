@@ -1,0 +1,145 @@
+"""Drafts by a smaller model of the same vocabulary, which runs beside the one that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+
+MODEL = "model"  # the name of this source
+# A draft ends before a token that the model gives a smaller share: it is seldom what comes.
+LEAST_CHANCE = 0.3
+_DECAY = 0.9  # of what drafting cost, with every draft
+_MOST_STEPS = 4  # that an offered token may count as, however seldom one is offered
+_MEASURED = 3  # steps; the shortest counts
+
+
+class DraftingSession(Protocol):
+    """The draft model's session; see `Session`."""
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def context_used(self) -> int: ...
+
+    @property
+    def most_drafted(self) -> int: ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def clear(self) -> None: ...
+
+    def forget_after(self, kept: int) -> None: ...
+
+    def prefill(
+        self, prompt: Sequence[int], should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]: ...
+
+    def decode(
+        self, token: int, should_stop: StopCheck | None = None, draft: Sequence[int] = ()
+    ) -> NDArray[np.float32]: ...
+
+
+class DraftModel:
+    """Proposes the likeliest tokens of a smaller model, one after the other.
+
+    Its cache follows the text: what it drafted in vain is dropped, and what it has not read yet is
+    read before it drafts, in one pass where that is little. Nothing is read before a draft is
+    asked for. A text that does not fit into its context is not followed.
+    """
+
+    name = MODEL
+
+    def __init__(self, session: DraftingSession, vocabulary: int) -> None:
+        """Tokens are those of the first `vocabulary` rows of its logits."""
+        self._session, self._vocabulary = session, vocabulary
+        self._text: list[int] = []
+        self._read: list[int] = []  # tokens at the positions of the cache
+        self._same = 0  # of these, how many first ones are the text's
+        self._step_seconds = self._spent = self._offered = 0.0
+
+    def measure(self) -> None:
+        """How long a step takes, from an empty cache; before the first draft."""
+        taken = []
+        for token in range(1 + _MEASURED):
+            began = perf_counter()
+            self._session.decode(token % self._vocabulary)
+            taken.append(perf_counter() - began)
+        self._session.clear()
+        self._step_seconds = self._spent = min(taken[1:])
+        self._offered = 1.0
+
+    @property
+    def seconds_per_token(self) -> float:
+        """Of a token that was offered: drafts end where the model is not sure, which took time."""
+        if not self._step_seconds:
+            return 0.0
+        return min(self._spent / max(self._offered, 0.01), _MOST_STEPS * self._step_seconds)
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self._text, self._same = list(tokens), 0
+        self._know_cache()
+
+    def add(self, token: int) -> None:
+        self._text.append(token)
+        self._compare()
+
+    def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
+        """The last drafted token is not decoded, as nobody asks what follows it."""
+        most = min(most, self._session.context - len(self._text) + 1)
+        if most < 1 or not self._text:
+            return NO_DRAFT
+        behind, began, tokens = len(self._text) - self._same, perf_counter(), []
+        try:
+            logits = self._catch_up(should_stop)
+            while (token := self._choose(logits)) is not None:
+                tokens.append(token)
+                if len(tokens) == most:
+                    break
+                logits = self._session.decode(token, should_stop)
+        finally:
+            self._know_cache()
+        if behind <= 1 + most:  # reading more than drafts leave behind says nothing of the next one
+            self._spent = _DECAY * self._spent + perf_counter() - began
+            self._offered = _DECAY * self._offered + len(tokens)
+        return Draft(tuple(tokens))
+
+    def _catch_up(self, should_stop: StopCheck | None) -> NDArray[np.float32]:
+        """Read what is missing of the text; logits of what follows it."""
+        session = self._session
+        keep = min(self._same, len(self._text) - 1)
+        session.forget_after(keep)
+        if session.context_used > keep:  # a ring has lost what it would need
+            session.clear()
+            self._same = 0
+        first, *rest = self._text[session.context_used :]
+        if len(rest) > session.most_drafted:
+            return session.prefill(self._text, should_stop)
+        logits = session.decode(first, should_stop, rest)
+        for token in rest:  # the pass has run them: they only count now
+            logits = session.decode(token, should_stop)
+        return logits
+
+    def _choose(self, logits: NDArray[np.float32]) -> int | None:
+        """The likeliest token; None where others are likely as well."""
+        known = logits[: self._vocabulary]
+        token = int(known.argmax())
+        chance = 1.0 / float(np.exp(known - known[token]).sum())
+        return token if chance >= LEAST_CHANCE else None
+
+    def _know_cache(self) -> None:
+        """The first `_same` tokens stay the text's, whatever was read behind them."""
+        self._read = list(self._session.tokens())
+        self._compare()
+
+    def _compare(self) -> None:
+        most = min(len(self._read), len(self._text))
+        while self._same < most and self._read[self._same] == self._text[self._same]:
+            self._same += 1

@@ -1,0 +1,76 @@
+"""A smaller model that drafts for another: whether it can, how it runs, and what it takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.draft_model import DraftModel
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.messages import DraftModelInfo, EngineOptions, Mode, ModelInfo
+from llm_lite.core.records import dataclass
+
+MODE: Mode = "int4"  # of its weights: the fewest bytes a token; what it says need not be exact
+
+_PADDING = 512  # unused tokens that one vocabulary may have more than the other
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDraft:
+    """A draft model that runs; its executor is one of the runner's."""
+
+    file: ModelFile
+    session: Session
+    info: DraftModelInfo
+
+
+def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> EngineOptions:
+    """How the draft model runs for a model with these options and this context: it keeps nothing
+    that only people look at, and can go back as far as drafts are wrong."""
+    return replace(
+        options,
+        mode=MODE,
+        context=min(context, draft.model.shape.trained_context),
+        query_budget=0,
+        pool_budget=0,
+        whole_caches=True,
+        speculate="lookup",  # steps that read several tokens at once
+        draft_model="",
+    )
+
+
+def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
+    """RequestError unless it writes text with the same tokens."""
+    if draft.model.kind != "decoder":
+        raise RequestError(
+            f"{draft.path}: a draft model continues texts: expected a decoder, "
+            f"found an {draft.model.kind}"
+        )
+    ours, theirs = draft.tokenizer.tokens, target.tokenizer.tokens
+    if abs(len(ours) - len(theirs)) > _PADDING:
+        expected, found = f"{len(theirs):,} tokens", f"{len(ours):,}"
+    else:
+        pairs = zip(ours, theirs, strict=False)
+        at = next((i for i, (one, other) in enumerate(pairs) if one != other), None)
+        if at is None:
+            return
+        expected, found = f"{theirs[at][:40]!r} as token {at}", repr(ours[at][:40])
+    raise RequestError(
+        f"{draft.path}: a draft model has the vocabulary of the model that it drafts for, "
+        f"{target.path}: expected {expected}, found {found}"
+    )
+
+
+def info_of(draft: ModelFile, info: ModelInfo) -> DraftModelInfo:
+    return DraftModelInfo(
+        info.name, str(draft.path), MODE, info.weight_bytes, info.kv_bytes, info.context
+    )
+
+
+def source_of(loaded: LoadedDraft, target: ModelFile) -> DraftModel:
+    """Its drafts, once it is known how long a step of it takes."""
+    rows = min(loaded.file.model.shape.vocabulary, target.model.shape.vocabulary)
+    source = DraftModel(loaded.session, rows)
+    source.measure()
+    return source
