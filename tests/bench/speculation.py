@@ -7,11 +7,11 @@
 Four tasks with texts of this repository: repeat a text, edit code, answer from a document, and free
 chat, where nothing repeats. Greedy answers; a pair that differs ends the run. The time is that of
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
-the most. `--task` runs one of them. `--clock cpu` counts the time that the process computed, with
-one thread: what a machine that others use can still tell. A true pair of models out of one file:
-`--mode fp32 --speculate smollm2-135m-instruct`, whose drafts come from the same weights in int4.
-`--peer` asks llama-server too, round by round, with the same tokens and its own drafts (FOLDER is
-that of `python -m tests.bench.peers --server`).
+the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
+that others use can still tell. `--peer` asks llama-server too, round by round, with the same
+tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`). `--task` runs
+one of the four. A true pair of models out of one file is `--mode fp32 --speculate
+smollm2-135m-instruct`: its drafts come from the same weights in int4.
 """
 
 from __future__ import annotations
@@ -117,14 +117,13 @@ def main() -> None:
     arguments = _arguments()
     if arguments.clock == "cpu":
         _weigh_processor_time()
-    speculate, draft_model = speculation(arguments.speculate)
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
         threads=1 if arguments.clock == "cpu" else arguments.threads,
         context=CONTEXT,
-        speculate=speculate,
-        draft_model=draft_model,
+        speculate="lookup",  # so that there are plans for drafts
+        draft_model=speculation(arguments.speculate)[1],
     )
     file = loader.open_model(arguments.model, lambda *_: None, print)
     runner = loader.start(file, options, None, lambda *_: None)
@@ -153,19 +152,27 @@ def main() -> None:
     print(f"load of the machine before: {before:.1f} on {os.cpu_count()} cores")
 
 
+def _weigh_processor_time() -> None:
+    """The policy's clock is the one of the report too."""
+    time.perf_counter = time.process_time  # type: ignore[assignment]
+    for module in (draft_model, speculation_module):
+        module.perf_counter = time.process_time  # type: ignore[attr-defined]
+
+
+def _drafting(runner: Runner, word: str) -> Speculation | None:
+    """As `--speculate` asks for, with nothing learned from tasks before."""
+    found = speculation_of(speculation(word)[0])
+    if found is not None and runner.draft is not None:
+        found.sources = (*found.sources, source_of(runner.draft, runner.model_file))
+    return found
+
+
 def _peer(arguments: argparse.Namespace) -> AbstractContextManager[Mapping[str, str]]:
     if arguments.peer is None:
         return nullcontext({})
     file = arguments.peer / "models" / peers.FILES[PEER_TYPE]
     program = peers.server_of(arguments.peer)
     return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT)
-
-
-def _weigh_processor_time() -> None:
-    """The policy's clock is the one of the report too."""
-    time.perf_counter = time.process_time  # type: ignore[assignment]
-    for module in (draft_model, speculation_module):
-        module.perf_counter = time.process_time  # type: ignore[attr-defined]
 
 
 def _measured(
@@ -175,7 +182,7 @@ def _measured(
     arguments: argparse.Namespace,
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    clock, drafting = CLOCKS[arguments.clock], _drafting(runner)
+    clock, drafting = CLOCKS[arguments.clock], _drafting(runner, arguments.speculate)
     gains: list[float] = []
     speeds: list[float] = []
     drafted_speeds: list[float] = []
@@ -211,8 +218,7 @@ def _measured(
         f"{name:24} {row['gain']:.2f}x ({row['least']:.2f} to {row['most']:.2f}), "
         f"{row['tok_s']:.0f} tok/s, {row['plain_tok_s']:.0f} without, "
         f"{100 * accepted / max(drafts, 1):.0f} % of {drafts} drafted tokens accepted, "
-        f"{row['tokens_a_pass']:.2f} tokens a pass "
-        f"{row['drafted_by']}"
+        f"{row['tokens_a_pass']:.2f} tokens a pass {row['drafted_by']}"
     )
     for kind, found in row["peer"].items():
         print(
@@ -221,6 +227,14 @@ def _measured(
             f"{100 * found['acceptance']:.0f} % accepted"
         )
     return row
+
+
+def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
+    """Drafted tokens of all answers."""
+    found: Counter[str] = Counter()
+    for drafts in (drafts for one in stats for drafts in one.drafted_by):
+        found[drafts.source] += drafts.drafted
+    return dict(found)
 
 
 def _peer_rows(
@@ -249,23 +263,6 @@ def _tokens_of(runner: Runner, prompt: Prompt) -> list[int]:
         return list(encoded.ids)
     begin = ChatMessage("assistant", prompt.begin)
     return [*encoded.ids, *begun_with(file.tokenizer, begin, encoded.thinking)]
-
-
-def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
-    """Drafted tokens of all answers."""
-    found: Counter[str] = Counter()
-    for drafts in (drafts for one in stats for drafts in one.drafted_by):
-        found[drafts.source] += drafts.drafted
-    return dict(found)
-
-
-def _drafting(runner: Runner) -> Speculation | None:
-    """As the options ask for, with nothing learned from tasks before."""
-    speculation = speculation_of(runner.options.speculate)
-    if speculation is not None and runner.draft is not None:
-        found = source_of(runner.draft, runner.model_file)
-        speculation.sources = (*speculation.sources, found)
-    return speculation
 
 
 def _pairs(

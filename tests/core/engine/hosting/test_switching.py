@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
 from llm_lite.core.memory import give_back, resident_bytes
 from llm_lite.core.messages import (
@@ -196,3 +197,32 @@ def test_drafts_are_switched_on_and_off(client, tiny_llama):
         told.append((said, stats.drafted > 0))
     assert [drafted for _, drafted in told] == [True, False, True]
     assert told[0][0] == told[1][0] == told[2][0]
+
+
+def test_a_draft_model_comes_and_goes_in_the_middle_of_answers(client, tiny_llama, monkeypatch):
+    """Answers are the same, and what was loaded for it is let go."""
+    monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)
+    client.load(tiny_llama, exact("cpu", speculate="off"))
+    expected = client.ask(1)[1]
+    drafting = exact("cpu", speculate="lookup", draft_model=str(tiny_llama))
+    assert client.load(tiny_llama, drafting).executor.draft.path == str(tiny_llama)
+    finished, tokens = client.ask(2)
+    assert tokens == expected
+    assert {one.source for one in finished.stats.drafted_by} >= {"model"}
+    draft = client.engine._host.runner.draft
+    client.send(Reconfigure(exact("cpu", speculate="lookup")))
+    assert client.until(ExecutorChanged).executor.draft is None
+    assert client.ask(3)[1] == expected
+    assert draft.session.executor not in client.engine._host.runner.executors
+    client.send(Reconfigure(exact("numpy", speculate="lookup", draft_model=str(tiny_llama))))
+    assert client.until(ExecutorChanged).executor.draft is not None
+    assert client.ask(4)[1] == expected
+
+
+def test_a_draft_model_of_another_vocabulary_changes_nothing(client, tiny_llama, smollm2):
+    client.load(tiny_llama, exact("cpu"))
+    before = client.engine._host.runner
+    client.send(Reconfigure(exact("cpu", speculate="lookup", draft_model=str(smollm2))))
+    problem = client.until(LoadFailed).message
+    assert str(smollm2) in problem and str(tiny_llama) in problem
+    assert client.engine._host.runner is before
