@@ -36,7 +36,7 @@ void main() {
   uint group = gl_GlobalInvocationID.x;
   if (row >= ROWS || group >= BLOCKS * 4) return;
   float w[8];
-  uint block = row * BLOCKS + group / 4;
+  uint block = row * ROW_BLOCKS + group / 4;
   levels8(block, group % 4, w);
   vec2 scale = scale_of(block);
   for (uint i = 0; i < 8; ++i) {

@@ -21,7 +21,7 @@ void load_x(uint block) {
 void load_w(uint block) {
   for (uint i = gl_LocalInvocationIndex; i < OUTPUTS * 4; i += LANES) {
     uint row = i % OUTPUTS, group = i / OUTPUTS;
-    uint at = weight_row(row) * BLOCKS + block;
+    uint at = weight_row(row) * ROW_BLOCKS + block;
     float w[8];
     levels8(at, group, w);
     vec2 scale = scale_of(at);

@@ -29,7 +29,7 @@ void load(uint block) {
     }
   }
   for (uint n = gl_LocalInvocationIndex; n < OUTPUTS; n += LANES) {
-    uint at = weight_row(n) * BLOCKS + block;
+    uint at = weight_row(n) * ROW_BLOCKS + block;
     for (uint half_block = 0; half_block < SCALES; ++half_block) {
       int total = 0;
       for (uint i = 0; i < SCALE_QUADS; ++i) {

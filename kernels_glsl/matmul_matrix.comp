@@ -58,7 +58,7 @@ void load(uint block) {
   }
   for (uint i = gl_LocalInvocationIndex; i < SIDE * 8; i += LANES) {
     uint n = i % SIDE, q = i / SIDE;
-    uint at = min(gl_WorkGroupID.x * SIDE + n, N - 1) * BLOCKS + block;
+    uint at = min(gl_WorkGroupID.x * SIDE + n, N - 1) * ROW_BLOCKS + block;
     vec2 scale = quad_scale(at, SCALES == 2 ? q / 4 : 0);
     put(false, n, q, quad(at, q), scale.x, scale.y);
   }

@@ -67,7 +67,7 @@ void add_block(uint block, uint first, uint first_token, inout float sums[SUMS],
     }
   }
   for (uint r = 0; r < ROWS * HALVES; ++r) {
-    uint at = weight_row(first, r) * BLOCKS + block;
+    uint at = weight_row(first, r) * ROW_BLOCKS + block;
     for (uint half_block = 0; half_block < SCALES; ++half_block) {
       int dots[TOKENS], total = 0;
       for (uint t = 0; t < TOKENS; ++t) dots[t] = 0;
@@ -107,13 +107,13 @@ void add_block(uint block, uint first, uint first_token, inout float sums[SUMS],
     }
     for (uint r = 0; r < ROWS * HALVES; ++r) {
       float w[8];
-      levels8(weight_row(first, r) * BLOCKS + block, group, w);
+      levels8(weight_row(first, r) * ROW_BLOCKS + block, group, w);
       for (uint t = 0; t < TOKENS; ++t)
         for (uint i = 0; i < 8; ++i) levels[r * TOKENS + t] += w[i] * x[8 * t + i];
     }
   }
   for (uint r = 0; r < ROWS * HALVES; ++r) {
-    vec2 scale = scale_of(weight_row(first, r) * BLOCKS + block);
+    vec2 scale = scale_of(weight_row(first, r) * ROW_BLOCKS + block);
     for (uint t = 0; t < TOKENS; ++t)
       sums[r * TOKENS + t] += levels[r * TOKENS + t] * scale.x + x_sums[t] * scale.y;
   }

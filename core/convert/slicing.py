@@ -24,8 +24,9 @@ from llm_lite.core.loading.checking.verification import Part, require_sound, ten
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.slice_view import SliceSource, slice_of, write_view
 from llm_lite.core.loading.sources import HuggingFaceSource, VariantSource, open_source
-from llm_lite.core.models.description.slices import CutTensor, Cutter, Slice
+from llm_lite.core.models.description.slices import CutTensor, Cutter
 from llm_lite.core.models.gemma3n.cut import SLICES
+from llm_lite.core.models.model import Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.quant.tensor import files_of
 

@@ -146,13 +146,17 @@ class NumpyExecutor:
             count = plan.tensors[op.outputs[0]].shape[1]
             result = reference.columns(arguments[0], first=int(op.params["first"]), count=count)
         else:
-            result = self._call(op, arguments, step)
+            result = self._call(plan, op, arguments, step)
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
 
-    def _call(self, op: Op, arguments: list[F32], step: Step) -> F32:
+    def _call(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> F32:
         """The function of the op's name; some also take what only the step knows."""
         params: dict[str, Any] = dict(op.params)
         match op.name:
+            case "matmul":
+                x, weight = arguments
+                outputs = plan.tensors[op.outputs[0]].shape[1]
+                return reference.matmul(x, weight[:outputs, : x.shape[1]])
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":

@@ -76,7 +76,7 @@ def quantize(x: F32) -> F32:
 
 
 def matmul(x: F32, weight: F32) -> F32:
-    """[T,K], [N,K] -> [T,N]"""
+    """[T,K], the first rows and columns of a weight [N,K] -> [T,N]"""
     return x @ weight.T
 
 

@@ -109,6 +109,25 @@ class CacheSteps:
             return self._run([token], 1, should_stop)[0]
         return self._run_drafted((token, *draft), should_stop)
 
+    def draft_by_slice(
+        self, token: int, most: int, should_stop: StopCheck | None = None
+    ) -> tuple[int, ...]:
+        """What the program's slice expects behind `token`, the likeliest token each time: `most`
+        tokens, or fewer where a step could not verify as many.
+
+        Each takes a step of the slice. It reads and writes the cache of the whole model, behind
+        what is counted: rows that `decode` writes again. Without a slice, none.
+        """
+        start, drafted = len(self.cache), list[int]()
+        if not self.executor.program.has_slice:
+            return ()
+        for position in range(start, start + min(most, self.most_drafted)):
+            step = replace(self.step([token], position), sliced=True)
+            logits, _ = self._execute(step, start + 1, should_stop)
+            token = int(np.argmax(logits[0]))
+            drafted.append(token)
+        return tuple(drafted)
+
     @property
     def token_ahead(self) -> int | None:
         """The drafted token whose logits are known already; None where none are."""

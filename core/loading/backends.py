@@ -7,10 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from llm_lite.core.errors import DeviceError, DeviceLostError, UnfitModelError, UnsupportedError
+from llm_lite.core.errors import (
+    DeviceError,
+    DeviceLostError,
+    RequestError,
+    UnfitModelError,
+    UnsupportedError,
+)
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.messages import Activations, EngineOptions, KvType
-from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import PAGE, PageShape, beam_pages
@@ -141,17 +147,22 @@ def build_options(
     *,
     context: int,
     every_output: bool = False,
+    draft_slice: Slice | None = None,
 ) -> BuildOptions:
     """How the model's program is built for this executor.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
+    `draft_slice`: the model's, which the program has too where `options` draft by it; RequestError
+    where they do and it has none.
     """
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     plain = [Bucket(n, n if every_output else 1) for n in fitting]
     drafted = [] if every_output or not drafts(choice, options) else _stepwise(choice, context)
-    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise)))
+    cut = _slice_of(options, draft_slice) if drafted else None
+    drafted += [Bucket(1, 1, sliced=True)] if cut else []
+    sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
     step = plain[-1].max_tokens
     return BuildOptions(
         context=context,
@@ -163,6 +174,7 @@ def build_options(
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
         source=context if shape.cross_attention else 0,
+        draft_slice=cut,
     )
 
 
@@ -171,6 +183,17 @@ def drafts(choice: ExecutorChoice, options: EngineOptions) -> bool:
     long as they read its weights."""
     software = choice.info is not None and choice.info.kind == "software"
     return options.speculate != "off" and not (options.speculate == "auto" and software)
+
+
+def _slice_of(options: EngineOptions, draft_slice: Slice | None) -> Slice | None:
+    if options.speculate != "slice":
+        return None
+    if draft_slice is None:
+        raise RequestError(
+            "--speculate slice: this model was not trained to have a smaller one among its "
+            "weights, as Gemma 3n E4B was; expected auto, lookup or off"
+        )
+    return draft_slice
 
 
 def _stepwise(choice: ExecutorChoice, context: int) -> list[Bucket]:

@@ -49,7 +49,12 @@ class Fitting:
             build = backends.text_encoder_options(self.choice, options, shape, context=context)
         else:
             build = backends.build_options(
-                self.choice, options, shape, context=context, every_output=every_output
+                self.choice,
+                options,
+                shape,
+                context=context,
+                every_output=every_output,
+                draft_slice=model.draft_slice,
             )
         return planned(self.description, options, build, partial(programs_beside, build=build))
 

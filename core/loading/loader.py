@@ -225,7 +225,7 @@ def _runner(
     shape = model_file.model.shape
     session = _session(model_file, options, choice, executor, weights)
     if backends.drafts(choice, options) and executor.program.stepwise_tokens:
-        session.speculation = speculation_of(options.speculate)
+        session.speculation = speculation_of(options.speculate, session)
     return Runner(
         model_file,
         executor,

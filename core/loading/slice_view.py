@@ -22,7 +22,8 @@ from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.formats.variant.reader import identity_of
 from llm_lite.core.loading.checking.verification import Part, require_sound
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.models.description.slices import SLICE_FILE, Cutter, Slice
+from llm_lite.core.models.description.slices import SLICE_FILE, Cutter
+from llm_lite.core.models.model import Slice
 from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData, files_of

@@ -10,12 +10,12 @@ Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8", "int4"]
-Speculate = Literal["off", "auto", "lookup"]
+Speculate = Literal["off", "auto", "lookup", "slice"]
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
 KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8", "int4")
-SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup")
+SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from llm_lite.core.models.description.decoder import (
     DecoderConfig,
 )
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
-from llm_lite.core.models.model import BuildOptions, ModelShape
+from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.attention_layers import HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
@@ -41,11 +41,21 @@ _S = TypeVar("_S", bound=StackConfig)
 _C = TypeVar("_C", bound=DecoderConfig)
 
 
-def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) -> Tensor:
-    """`x` through all layers; the plan knows where each ends, as the lens needs it."""
-    for index in range(shape.layers):
+def residual_stream(
+    b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer, cut: Slice | None = None
+) -> Tensor:
+    """`x` through all layers, or through those that `cut` leaves; the plan knows where each ends,
+    as the lens needs it."""
+    for index in range(shape.layers) if cut is None else cut.widths(shape.layers):
         x = b.layer_end(layer(x, index))
     return x
+
+
+def slice_of(b: PlanBuilder, options: BuildOptions) -> Slice | None:
+    """What the plan computes of the model; None: all."""
+    if b.sliced and options.draft_slice is None:
+        raise ValueError("a bucket of a slice, but no slice in the options")
+    return options.draft_slice if b.sliced else None
 
 
 @dataclass(frozen=True)
@@ -266,12 +276,12 @@ def cached_attention(
     q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
     softcap). `sinks` [heads]: scores that take a share and have no value. `bias` [heads, columns]
     by distance, with its column for a distance of 0. `bidirectional`: all positions are seen.
-    Queries are kept for attention maps as `options` says, and every head's output is multiplied by
-    its gain.
+    Queries are kept for attention maps as `options` says, a slice's not, and every head's output is
+    multiplied by its gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
-    kept += _kept_queries(b, shape, options, q, layer)
+    kept += [] if b.sliced else _kept_queries(b, shape, options, q, layer)
     if kept:
         b.store(kept, at + ".store")
     table, before = bias or (None, 0)

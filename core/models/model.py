@@ -39,6 +39,22 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """A smaller model among the weights of one. skip: layers left out. feed_forward: width of each
+    layer that stays, or one for all."""
+
+    skip: tuple[int, ...]
+    feed_forward: int | tuple[int, ...]
+
+    def widths(self, layers: int) -> dict[int, int]:
+        """Of each layer that stays, by its number in a model of `layers`."""
+        kept = [layer for layer in range(layers) if layer not in self.skip]
+        each = self.feed_forward
+        widths = (each,) * len(kept) if isinstance(each, int) else each
+        return dict(zip(kept, widths, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class BuildOptions:
     """context: positions in the cache; buckets by ascending size.
 
@@ -55,6 +71,8 @@ class BuildOptions:
     source: of an encoder-decoder, positions of its encoder's keys and values; 0: no others have.
 
     head: whether an encoder ends with its masked-token head, or with hidden states.
+
+    draft_slice: what plans of `sliced` buckets compute, for guessing tokens; None: there are none.
     """
 
     context: int
@@ -68,6 +86,7 @@ class BuildOptions:
     pages: PageShape | None = None
     source: int = 0
     head: bool = True
+    draft_slice: Slice | None = None
 
     @property
     def cache_rows(self) -> int:
@@ -127,6 +146,9 @@ class Model:
     `encoder`: of an encoder-decoder, the program that runs once over the source. It leaves keys and
     values in states of the same names (`cross_states`) as those that the decoder's program reads.
     `decoding` is what else is known of its target.
+
+    `draft_slice`: the smaller model among its own weights that guesses its tokens; None: it was not
+    trained to have one.
     """
 
     shape: ModelShape
@@ -137,6 +159,7 @@ class Model:
     decoding: DecodingDefaults | None = None
     embedding: TextEmbedding | None = None
     has_head: bool = True
+    draft_slice: Slice | None = None
 
     @property
     def kind(self) -> ModelKind:

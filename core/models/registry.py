@@ -15,7 +15,7 @@ from llm_lite.core.models.description.architecture import (
     Tensors,
     Translated,
 )
-from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.description.slices import Cutter
 from llm_lite.core.models.encoder_decoders.marian import MARIAN
 from llm_lite.core.models.encoder_decoders.t5 import T5
 from llm_lite.core.models.encoders.bert import BERT
@@ -30,7 +30,7 @@ from llm_lite.core.models.gpt.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.ministral3 import MINISTRAL_3
-from llm_lite.core.models.model import Model
+from llm_lite.core.models.model import Model, Slice
 from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen2 import QWEN2

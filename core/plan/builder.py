@@ -13,10 +13,12 @@ from typing import Protocol
 
 from llm_lite.core.plan.checks import (
     WHOLE_WORDS,
+    Cut,
     expect,
     expect_alike,
     expect_attention,
     expect_blocks,
+    expect_product,
 )
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
@@ -41,6 +43,7 @@ class Bucket:
     max_tokens: int
     max_outputs: int
     stepwise: bool = False  # as `Plan.stepwise`
+    sliced: bool = False  # as `Plan.sliced`
 
 
 class PlanBuilder:
@@ -49,6 +52,7 @@ class PlanBuilder:
     ) -> None:
         self._weights = weights
         self._bucket = bucket
+        self.sliced = bucket.sliced  # as `Plan.sliced`
         self._integer_activations = integer_activations
         self._tensors: list[Tensor] = []
         self._by_name: dict[str, Tensor] = {}
@@ -60,10 +64,8 @@ class PlanBuilder:
         return name in self._weights
 
     def weight(self, name: str) -> Tensor:
-        if name in self._by_name:
-            return self._by_name[name]
         spec = self._weights[name]
-        return self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
+        return self._by_name.get(name) or self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
 
     def table(self, name: str) -> Tensor:
         """A weight too large to be anywhere but on disk."""
@@ -122,15 +124,15 @@ class PlanBuilder:
         return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
 
     def matmul(
-        self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False
+        self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False, cut: Cut = None
     ) -> Tensor:
         """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it.
 
         float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
-        int8 costs a quarter of all that a8 loses.
+        int8 costs a quarter of all that a8 loses. cut: how many of the weight's first rows and
+        columns are used; None: all.
         """
-        outputs, inputs = weight.shape
-        expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+        outputs = expect_product(label, x, weight, cut)
         y = self._scratch(label, outputs, rows=x.rows)
         taken = x if float_inputs else self._activations(x, weight)
         return self._op("matmul", (taken, weight), y, label)
@@ -319,6 +321,7 @@ class PlanBuilder:
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
             stepwise=self._bucket.stepwise,
+            sliced=self.sliced,
             tensors=tensors,
             ops=tuple(self._ops),
             scratch_bytes=arena,

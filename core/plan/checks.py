@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.quant.formats import FORMATS
+
+Cut = tuple[int, int] | None  # of a weight: its first rows and columns that a product uses
 
 
 def expect(condition: bool, problem: str) -> None:
@@ -33,6 +36,17 @@ def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
         (a.shape, a.rows) == (b.shape, b.rows),
         f"{label}: {a.shape} of {a.rows} does not fit {b.shape} of {b.rows}",
     )
+
+
+def expect_product(label: str, x: Tensor, weight: Tensor, cut: Cut) -> int:
+    """x by all of the weight, or by its first rows and columns, in whole blocks; its outputs."""
+    (rows, columns), block = weight.shape, FORMATS[weight.dtype].block_size
+    outputs, inputs = cut or (rows, columns)
+    expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+    whole = inputs == columns or (0 < inputs < columns and inputs % block == 0)
+    said = f"{label}: {outputs} x {inputs} of {weight.shape} in blocks of {block}"
+    expect(0 < outputs <= rows and whole, said)
+    return outputs
 
 
 def expect_attention(

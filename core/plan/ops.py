@@ -76,7 +76,13 @@ _TABLE = (
         {"eps": "float32"},
     ),
     OpSpec("quantize", ("x",), ("y",), "y = x in int8 blocks of 32 (dtype a8)"),
-    OpSpec("matmul", ("x", "weight"), ("y",), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
+    OpSpec(
+        "matmul",
+        ("x", "weight"),
+        ("y",),
+        "y[T,N] = x[T,K] . weight[:N,:K]^T, x f32 or a8; N and K may be the first rows and the "
+        "first columns, in whole blocks, of a larger weight",
+    ),
     OpSpec(
         "rope",
         ("x", "factors?"),

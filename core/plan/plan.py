@@ -59,6 +59,9 @@ class Plan:
 
     stepwise: a step gives the same bits, in logits, caches and kept queries, as a step for each of
     its tokens, one after the other; for tokens that were guessed and are to be verified.
+
+    sliced: a step computes less of the model, over the same weights and caches, and writes rows
+    that a step of the whole model writes again; for guessing tokens.
     """
 
     max_tokens: int
@@ -70,6 +73,7 @@ class Plan:
     # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
     stepwise: bool = False
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +86,20 @@ class Program:
     pages: PageShape | None = None  # of the caches, where several sequences share steps
     source: int = 0  # positions of an encoder's keys and values; 0: no cross-attention
 
-    def plan_for(self, tokens: int, outputs: int, *, stepwise: bool = False) -> Plan:
+    def plan_for(
+        self, tokens: int, outputs: int, *, stepwise: bool = False, sliced: bool = False
+    ) -> Plan:
         """The smallest plan that takes a step of this size; ValueError where none does."""
         for plan in self.plans:
             fits = tokens <= plan.max_tokens and outputs <= plan.max_outputs
-            if fits and plan.stepwise == stepwise:
+            if fits and (plan.stepwise, plan.sliced) == (stepwise, sliced):
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
     def plan_of(self, step: Step) -> Plan:
         """The smallest plan that takes this step; ValueError where none does."""
-        return self.plan_for(step.count, step.outputs, stepwise=step.stepwise)
+        kind = {"stepwise": step.stepwise, "sliced": step.sliced}
+        return self.plan_for(step.count, step.outputs, **kind)
 
     @property
     def max_tokens(self) -> int:
@@ -111,6 +118,11 @@ class Program:
     def stepwise_tokens(self) -> int:
         """Tokens of a stepwise step, at most; 0: there is no plan for one."""
         return max((plan.max_tokens for plan in self.plans if plan.stepwise), default=0)
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether there is a plan of a slice of the model."""
+        return any(plan.sliced for plan in self.plans)
 
     @property
     def drafted_rows(self) -> int:

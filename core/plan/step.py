@@ -71,7 +71,7 @@ class Step:
 
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`. `stepwise`: see `Plan`.
+    left out: that of the last `outputs`. `stepwise`, `sliced`: see `Plan`.
     """
 
     tokens: I32
@@ -81,6 +81,7 @@ class Step:
     source: int = 0
     first_output: int | None = None
     stepwise: bool = False
+    sliced: bool = False
 
     @property
     def count(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
@@ -35,7 +36,7 @@ def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
     """Bytes that one op reads in a step, also where other ops read the same."""
     total = 0
-    for weight in _weights(plan, op):
+    for weight in _used(plan, op):
         rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None
         total += _rows_bytes(weight, rows)
     if op.name == "attention":
@@ -52,9 +53,18 @@ def _weight_bytes(plan: Plan) -> int:
     whole, rows = dict[int, Tensor](), dict[int, Tensor]()
     for op in plan.ops:
         found = rows if op.name in _LOOKUPS else whole
-        found.update((weight.id, weight) for weight in _weights(plan, op))
+        found.update((weight.id, weight) for weight in _used(plan, op))
     total = sum(_rows_bytes(weight, None) for weight in whole.values())
     return total + sum(_rows_bytes(weight, 1) for i, weight in rows.items() if i not in whole)
+
+
+def _used(plan: Plan, op: Op) -> list[Tensor]:
+    """The op's weights as far as it reads them: a product may use the first rows and columns."""
+    weights = _weights(plan, op)
+    if op.name != "matmul":
+        return weights
+    inputs, outputs = plan.tensors[op.inputs[0]].shape[1], plan.tensors[op.outputs[0]].shape[1]
+    return [replace(weight, shape=(outputs, inputs)) for weight in weights]
 
 
 def _weights(plan: Plan, op: Op) -> list[Tensor]:

@@ -157,7 +157,7 @@ inline void matmul_a8_by_amx(const Tensor& x, const Tensor& weight, const Tensor
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
     const int64_t left = rows.end - first, count = left < kPanelRowsA8 ? left : kPanelRowsA8;
-    fill_panel_a8<Format>(weight, first, count, panel);
+    fill_panel_a8<Format>(weight, n, first, count, panel);
     Ahead next(tile_row(weight, first + kPanelRowsA8), 1, bytes, 0, groups);
     for (int64_t token = 0; token < tokens; token += kAmxTokens) {
       const int64_t some = tokens - token < kAmxTokens ? tokens - token : kAmxTokens;

@@ -27,7 +27,7 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
 static void matmul(const Op& op, const Step& step, const Task& task) {
   if (!by_registers(op, step)) return base_matmul().run(op, step, task);
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  const Range rows = share(task, weight.n_rows, kPanelRowsA8);
+  const Range rows = share(task, y.n_cols, kPanelRowsA8);
   by_format(weight.dtype, Never(), Never(), [&](auto format) {
     matmul_a8_by_amx<decltype(format)>(x, weight, y, rows_in_use(x, step), rows, task);
   });

@@ -1,4 +1,5 @@
-// y[T,N] = x[T,K] . weight[N,K]^T, x float32 or a8, the weight in any format
+// y[T,N] = x[T,K] . weight[N,K]^T, x float32 or a8, the weight in any format; N and K may be the
+// first rows and columns of a larger one
 #include <algorithm>
 
 #include "ops/kernels.h"
@@ -69,11 +70,11 @@ static int64_t row_granule(const Op& op, bool by_panels) {
 }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
-  const Tensor& weight = *op.in[1];
-  const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
+  const int64_t n_rows = op.out[0]->n_cols;
+  const int64_t bytes = n_rows * row_bytes(op.in[1]->dtype, op.in[0]->n_cols);
   const Wanted wanted = wanted_of(op, step);
   const int64_t tokens = wanted.tokens, granule = row_granule(op, wanted.by_panels);
-  const int64_t panels = (weight.n_rows + granule - 1) / granule;
+  const int64_t panels = (n_rows + granule - 1) / granule;
   int64_t tasks = bytes * tokens / kTaskBytes;
   const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
   if (tasks > most) tasks = most;
@@ -128,7 +129,7 @@ static void matmul_a8(const Op& op, const Wanted& wanted, Range rows, const Task
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
   const Wanted wanted = wanted_of(op, step);
-  const Range rows = share(task, op.in[1]->n_rows, row_granule(op, wanted.by_panels));
+  const Range rows = share(task, op.out[0]->n_cols, row_granule(op, wanted.by_panels));
   if (op.in[0]->dtype == DType::kF32) return matmul_a32(op, wanted, rows, task);
   matmul_a8(op, wanted, rows, task);
 }

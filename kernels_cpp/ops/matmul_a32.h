@@ -31,7 +31,7 @@ inline float row_times(const uint8_t* weights, const float* x, int64_t n) {
 template <typename Format>
 inline void matmul_by_rows(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t tokens,
                            Range rows) {
-  const int64_t n = x.n_cols, stride = row_bytes(weight.dtype, n);
+  const int64_t n = x.n_cols, stride = row_bytes(weight);
   for (int64_t t = 0; t < tokens; ++t) {
     const auto* values = row<const float>(x, t);
     auto* out = row<float>(y, t);

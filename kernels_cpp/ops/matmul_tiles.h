@@ -207,15 +207,15 @@ inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, in
   }
 }
 
-// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums of the first
-// `tokens` tokens.
+// Calls add(part of a tile, block of x, totals) for the first `columns` of a row of tiles and
+// stores the sums of the first `tokens` tokens.
 template <typename Format, int kTokens, typename Add>
-inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
-                       const Add& add, int64_t tokens = kTokens) {
-  const int64_t blocks = weight.n_cols / kTileColumns;
-  const uint8_t* tile = tile_row(weight, rows.begin);
+inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, int64_t token,
+                       Range rows, const Add& add, int64_t tokens = kTokens) {
+  const int64_t blocks = columns / kTileColumns;
   const bool streamed = streams(y, tokens);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
+    const uint8_t* tile = tile_row(weight, first);
     TileSums<kTokens> totals = {};
     for (int64_t b = 0; b < blocks; b += Format::kParts, tile += Format::kTileBytes) {
       for (int line = 0; line < Format::kTileBytes; line += 64) {
@@ -239,7 +239,7 @@ inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& 
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_a8<Format, kTokens, kAsPanels && kOwnSums<Format>>(at, b, values, totals);
   };
-  over_tiles<Format, kTokens>(weight, y, token, rows, add, count);
+  over_tiles<Format, kTokens>(weight, x.n_cols, y, token, rows, add, count);
 }
 
 // sums: [n / 32][kScales]
@@ -268,7 +268,7 @@ inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tens
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
     add_part_digits<Format, kTokens>(at, digits[b], totals);
   };
-  over_tiles<Format, kTokens>(weight, y, token, rows, add, count);
+  over_tiles<Format, kTokens>(weight, x.n_cols, y, token, rows, add, count);
 }
 
 // scratch: float [K / 32][scales] a token
@@ -281,7 +281,7 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
     values[t] = {row<const float>(x, token + t), scratch + t * kScales * (x.n_cols / 32)};
     if constexpr (kHasM<Format>) sum_blocks<kScales>(values[t].values, x.n_cols, values[t].sums);
   }
-  over_tiles<Format, kTokens>(weight, y, token, rows,
+  over_tiles<Format, kTokens>(weight, x.n_cols, y, token, rows,
                               [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
                                 add_part_a32<Format, kTokens>(at, b, values, totals);
                               });

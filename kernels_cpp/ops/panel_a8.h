@@ -61,13 +61,13 @@ inline void fill_block(const TilePart& at, int lanes, PanelBlock<Format>& block)
 }
 
 template <typename Format>
-inline void fill_panel_a8(const Tensor& weight, int64_t first, int64_t count,
+inline void fill_panel_a8(const Tensor& weight, int64_t columns, int64_t first, int64_t count,
                           PanelBlock<Format>* panel) {
   for (int64_t r = first; r < first + count; r += kWidth, ++panel) {
     const int lanes = static_cast<int>(r % kTileRows) / kWidth;
     const uint8_t* tiles = tile_row(weight, r);
     PanelBlock<Format>* block = panel;
-    for (int64_t k = 0; k < weight.n_cols; k += kTileColumns, block += kPanelParts) {
+    for (int64_t k = 0; k < columns; k += kTileColumns, block += kPanelParts) {
       fill_block<Format>(part_at<Format>(tiles, k), lanes, *block);
     }
   }
@@ -245,7 +245,7 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
     const int64_t left = rows.end - first, count = left < kPanelRowsA8 ? left : kPanelRowsA8;
-    fill_panel_a8<Format>(weight, first, count, panel);
+    fill_panel_a8<Format>(weight, n, first, count, panel);
     Ahead next(tile_row(weight, first + kPanelRowsA8), 1, bytes, 0, groups);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
       next.ask();

@@ -73,11 +73,16 @@ bool layer_norm(const Op& op) {
 bool quantize(const Op& op) {
   return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
 }
+// All columns of the weight, or the first of them in whole blocks.
+bool spans_first(const Tensor& x, const Tensor& weight) {
+  const int64_t block = kFormats[static_cast<int>(weight.dtype)].block_size;
+  return x.n_cols == weight.n_cols || (x.n_cols < weight.n_cols && x.n_cols % block == 0);
+}
 bool matmul(const Op& op) {
   const Tensor *x = op.in[0], *weight = op.in[1], *y = op.out[0];
   const bool types = is_f32(x) ? is_weight(weight) && !has(weight, Layout::kRows)
                                : is(x, DType::kA8) && has(weight, Layout::kTiles);
-  return types && is_f32(y) && x->n_cols == weight->n_cols && y->n_cols == weight->n_rows &&
+  return types && is_f32(y) && spans_first(*x, *weight) && y->n_cols <= weight->n_rows &&
          x->n_rows == y->n_rows && x->rows == y->rows;
 }
 bool rope(const Op& op) {

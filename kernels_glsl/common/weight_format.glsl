@@ -24,7 +24,9 @@
 #endif
 #define QUAD_WORDS (WORDS < 8 ? 1 : WORDS / 8)
 #define GROUP_WORDS (WORDS < 4 ? 1 : WORDS / 4)  // that hold 8 values
-const uint BLOCKS = (K + 31) / 32;  // of a row
+layout(constant_id = 21) const uint WEIGHT_K = 0;  // columns of a weight whose first K are used; 0: K
+const uint BLOCKS = (K + 31) / 32;  // of a row, as far as it is used
+const uint ROW_BLOCKS = WEIGHT_K == 0 ? BLOCKS : (WEIGHT_K + 31) / 32;  // of a whole row
 #include "format.glsl"              // what is generated of the row, and quant/NAME.glsl
 #ifndef SCALES
 #define SCALES 1

@@ -45,8 +45,9 @@ def add_speculation(engine: argparse._ArgumentGroup) -> None:
         default="auto",
         metavar=f"{{{','.join(SPECULATES)},MODEL}}",
         help="draft tokens from what the text said before, and verify several in one pass over the "
-        "weights: never, where it is faster, or always (lookup); or as auto, and with a smaller "
-        "model of the same vocabulary (a path or name) where nothing repeats; answers are the same",
+        "weights: never, where it is faster, or always (lookup); or as auto, and where nothing "
+        "repeats with a slice of Gemma 3n E4B's own weights, or with a smaller model of the same "
+        "vocabulary (a path or name); answers are the same",
     )
 
 

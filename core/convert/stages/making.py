@@ -20,7 +20,7 @@ from llm_lite.core.loading.kept_variants import open_weights, place_of, place_of
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import Mode
-from llm_lite.core.models.description.slices import Slice
+from llm_lite.core.models.model import Slice
 
 _CALIBRATED: tuple[Mode, ...] = ("int4",)  # of the others nothing is left to gain
 

@@ -156,6 +156,8 @@ class _Grouping:
         one_input = len({op.inputs[0] for op in ops}) == 1
         weights = [self._tensor(op.inputs[1]) for op in ops]
         alike = len({(w.dtype, w.shape[1]) for w in weights}) == 1
+        results = (self._tensor(op.outputs[0]) for op in ops)
+        alike &= all(w.shape[0] == y.shape[1] for w, y in zip(weights, results, strict=True))
         return one_input and alike and self._weights.stack([w.name for w in weights]) is not None
 
     def _lie_together(self, products: Sequence[Op]) -> bool:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.vulkan.attention import attention
 from llm_lite.core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
 from llm_lite.core.exec.vulkan.fusion import GATES, Group
+from llm_lite.core.exec.vulkan.memory import first_rows
 from llm_lite.core.exec.vulkan.products import Norm, Product
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
@@ -141,7 +142,7 @@ def _matmul(c: Call) -> list[Dispatch]:
 
 def _product(c: Call) -> Product:
     (x, weight), (y,) = c.inputs, c.outputs
-    parts = c.binder.matrix(weight.name)
+    parts = first_rows(c.binder.matrix(weight.name), y.shape[1])
     return Product(c, x, weight, parts, c.binder.tensor(y), y.shape[1])
 
 

@@ -8,6 +8,7 @@ cut into parts where it would exceed maxStorageBufferRange.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,6 +219,11 @@ class Weights:
             piece = as_read(source.dtype, source.data[begin:end], count, columns)
             buffer.upload(piece, start + matrix_bytes(source.dtype, at, columns))
         return WeightPart(first, rows, place)
+
+
+def first_rows(parts: Iterable[WeightPart], count: int) -> list[WeightPart]:
+    """The parts as far as they have some of the weight's first rows."""
+    return [replace(p, rows=min(p.rows, count - p.first)) for p in parts if p.first < count]
 
 
 def part_bytes(source: WeightSpec, info: DeviceInfo) -> list[int]:

@@ -33,7 +33,8 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """x[T,K] . weight[N,K]^T into `y`. `call` is of an op `matmul` among those that it does."""
+    """x[T,K] . weight[N,K]^T into `y`, of a weight's first K columns and the rows of `parts`.
+    `call` is of an op `matmul` among those that it does."""
 
     call: Call
     x: Tensor
@@ -47,7 +48,7 @@ class Product:
 
     def dispatches(self) -> list[Dispatch]:
         tuning = self.call.binder.tuning
-        if tuning.vector_tokens and self.weight.shape[1] % 32 == 0:
+        if tuning.vector_tokens and self._inputs % 32 == 0:
             return list(map(self._matmul_rows, self.parts))
         few = max(self.call.rows, self._sequences) <= tuning.matvec_tokens
         return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
@@ -61,7 +62,7 @@ class Product:
         lanes, beside = tuning.matvec_lanes, 1
         if tuning.tile_lanes and self._form.layout == "tiles":
             rows, beside = 1, tuning.tile_lanes
-            slices = _power_of_two(self.weight.shape[1] // LEAST_SHARE)
+            slices = _power_of_two(self._inputs // LEAST_SHARE)
             lanes = min(tuning.most_lanes, beside * slices)
         groups = -(-self._outputs(part) // (rows * beside)), -(-self.call.rows // tokens)
         variant = self.call.reducing(f"matvec.{self._variant}")
@@ -98,7 +99,8 @@ class Product:
     def _dispatch(
         self, variant: str, part: WeightPart, groups: tuple[int, int], **sizes: int | float
     ) -> Dispatch:
-        inputs = self.weight.shape[1]
+        inputs, whole = self._inputs, self.weight.shape[1]
+        sizes |= {"WEIGHT_K": whole} if inputs < whole else {}
         return self.call.dispatch(
             variant,
             self._buffers(part),
@@ -126,6 +128,11 @@ class Product:
         if self.norm:
             sizes |= {"NORMED": 1, "EPS": float(self.norm.eps)}
         return sizes
+
+    @property
+    def _inputs(self) -> int:
+        """All columns of the weight, or its first."""
+        return self.x.shape[1]
 
     def _outputs(self, part: WeightPart) -> int:
         return part.rows // 2 if self.gate else part.rows

@@ -12,6 +12,7 @@ from llm_lite.core.generation.speculation.costs import PassCosts
 from llm_lite.core.generation.speculation.draft import LOOKUP, DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.policy import DraftPolicy
+from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
 from llm_lite.core.generation.speculation.timing import PassTiming
 from llm_lite.core.messages import Speculate
 from llm_lite.core.records import dataclass
@@ -154,14 +155,24 @@ class Speculation:
             )
 
 
-def speculation_of(speculate: Speculate) -> Speculation | None:
-    """As a person chose; None where nothing is drafted."""
+def speculation_of(
+    speculate: Speculate, session: SlicedSession | None = None
+) -> Speculation | None:
+    """As a person chose; None where nothing is drafted. `session`: of a program with a slice, for
+    `slice`."""
     match speculate:
         case "off":
             return None
         case "auto":
-            speculation = Speculation()
-            speculation.timing = PassTiming(speculation.policy.costs)
-            return speculation
+            return _timed(Speculation())
+        case "slice":
+            assert session is not None, "drafts by a slice of no model"
+            return _timed(Speculation((LookupSource(), SliceDraftSource(session))))
         case "lookup":
             return Speculation(policy=LongestDrafts())
+
+
+def _timed(speculation: Speculation) -> Speculation:
+    """What its passes cost is measured while the engine is idle."""
+    speculation.timing = PassTiming(speculation.policy.costs)
+    return speculation

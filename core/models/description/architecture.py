@@ -36,7 +36,7 @@ from llm_lite.core.models.description.tensors import (
     spread,
     transposed,
 )
-from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.model import BuildOptions, Model, Slice
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import Bucket, WeightSpec
 from llm_lite.core.plan.plan import Plan
@@ -79,6 +79,7 @@ class Architecture:
     config: a dataclass of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
     that may have one value only, and what any other would mean. defaults: of a config.json.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
+    draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
     on_disk: weights of which single rows are read where they lie. of_config: tensors of GGUF that
     are fields in a config.json; of_fields: those that no file has.
     """
@@ -100,6 +101,7 @@ class Architecture:
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
     own_head: bool = False  # a head that is there is used, even where it is said to be tied
+    draft_slice: Callable[[Any], Slice | None] = lambda config: None
     on_disk: frozenset[str] = frozenset()
     bidirectional: bool = False  # an encoder
     encoder_graph: Graph | None = None  # of an encoder-decoder; `graph` is then its decoder's
@@ -119,7 +121,15 @@ class Architecture:
             plan = partial(self.encoder_graph, config, weights)
             encoder = Model(config.encoder_shape, plan, bidirectional=True)
         plan = partial(self.graph, config, weights)
-        return Model(config.shape, plan, self.on_disk, self.bidirectional, encoder, decoding)
+        return Model(
+            config.shape,
+            plan,
+            self.on_disk,
+            self.bidirectional,
+            encoder,
+            decoding,
+            draft_slice=self.draft_slice(config),
+        )
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         """The fields, checked, and every tensor's shape against them."""

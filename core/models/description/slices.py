@@ -21,14 +21,6 @@ SLICE_FILE = "slice.json"  # makes a directory a view of another model
 _PIECE_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """skip: layers left out. feed_forward: width of each layer that stays, or one for all."""
-
-    skip: tuple[int, ...]
-    feed_forward: int | tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class CutTensor:
     """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,

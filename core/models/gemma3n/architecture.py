@@ -9,6 +9,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.tensors import of_layer, of_model
 from llm_lite.core.models.gemma3n.config import DEFAULTS, PER_LAYER_TABLE, Gemma3nConfig
+from llm_lite.core.models.gemma3n.cut import draft_slice
 from llm_lite.core.models.gemma3n.graph import plan
 
 
@@ -83,6 +84,7 @@ GEMMA_3N = Architecture(
     ),
     tied=True,
     on_disk=frozenset({PER_LAYER_TABLE}),
+    draft_slice=draft_slice,
     of_config=lambda config, known: [],
     of_fields=lambda config: [],
 )

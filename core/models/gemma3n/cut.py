@@ -10,7 +10,6 @@ from typing import Any
 from llm_lite.core.errors import RequestError
 from llm_lite.core.models.description.slices import (
     CutTensor,
-    Slice,
     check_edge,
     first_columns,
     first_rows,
@@ -18,6 +17,7 @@ from llm_lite.core.models.description.slices import (
     whole,
 )
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, TABLE_LAYERS, Gemma3nConfig
+from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.tensor import TensorData
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
@@ -49,6 +49,17 @@ SLICES: Mapping[str, Slice] = {
     "E3.79B-block": _e4b(*range(5, 35)),
     "E3.79B-layer": _e4b(*range(4, 35)),
 }
+
+
+def draft_slice(config: Gemma3nConfig) -> Slice | None:
+    """The slice of a model like E4B that is like its E2B: feed-forwards of four times the width,
+    and the first third of the layers without caches of their own left out. None for a model that
+    is no wider than such a slice."""
+    width = 4 * config.width
+    if min(config.feed_forward) <= width:
+        return None
+    own = config.own_caches
+    return Slice(tuple(range(own, own + config.shared_caches // 3)), width)
 
 
 class Gemma3nCutter:

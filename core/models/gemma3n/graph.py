@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from llm_lite.core.models.blocks import cached_attention, residual_stream
+from llm_lite.core.models.blocks import cached_attention, residual_stream, slice_of
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, Gemma3nConfig
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -46,7 +46,7 @@ def plan(
     per_layer = per_layer_inputs(b, config, x)
     x = _streams(b, config, x)
     layer = partial(_layer, b, config, options, per_layer)
-    x = residual_stream(b, config.shape, x, layer)
+    x = residual_stream(b, config.shape, x, layer, slice_of(b, options))
     x = b.output_rows(x, "output.rows")
     x = _joined(b, config, x)
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
@@ -124,7 +124,7 @@ def _layer(
     predicted = b.altup_predict(streams, coefs, at + ".predict")
     x = active(predicted, at + ".active")
     x = _attention_block(b, config, options, x, layer)
-    x = _feed_forward_block(b, config, x, layer)
+    x = _feed_forward_block(b, config, options, x, layer)
     routed = _route(b, config, x, layer, "correct")
     coefs = b.matmul(routed, b.weight(w + "altup_correct_coef.weight"), at + ".correct.coefs")
     y = b.altup_correct(predicted, x, coefs, at + ".correct", active=config.active)
@@ -180,15 +180,22 @@ def _attention(
     )
 
 
-def _feed_forward_block(b: PlanBuilder, config: Gemma3nConfig, x: Tensor, layer: int) -> Tensor:
+def _feed_forward_block(
+    b: PlanBuilder, config: Gemma3nConfig, options: BuildOptions, x: Tensor, layer: int
+) -> Tensor:
+    """Of a slice the first units only: they are ordered by what they are worth (MatFormer)."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    cut = slice_of(b, options)
+    units = cut.widths(config.layers)[layer] if cut else config.feed_forward[layer]
     h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
-    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
-    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up")
+    part = units, config.width
+    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate", cut=part)
+    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up", cut=part)
     if config.sparsity[layer] > -math.inf:
         gate = b.sparsify(gate, at + ".sparse_gate", deviations=config.sparsity[layer])
     h = b.gelu_mul(gate, up, at + ".gelu_mul")
-    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down")
+    part = config.width, units
+    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down", cut=part)
     y = b.rms_norm(y, b.weight(w + "post_ffw_norm.weight"), config.eps, at + ".post_norm")
     return b.add(x, y, at + ".residual")
 

@@ -10,7 +10,7 @@ layout(binding = 1, rgba32ui) uniform readonly uimageBuffer Weight;
 uvec4 texel(uint at) { return imageLoad(Weight, int(at)); }
 
 // Where a tile and a part of it begin, in texels
-uint tile_at(AT) { return (rows / 4 * (BLOCKS / PARTS) + block / PARTS) * (TILE_WORDS / 4); }
+uint tile_at(AT) { return (rows / 4 * (ROW_BLOCKS / PARTS) + block / PARTS) * (TILE_WORDS / 4); }
 uint part_at(AT) { return tile_at(THERE) + (SUPER_WORDS + block % PARTS * PART_WORDS) / 4; }
 
 // The i-th array or group behind what lies at `first`
@@ -31,12 +31,12 @@ void load_part(AT, uint part, out uvec4 words[4]) {
 #else
 layout(binding = 1) readonly buffer Weight { uint weight[]; };
 
-uint row_in_tile(uint block) { return block / BLOCKS % 16; }
+uint row_in_tile(uint block) { return block / ROW_BLOCKS % 16; }
 
 uint tile_at(AT) {
-  return (block / BLOCKS / 16 * (BLOCKS / PARTS) + block % BLOCKS / PARTS) * TILE_WORDS;
+  return (block / ROW_BLOCKS / 16 * (ROW_BLOCKS / PARTS) + block % ROW_BLOCKS / PARTS) * TILE_WORDS;
 }
-uint part_at(AT) { return tile_at(THERE) + SUPER_WORDS + block % BLOCKS % PARTS * PART_WORDS; }
+uint part_at(AT) { return tile_at(THERE) + SUPER_WORDS + block % ROW_BLOCKS % PARTS * PART_WORDS; }
 
 uint halves_at(AT, uint first, uint i) {
   uint row = row_in_tile(block);

@@ -2,7 +2,7 @@
 #ifdef TEXELS
 layout(binding = 1, rgba32ui) uniform readonly uimageBuffer Weight;
 
-uint block_of(uint rows, uint r, uint block) { return min(rows * 4 + r, N - 1) * BLOCKS + block; }
+uint block_of(uint rows, uint r, uint block) { return min(rows * 4 + r, N - 1) * ROW_BLOCKS + block; }
 
 void load_part(AT, uint part, out uvec4 words[4]) {
   uvec4 own[4];

@@ -17,10 +17,10 @@ from llm_lite.core.formats.safetensors.reader import open_folder
 from llm_lite.core.formats.variant.reader import open_variant
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES, Gemma3nCutter
+from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_huggingface import (
     SLICE_SKIP,

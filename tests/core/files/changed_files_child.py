@@ -18,7 +18,7 @@ from llm_lite.core.loading import backends, loader
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze
-from llm_lite.core.models.description.slices import Slice
+from llm_lite.core.models.model import Slice
 from tests.core.engine_client import Client
 from tests.runners import exact, running
 

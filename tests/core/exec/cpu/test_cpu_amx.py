@@ -31,11 +31,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def rows_of_product(case: OneOp, isa: str) -> list[np.ndarray]:
-    """What each token gets, for as many tokens as TOKENS says."""
+def rows_of_product(case: OneOp, isa: str, part: tuple[int, int] | None = None) -> list[np.ndarray]:
+    """What each token gets, for as many tokens as TOKENS says. part: of the weight, see matmul."""
     builder = PlanBuilder(case.weights, Bucket(MANY, MANY), integer_activations=True)
     x = builder.embed(builder.weight("x"), "x.rows")
-    y = builder.matmul(x, builder.weight("w"), "y")
+    y = builder.matmul(x, builder.weight("w"), "y", cut=part)
     program = Program((builder.finish(builder.output_rows(y, "rows")),), CONTEXT, VOCABULARY)
     cpu = CpuExecutor(program, case.weights, 2, isa=isa)
     ids = np.arange(MANY, dtype=np.int32) % VOCABULARY
@@ -59,6 +59,20 @@ def test_products_have_the_bits_of_the_panels(isa: str, dtype: str, blocks: int,
         rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
     ):
         assert np.isfinite(expected).all()
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", TILES)
+@pytest.mark.parametrize("isa", AMX)
+def test_products_of_first_rows_and_columns(isa: str, dtype: str) -> None:
+    case = OneOp()
+    case.inputs(width(dtype, 9), "x")
+    case.random("w", 127, width(dtype, 11), dtype=dtype)
+    part = 33, width(dtype, 9)
+    for found, expected in zip(
+        rows_of_product(case, isa, part), rows_of_product(case, BASE, part), strict=True
+    ):
+        assert found.shape[1] == 33
         np.testing.assert_array_equal(found, expected)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.models.description.slices import first_columns
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program, Tensor
 from llm_lite.core.plan.step import Step
@@ -80,6 +81,30 @@ def test_matmul_of_blocks(isa: str, kind: tuple[str, bool], blocks: int, rows: i
     case.random("w", rows, columns, dtype=dtype)
     case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
     check(case, isa, 5e-5, a8=a8)  # minima and levels may cancel
+
+
+PARTS = ((1, 1), (13, 2), (33, 3), (127, 3))  # rows, and columns by blocks, of 127 and 5
+
+
+@each_pair("isa, kind, part", ISAS, [*((name, False) for name in FLOATS), *KINDS], PARTS)
+def test_matmul_of_first_rows_and_columns(
+    isa: str, kind: tuple[str, bool], part: tuple[int, int]
+) -> None:
+    """Of a larger matrix: the bits of a matrix that has no others."""
+    (dtype, a8), (rows, blocks) = kind, part
+    columns = blocks * 13 if dtype in FLOATS else width(dtype, blocks)
+    case = OneOp()
+    case.inputs(columns, "x")
+    whole = 5 * 13 if dtype in FLOATS else width(dtype, 5)
+    case.random("w", 127, whole, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y", cut=(rows, columns))
+    check(case, isa, 5e-5, a8=a8)
+    step = Step(case.rng.integers(0, VOCABULARY, 3).astype(np.int32), 0, 3)
+    found = CpuExecutor(case.program(a8=a8, outputs=3), case.weights, 2, isa=isa).run(step)
+    case.weights["w"] = first_columns(case.weights["w"], "w", columns).whole()
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    expected = CpuExecutor(case.program(a8=a8, outputs=3), case.weights, 2, isa=isa).run(step)
+    np.testing.assert_array_equal(found, expected[:, :rows])
 
 
 @EVERY_ISA

@@ -107,6 +107,27 @@ def test_matmul_of_int8_activations(make_vulkan, dtype, way, blocks):
     assert compare(reference, executor, steps(tokens)) is None
 
 
+PARTS = {"f16": (13, 1), "int4": (37, 2), "q4_k": (127, 3)}
+
+
+@pytest.mark.parametrize("way", ["vectors 1", "lanes 1", "rows 1", "tiles 13"])
+@pytest.mark.parametrize(("dtype", "integer"), [("f16", False), ("int4", True), ("q4_k", False)])
+def test_matmul_of_first_rows_and_columns(make_vulkan, dtype, way, integer):
+    """Of a larger matrix, whose other columns lie between its rows."""
+    (rows, blocks), (tokens, how) = PARTS[dtype], WAYS[way]
+    columns, whole = width(dtype, blocks), width(dtype, 5)
+    tensors = [weight("table", (VOCABULARY, columns)), weight("w", (127, whole), dtype, 1, 0.1)]
+    built = program(
+        tensors,
+        lambda b, x: b.matmul(x, b.weight("w"), "product", cut=(rows, columns)),
+        tokens=tokens,
+        integer=integer,
+    )
+    model, weights = built
+    reference, executor = NumpyExecutor(model, weights), make_vulkan(model, weights, tuning=how)
+    assert compare(reference, executor, steps(tokens)) is None
+
+
 @pytest.mark.parametrize("dtype", BLOCKS)
 @pytest.mark.parametrize(("tokens", "size"), [(60, 1.0), (40, 1e6), (40, 1e-6)])
 def test_matmul_by_cooperative_matrices(device, make_vulkan, dtype, tokens, size):

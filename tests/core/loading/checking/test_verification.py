@@ -21,7 +21,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     TaskFinished,
 )
-from llm_lite.core.models.description.slices import Slice
+from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.convert.test_slicing import EVEN, EVEN_CUT

@@ -1,0 +1,58 @@
+"""Drafts by a slice of the model that is to verify them: a smaller model among its own weights
+(Devvrit et al. 2023, "MatFormer")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Protocol
+
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+
+SLICE = "slice"  # the name of this source
+_SHARE = 0.2  # of a new measurement in what a token is known to take
+_UNKNOWN = 1e-3  # seconds: what a drafted token is taken to cost before one was measured
+
+
+class SlicedSession(Protocol):
+    """A session whose program has a slice; see `CacheSteps`."""
+
+    def draft_by_slice(
+        self, token: int, most: int, should_stop: StopCheck | None = None
+    ) -> tuple[int, ...]: ...
+
+
+class SliceDraftSource:
+    """Proposes the tokens that the slice finds the likeliest, one step of it each.
+
+    It needs no cache of its own: the text but for its last token is in the session's.
+    """
+
+    name = SLICE
+
+    def __init__(self, session: SlicedSession) -> None:
+        self._session = session
+        self._last: int | None = None  # token of the text
+        self._seconds = 0.0  # of a drafted token; 0: not measured
+
+    @property
+    def seconds_per_token(self) -> float:
+        return self._seconds or _UNKNOWN
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self._last = tokens[-1] if tokens else None
+
+    def add(self, token: int) -> None:
+        self._last = token
+
+    def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
+        if self._last is None:
+            return NO_DRAFT
+        began = perf_counter()
+        tokens = self._session.draft_by_slice(self._last, most, should_stop)
+        if tokens:
+            seconds = (perf_counter() - began) / len(tokens)
+            known = self._seconds or seconds
+            self._seconds = known + _SHARE * (min(seconds, 2 * known) - known)
+        return Draft(tokens)
