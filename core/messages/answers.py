@@ -161,9 +161,9 @@ class DraftedToken:
 class SourceDrafts:
     """What one source of drafts brought to an answer."""
 
-    source: str  # "lookup": found in the text; "model": a smaller model
-    drafted: int  # tokens that passes over the weights verified
-    accepted: int  # of these, the ones that came
+    source: str = ""  # "lookup": found in the text; "model": a smaller model
+    drafted: int = 0  # tokens that passes over the weights verified
+    accepted: int = 0  # of these, the ones that came
 
 
 @dataclass(frozen=True, slots=True)

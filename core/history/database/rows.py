@@ -32,6 +32,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     ModelIdentity,
     SamplingOptions,
+    SourceDrafts,
     StopReason,
 )
 
@@ -52,7 +53,7 @@ CACHE = "id, conversation, message, file, bytes, model, created, used"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
-_Options = TypeVar("_Options", SamplingOptions, GenerationStats)
+_Options = TypeVar("_Options", SamplingOptions, GenerationStats, SourceDrafts)
 
 
 def marks(columns: str) -> str:
@@ -263,6 +264,14 @@ def _biases(value: object) -> tuple[tuple[int, float], ...] | None:
     return tuple((token, float(bias)) for token, bias in pairs)
 
 
+def _drafts(value: object) -> tuple[SourceDrafts, ...] | None:
+    """What each source of drafts brought."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        return None
+    found = tuple(from_mapping(SourceDrafts, one) for one in value)
+    return found if all(one.source for one in found) else None
+
+
 _READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
     "float": _number,
     "int": _whole,
@@ -270,6 +279,7 @@ _READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
     "str": _text,
     "tuple[str, ...]": _texts,
     "tuple[tuple[int, float], ...]": _biases,
+    "tuple[SourceDrafts, ...]": _drafts,
 }
 
 

@@ -51,9 +51,21 @@ def test_what_is_no_option_is_left_out(name, value):
 
 
 def test_figures_come_back():
-    names = [place.name for place in fields(GenerationStats)]
-    kinds = {"tuple[tuple[int, float], ...]": [[1, 2.5], [4, 3.0]], "float": 1.5}
+    drafts = [{"source": "lookup", "drafted": 9, "accepted": 7}]
+    kinds = {
+        "tuple[tuple[int, float], ...]": [[1, 2.5], [4, 3.0]],
+        "tuple[SourceDrafts, ...]": drafts,
+        "float": 1.5,
+    }
     whole = {place.name: kinds.get(str(place.type), 3) for place in fields(GenerationStats)}
     back = asdict(from_mapping(GenerationStats, whole))
-    assert back == {**whole, "pass_ms": ((1, 2.5), (4, 3.0))}
-    assert len(names) > 3
+    assert back == {**whole, "pass_ms": ((1, 2.5), (4, 3.0)), "drafted_by": tuple(drafts)}
+    assert len(whole) > 3
+
+
+@pytest.mark.parametrize(
+    "drafts", [3, [3], [{}], [{"source": ""}], [{"source": 3, "drafted": 1, "accepted": 1}]]
+)
+def test_drafts_of_no_source_are_left_out(drafts):
+    kept = {"new_tokens": 5, "drafted_by": drafts}
+    assert from_mapping(GenerationStats, kept).drafted_by == ()
