@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import (
+    DoesNotFitError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    OutOfMemoryError,
+    RequestError,
+)
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.draft_model import DraftModel
+from llm_lite.core.loading import backends
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.messages import DraftModelInfo, EngineOptions, Mode, ModelInfo
+from llm_lite.core.messages import DraftModelInfo, EngineOptions, KvType, Mode, ModelInfo
+from llm_lite.core.models.model import ModelShape
+from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.records import dataclass
 
 MODE: Mode = "int4"  # of its weights: the fewest bytes a token; what it says need not be exact
@@ -23,6 +32,18 @@ class LoadedDraft:
     file: ModelFile
     session: Session
     info: DraftModelInfo
+    source: DraftModel
+
+
+def fault_of(error: LlmLiteError) -> RequestError:
+    """The same, said of the draft model. Lack of memory stays one: where another executor is in
+    use, it makes room. What would fit instead is left out: it is not the target."""
+    sentence = f"draft model: {error}"
+    if isinstance(error, DoesNotFitError):
+        return DoesNotFitError(sentence, error.fit, ())
+    if isinstance(error, (OutOfMemoryError, OutOfDeviceMemoryError)):
+        return OutOfMemoryError(sentence)
+    return RequestError(sentence)
 
 
 def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> EngineOptions:
@@ -31,6 +52,8 @@ def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> Eng
     return replace(
         options,
         mode=MODE,
+        keys=_kept_as(options.keys, draft.model.shape),
+        values=_kept_as(options.values, draft.model.shape),
         context=min(context, draft.model.shape.trained_context),
         query_budget=0,
         pool_budget=0,
@@ -38,6 +61,13 @@ def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> Eng
         speculate="lookup",  # steps that read several tokens at once
         draft_model="",
     )
+
+
+def _kept_as(kind: KvType, shape: ModelShape) -> KvType:
+    """The target's type of keys or values, or fp16 where the draft model's heads do not fit it."""
+    words = WHOLE_WORDS.get(backends.CACHE_DTYPES[kind], 1)
+    widths = shape.query_widths or (shape.head_dim,)
+    return "fp16" if any(width % words for width in widths) else kind
 
 
 def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
@@ -68,9 +98,9 @@ def info_of(draft: ModelFile, info: ModelInfo) -> DraftModelInfo:
     )
 
 
-def source_of(loaded: LoadedDraft, target: ModelFile) -> DraftModel:
+def source_of(session: Session, draft: ModelFile, target: ModelFile) -> DraftModel:
     """Its drafts, once it is known how long a step of it takes."""
-    rows = min(loaded.file.model.shape.vocabulary, target.model.shape.vocabulary)
-    source = DraftModel(loaded.session, rows)
+    rows = min(draft.model.shape.vocabulary, target.model.shape.vocabulary)
+    source = DraftModel(session, rows)
     source.measure()
     return source

@@ -18,7 +18,7 @@ from llm_lite.core.hub.fit.instead import (
     total,
     what_is_missing,
 )
-from llm_lite.core.hub.fit.machine import Machine, this_machine
+from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import programs_beside
 from llm_lite.core.loading.model_file import ModelFile
@@ -154,12 +154,13 @@ def guarded(
     model_file: ModelFile,
     choice: backends.ExecutorChoice,
     options: EngineOptions,
+    machine: Machine,
     *,
     every_output: bool,
 ) -> Planned:
-    """The plan of a load. DoesNotFitError where it would take more than there is, unless `options`
-    say to go on all the same."""
-    asked = Fitting(description_of(model_file), choice, this_machine(choice.info))
+    """The plan of a load. DoesNotFitError where it would take more than the `machine` has, unless
+    `options` say to go on all the same."""
+    asked = Fitting(description_of(model_file), choice, machine)
     plan = asked.plan(options, every_output=every_output)
     if options.force:
         return plan

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import math
-import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.errors import (
+    CancelledError,
+    DeviceError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    OutOfMemoryError,
+    RequestError,
+    UnfitModelError,
+)
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.speculation import speculation_of
 from llm_lite.core.hub import catalog
-from llm_lite.core.hub.fit.estimate import Planned
+from llm_lite.core.hub.fit.estimate import Planned, left_by
+from llm_lite.core.hub.fit.machine import Machine, this_machine
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends, draft_models
@@ -28,23 +33,16 @@ from llm_lite.core.loading.checking.verification import Part, worth_releasing
 from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.runner import Runner
+from llm_lite.core.loading.runner import Runner, executor_info, model_info
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import (
-    conversion_note,
     converted,
-    described,
     files_behind,
-    of_blocks,
 )
 from llm_lite.core.memory import give_back
-from llm_lite.core.messages import EngineOptions, ExecutorInfo, ModelInfo, TranslatorInfo
-from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import architecture_of, read_model
-from llm_lite.core.plain_text import one_line
-from llm_lite.core.plan.cache_layers import cache_layout
-from llm_lite.core.plan.plan import Program
-from llm_lite.core.quant.modes import MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
@@ -133,7 +131,7 @@ def start(
     )
     try:
         add_encoder(runner)
-        _add_draft_model(runner, progress)
+        _add_draft_model(runner, made, progress)
         runner.session.files.check()
         progress("ready", 1.0)
     except BaseException:  # cancelled; the files have changed meanwhile
@@ -144,12 +142,14 @@ def start(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An executor with a model's weights, and the plan that it was made by."""
+    """An executor with a model's weights, the plan that it was made by, and the memory that there
+    was before."""
 
     plan: Planned
     executor: Executor
     weights: Mapping[str, TensorData]
     unchecked: tuple[Part, ...]
+    machine: Machine
 
 
 def make(
@@ -159,10 +159,13 @@ def make(
     progress: Progress,
     *,
     every_output: bool = False,
+    machine: Machine | None = None,
 ) -> Made:
-    """The executor of `choice`, whose device is closed where that fails."""
+    """The executor of `choice`, whose device is closed where that fails. `machine`: the memory that
+    it may have; None: all that is free."""
     with _closing_after_failure(choice):
-        plan = guarded(model_file, choice, options, every_output=every_output)
+        machine = machine or this_machine(choice.info)
+        plan = guarded(model_file, choice, options, machine, every_output=every_output)
         on_host = choice.backend != "vulkan"
         weights, unchecked = converted(model_file, options.mode, progress, at_once=on_host)
         model_file.text.raise_failure()
@@ -178,7 +181,7 @@ def make(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-        return Made(plan, executor, weights, unchecked)
+        return Made(plan, executor, weights, unchecked, machine)
 
 
 def what_it_is_for(model_file: ModelFile) -> str:
@@ -259,32 +262,46 @@ def _session(
     )
 
 
-def _add_draft_model(runner: Runner, progress: Progress) -> None:
-    """The model that `options` name, where answers are drafted. RequestError where it has another
-    vocabulary, and what else opening and loading a model raise."""
+def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
+    """The model that `options` name, where answers are drafted. What is wrong with it is said of
+    it, and is no fault of the model that it drafts for or of the device: a RequestError."""
     speculation, source = runner.session.speculation, runner.options.draft_model
     if speculation is None or not source or runner.translator is not None:
         return
     later = lambda stage, fraction: progress("loading the draft model", fraction)  # noqa: E731
     try:
-        file = open_model(source, later, lambda _: None)
-    except RequestError as error:
-        raise RequestError(f"draft model: {error}") from None
-    try:
+        loaded, draft = _started_draft(runner, made, source, later)
+    except (OutOfDeviceMemoryError, UnfitModelError) as error:
+        raise draft_models.fault_of(error) from error
+    except (CancelledError, DeviceError):
+        raise
+    except LlmLiteError as error:
+        raise draft_models.fault_of(error) from error
+    runner.beside.append(draft.executor)
+    runner.draft = loaded
+    runner.unchecked = (*runner.unchecked, *draft.unchecked)
+    runner.executor_info = replace(runner.executor_info, draft=loaded.info)
+    speculation.sources = (*speculation.sources, loaded.source)
+
+
+def _started_draft(
+    runner: Runner, target: Made, source: str, progress: Progress
+) -> tuple[draft_models.LoadedDraft, Made]:
+    """It has the memory that the target leaves."""
+    with ExitStack() as after_failure:
+        file = open_model(source, progress, lambda _: None)
+        after_failure.callback(file.close)
         draft_models.check_drafts_for(file, runner.model_file)
         options = draft_models.draft_options(runner.options, file, runner.session.context)
         choice = replace(runner.choice, owns_device=False, beside=None)
-        made = make(file, options, choice, later)
-    except BaseException:
-        file.close()
-        raise
-    runner.beside.append(made.executor)
-    session = _session(file, options, choice, made.executor, made.weights)
-    info = draft_models.info_of(file, model_info(file, options, session.context, made.executor))
-    runner.draft = draft_models.LoadedDraft(file, session, info)
-    runner.executor_info = replace(runner.executor_info, draft=info)
-    found = draft_models.source_of(runner.draft, runner.model_file)
-    speculation.sources = (*speculation.sources, found)
+        left = left_by(target.plan, target.machine)
+        made = make(file, options, choice, progress, machine=left)
+        after_failure.callback(made.executor.close)
+        session = _session(file, options, choice, made.executor, made.weights)
+        info = draft_models.info_of(file, model_info(file, options, session.context, made.executor))
+        drafts = draft_models.source_of(session, file, runner.model_file)
+        after_failure.pop_all()
+    return draft_models.LoadedDraft(file, session, info, drafts), made
 
 
 @contextmanager
@@ -311,81 +328,3 @@ def _warn_of_bad_weights(
         progress("checking the weights", 0.3)
         if problem is not None:
             warn(f"{problem}; the answers will be nonsense")
-
-
-def _translator_info(model: Model) -> TranslatorInfo | None:
-    """None for a model that is no encoder-decoder."""
-    decoding, encoder = model.decoding, model.encoder
-    if decoding is None or encoder is None:
-        return None
-    return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
-
-
-def model_info(
-    model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
-) -> ModelInfo:
-    shape, tensors = model_file.model.shape, model_file.file.tensors
-    formats: Counter[str] = Counter()
-    for tensor in tensors.values():
-        formats[tensor.dtype] += tensor.nbytes
-    metadata = model_file.file.metadata
-    cache = cache_layout(executor.program.plans[0], options.keys, options.values)
-    return ModelInfo(
-        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
-        path=str(model_file.path),
-        architecture=one_line(str(metadata.get("general.architecture"))),
-        parameters=sum(math.prod(t.shape) for t in tensors.values()),
-        file_bytes=model_file.size,
-        weight_bytes=executor.weight_bytes,
-        kv_bytes=cache.reserved_bytes,
-        cache=cache,
-        context=context,
-        trained_context=shape.trained_context,
-        vocabulary=shape.vocabulary,
-        layers=shape.layers,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        width=shape.width,
-        feed_forward=shape.feed_forward,
-        has_chat_template=model_file.template.origin == "model",
-        kind=model_file.model.kind,
-        translator=_translator_info(model_file.model),
-        switches_thinking=bool(model_file.template.thinking_switch),
-        tool_style=model_file.template.tool_style,
-        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
-        stored_formats=MappingProxyType(dict(formats)),
-        format_notes=described(formats),
-        block_formats=of_blocks(formats),
-        conversion=conversion_note(model_file),
-        kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
-    )
-
-
-def _own_name(model_file: ModelFile) -> str:
-    name = model_file.file.metadata.get("general.name")
-    return name if isinstance(name, str) and name.strip() else model_file.path.stem
-
-
-def executor_info(
-    choice: backends.ExecutorChoice, options: EngineOptions, program: Program
-) -> ExecutorInfo:
-    integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
-    return ExecutorInfo(
-        backend=choice.backend,
-        device=backends.device_name(choice),
-        reason=choice.reason,
-        mode=options.mode,
-        activations="a8" if integer else "a32",  # float weights have no use for int8
-        keys=options.keys,
-        values=options.values,
-        threads=_threads(choice, options),
-    )
-
-
-def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:
-    if choice.backend == "cpu":
-        from llm_lite.core.processor import default_threads
-
-        return options.threads or default_threads()
-    return os.cpu_count() or 1

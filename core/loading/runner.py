@@ -1,25 +1,42 @@
-"""A model that runs: its file, executor and session, and what else was made for it."""
+"""A model that runs: its file, executor and session, what else was made for it, and what is told of
+it."""
 
 from __future__ import annotations
 
+import math
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from types import MappingProxyType
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.generation.targets.translation import Translator
+from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
+from llm_lite.core.loading.weights import conversion_note, described, of_blocks
+from llm_lite.core.messages import (
+    AttentionPart,
+    EngineOptions,
+    ExecutorInfo,
+    Gains,
+    ModelInfo,
+    TranslatorInfo,
+)
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
-from llm_lite.core.quant.modes import AS_STORED
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.plan.cache_layers import cache_layout
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
 
@@ -110,3 +127,81 @@ class Runner:
             self.beside = []
             for source in (self.attention, *self.parts.values()):
                 source.close()
+
+
+def model_info(
+    model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
+) -> ModelInfo:
+    shape, tensors = model_file.model.shape, model_file.file.tensors
+    formats: Counter[str] = Counter()
+    for tensor in tensors.values():
+        formats[tensor.dtype] += tensor.nbytes
+    metadata = model_file.file.metadata
+    cache = cache_layout(executor.program.plans[0], options.keys, options.values)
+    return ModelInfo(
+        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
+        path=str(model_file.path),
+        architecture=one_line(str(metadata.get("general.architecture"))),
+        parameters=sum(math.prod(t.shape) for t in tensors.values()),
+        file_bytes=model_file.size,
+        weight_bytes=executor.weight_bytes,
+        kv_bytes=cache.reserved_bytes,
+        cache=cache,
+        context=context,
+        trained_context=shape.trained_context,
+        vocabulary=shape.vocabulary,
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        width=shape.width,
+        feed_forward=shape.feed_forward,
+        has_chat_template=model_file.template.origin == "model",
+        kind=model_file.model.kind,
+        translator=_translator_info(model_file.model),
+        switches_thinking=bool(model_file.template.thinking_switch),
+        tool_style=model_file.template.tool_style,
+        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
+        stored_formats=MappingProxyType(dict(formats)),
+        format_notes=described(formats),
+        block_formats=of_blocks(formats),
+        conversion=conversion_note(model_file),
+        kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
+    )
+
+
+def executor_info(
+    choice: backends.ExecutorChoice, options: EngineOptions, program: Program
+) -> ExecutorInfo:
+    integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
+    return ExecutorInfo(
+        backend=choice.backend,
+        device=backends.device_name(choice),
+        reason=choice.reason,
+        mode=options.mode,
+        activations="a8" if integer else "a32",  # float weights have no use for int8
+        keys=options.keys,
+        values=options.values,
+        threads=_threads(choice, options),
+    )
+
+
+def _translator_info(model: Model) -> TranslatorInfo | None:
+    """None for a model that is no encoder-decoder."""
+    decoding, encoder = model.decoding, model.encoder
+    if decoding is None or encoder is None:
+        return None
+    return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
+
+
+def _own_name(model_file: ModelFile) -> str:
+    name = model_file.file.metadata.get("general.name")
+    return name if isinstance(name, str) and name.strip() else model_file.path.stem
+
+
+def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:
+    if choice.backend == "cpu":
+        from llm_lite.core.processor import default_threads
+
+        return options.threads or default_threads()
+    return os.cpu_count() or 1

@@ -161,9 +161,9 @@ def _weigh_processor_time() -> None:
 
 def _drafting(runner: Runner, word: str) -> Speculation | None:
     """As `--speculate` asks for, with nothing learned from tasks before."""
-    found = speculation_of(speculation(word)[0])
-    if found is not None and runner.draft is not None:
-        found.sources = (*found.sources, source_of(runner.draft, runner.model_file))
+    found, draft = speculation_of(speculation(word)[0]), runner.draft
+    if found is not None and draft is not None:
+        found.sources = (*found.sources, source_of(draft.session, draft.file, runner.model_file))
     return found
 
 

@@ -59,6 +59,49 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
     `gb_s`: what memory was measured to read.
     """
     memory = _executor_memory(plan, machine)
+    parts = _parts(plan, machine, memory)
+    heap = sum(part.device for part in parts)
+    if machine.is_unified:
+        parts = [replace(part, host=part.host + part.device, device=0) for part in parts]
+    total = sum(part.host for part in parts)
+    # Loading is over before the program has all that it takes.
+    beyond = max(0, memory.loading + parts[-1].host - total)
+    parts[0] = replace(parts[0], host=parts[0].host + beyond)
+    free = _frees(machine, sum(part.host for part in parts), heap)
+    return Fit(
+        plan.options.mode,
+        plan.program.context,
+        "cpu" if machine.device is None else "vulkan",
+        tuple(parts),
+        *free,
+        speed=speed_of(plan.program, gb_s),
+    )
+
+
+def left_by(plan: Planned, machine: Machine) -> Machine:
+    """What a model leaves to another that runs beside it, once it is loaded. Its cache counts as
+    full."""
+    parts = _parts(plan, machine, _executor_memory(plan, machine))
+    heap = sum(part.device for part in parts)
+    taken = sum(part.host for part in parts) + (heap if machine.is_unified else 0)
+    free = machine.host_free
+    return replace(
+        machine,
+        host_free=None if free is None else max(0, free - taken),
+        heap_taken=machine.heap_taken + heap,
+    )
+
+
+def speed_of(program: Program, gb_s: float | None) -> float | None:
+    """Tokens a second at half the context, if reading memory were all that decoding takes."""
+    if gb_s is None:
+        return None
+    return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
+
+
+def _parts(plan: Planned, machine: Machine, memory: ExecutorMemory) -> list[MemoryPart]:
+    """Of the host and of the device's heap, whether these are one memory or two; the program's part
+    is the last one."""
     device = machine.device
     program = program_bytes(
         plan.program.vocabulary, plan.description.merges, device, started=machine.started
@@ -71,29 +114,7 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
         MemoryPart("program", program, 0),
     ]
     parts[2] = replace(parts[2], host=parts[2].host + memory.host_scratch)
-    heap = sum(part.device for part in parts)
-    if machine.is_unified:
-        parts = [replace(part, host=part.host + part.device, device=0) for part in parts]
-    total = sum(part.host for part in parts)
-    # Loading is over before the program has all that it takes.
-    beyond = max(0, memory.loading + program - total)
-    parts[0] = replace(parts[0], host=parts[0].host + beyond)
-    free = _frees(machine, sum(part.host for part in parts), heap)
-    return Fit(
-        plan.options.mode,
-        plan.program.context,
-        "cpu" if device is None else "vulkan",
-        tuple(parts),
-        *free,
-        speed=speed_of(plan.program, gb_s),
-    )
-
-
-def speed_of(program: Program, gb_s: float | None) -> float | None:
-    """Tokens a second at half the context, if reading memory were all that decoding takes."""
-    if gb_s is None:
-        return None
-    return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
+    return parts
 
 
 def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
@@ -114,7 +135,7 @@ def _frees(machine: Machine, host: int, heap: int) -> tuple[int | None, int | No
     """Of the host and of the device's heap."""
     if machine.device is None:
         return machine.host_free, None
-    limit = machine.device.memory_bytes
+    limit = max(0, machine.device.memory_bytes - machine.heap_taken)
     if not machine.is_unified:
         return machine.host_free, limit
     most = limit + host - heap  # one memory, of which the heap is a part

@@ -22,6 +22,7 @@ class Machine:
     host_free: int | None
     device: DeviceInfo | None = None
     started: bool = False
+    heap_taken: int = 0  # of the device's heap, by a model that runs beside
 
     @property
     def is_unified(self) -> bool:

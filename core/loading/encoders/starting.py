@@ -15,9 +15,9 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.loader import Made, Progress, executor_info, make, model_info
+from llm_lite.core.loading.loader import Made, Progress, make
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.runner import Runner
+from llm_lite.core.loading.runner import Runner, executor_info, model_info
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions, ModelKind

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.hub.fit import executors
-from llm_lite.core.hub.fit.estimate import estimate
+from llm_lite.core.hub.fit.estimate import estimate, left_by
 from llm_lite.core.hub.fit.executors import cpu_memory, vulkan_memory
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends
@@ -111,6 +111,24 @@ def test_parts_of_one_memory_count_once(source, device):
     assert whole["apart"].device_free == 1 << 33
     small = Machine(1 << 34, replace(apart, memory_bytes=1000))
     assert not estimate(planned(source, options, choice, small), small).fits
+
+
+def test_what_a_model_leaves_to_another(source, device):
+    options = EngineOptions(backend="vulkan", context=96)
+    choice = backends.choose(options, device)
+    for kind in ("integrated", "discrete"):
+        machine = Machine(1 << 34, replace(device.info, kind=kind, memory_bytes=1 << 33))
+        plan = planned(source, options, choice, machine)
+        left = left_by(plan, machine)
+        fit, second = estimate(plan, machine), estimate(plan, left)
+        taken = sum(part.device for part in fit.parts)
+        assert (left.heap_taken == taken) if taken else 0 < left.heap_taken < 1 << 33
+        assert left.host_free < machine.host_free
+        if kind == "discrete":
+            assert second.device_free == (1 << 33) - taken
+        tight = replace(machine, device=replace(machine.device, memory_bytes=left.heap_taken))
+        assert estimate(plan, tight).fits
+        assert not estimate(plan, left_by(plan, tight)).fits, "one heap does not hold both"
 
 
 def test_a_program_that_runs_counts_no_more(source):

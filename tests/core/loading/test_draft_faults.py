@@ -1,0 +1,155 @@
+"""What is wrong with a draft model is said of it, and is no fault of the model that answers."""
+
+from dataclasses import replace
+
+import pytest
+
+from llm_lite.core.errors import (
+    DeviceLostError,
+    DoesNotFitError,
+    OutOfDeviceMemoryError,
+    OutOfMemoryError,
+    RequestError,
+    UnfitModelError,
+)
+from llm_lite.core.generation.speculation import draft_model
+from llm_lite.core.hub.fit.estimate import estimate
+from llm_lite.core.hub.fit.machine import Machine
+from llm_lite.core.loading import backends, draft_models, loader
+from llm_lite.core.loading.fitting import Fitting, description_of
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.plan.cache_layers import cache_layers
+from tests.make_gguf import write_tiny_llama
+from tests.runners import exact, running
+
+
+@pytest.fixture(autouse=True)
+def drafts_whatever_it_thinks(monkeypatch):
+    """A tiny random model is never sure."""
+    monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def smaller(tmp_path_factory):
+    return write_tiny_llama(tmp_path_factory.mktemp("smaller") / "smaller.gguf", seed=3)
+
+
+def options_of(draft, **changes):
+    drafts = {"speculate": "lookup", "draft_model": str(draft), "pool_budget": 0}
+    return exact("cpu", **{**drafts, "context": 64, **changes})
+
+
+def refused(target, draft, **changes):
+    """The error of loading the draft model."""
+    with pytest.raises(RequestError) as found, running(target, options_of(draft, **changes)):
+        pass
+    assert str(found.value).startswith("draft model: ")
+    return found.value
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """The paths of model files that were closed."""
+    paths, close = [], ModelFile.close
+
+    def noted(file):
+        paths.append(file.path)
+        close(file)
+
+    monkeypatch.setattr(ModelFile, "close", noted)
+    return paths
+
+
+def failing_draft(monkeypatch, error):
+    """The second executor cannot be made."""
+    made, make = [], backends.make_executor
+
+    def fail(*given):
+        made.append(given)
+        if len(made) == 2:
+            raise error
+        return make(*given)
+
+    monkeypatch.setattr(backends, "make_executor", fail)
+    return made
+
+
+def test_it_has_the_memory_that_the_target_leaves(tiny_llama, smaller, monkeypatch):
+    options = options_of(smaller)
+    with running(tiny_llama, options_of("")) as runner:
+        asked = Fitting(description_of(runner.model_file), runner.choice, Machine(1 << 34))
+        needed = sum(part.host for part in estimate(asked.plan(options), asked.machine).parts)
+    room = Machine(needed)
+    monkeypatch.setattr(loader, "this_machine", lambda device: room)
+    with running(tiny_llama, options_of("")):
+        pass
+    error = refused(tiny_llama, smaller)
+    assert isinstance(error, DoesNotFitError) and error.others == ()
+    with running(tiny_llama, replace(options, force=True)) as runner:
+        assert runner.draft is not None
+    room = Machine(3 * needed)
+    with running(tiny_llama, options) as runner:
+        assert runner.draft is not None
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (OutOfDeviceMemoryError("no memory is left"), OutOfMemoryError),
+        (UnfitModelError("heads of 65"), RequestError),
+    ],
+)
+def test_a_device_that_cannot_run_it(error, kind, tiny_llama, smaller, monkeypatch, closed):
+    """The device runs the target well."""
+    made = failing_draft(monkeypatch, error)
+    found = refused(tiny_llama, smaller)
+    assert type(found) is kind and str(error) in str(found)
+    assert len(made) == 2, "nothing was tried again"
+    assert closed == [smaller, tiny_llama]
+
+
+def test_a_device_that_was_lost_is_lost_for_both(tiny_llama, smaller, monkeypatch):
+    failing_draft(monkeypatch, DeviceLostError("the device was lost"))
+    with pytest.raises(DeviceLostError), running(tiny_llama, options_of(smaller)):
+        pass
+
+
+def test_its_file_is_closed_where_something_fails(tiny_llama, smaller, monkeypatch, closed):
+    def fail(*given):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(draft_models, "info_of", fail)
+    with pytest.raises(RuntimeError), running(tiny_llama, options_of(smaller)):
+        pass
+    assert closed == [smaller, tiny_llama]
+
+
+def test_what_of_its_variant_is_unchecked_is_checked_later(tiny_llama, smaller, monkeypatch):
+    converted, parts = loader.converted, {}
+
+    def unchecked(file, *given, **named):
+        weights, _ = converted(file, *given, **named)
+        parts[file.path] = (object(),)
+        return weights, parts[file.path]
+
+    monkeypatch.setattr(loader, "converted", unchecked)
+    with running(tiny_llama, options_of(smaller)) as runner:
+        assert runner.unchecked == (*parts[tiny_llama], *parts[smaller])
+
+
+@pytest.mark.parametrize(
+    "kind, heads, width, kept",
+    [("int4", 8, 12, "fp16"), ("int8", 16, 10, "fp16"), ("int8", 8, 12, "int8")],
+)
+def test_a_cache_that_its_heads_do_not_fit(kind, heads, width, kept, tiny_llama, tmp_path):
+    odd = write_tiny_llama(tmp_path / "odd.gguf", seed=3, heads=heads, head_dim=width)
+    with running(tiny_llama, options_of(odd, keys=kind, values=kind)) as runner:
+        layer = cache_layers(runner.draft.session.executor.program.plans[0])[0]
+        assert {t.dtype for t in layer.tensors} == {backends.CACHE_DTYPES[kept]}
+        assert (runner.executor_info.keys, runner.executor_info.values) == (kind, kind)
+
+
+def test_every_fault_of_it_names_it(tiny_llama, tmp_path):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    assert str(broken) in str(refused(tiny_llama, broken))
