@@ -21,7 +21,7 @@ from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import Level
+from llm_lite.core.messages import Level, OpenCache, SaveCache
 
 Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
@@ -106,6 +106,20 @@ def open_saved(
         session.clear()  # nobody knows what was copied
         raise
     return count
+
+
+def file_away(runner: Runner, command: SaveCache | OpenCache, log: Log) -> None:
+    """A cache to a file, or from one; what cannot be is only said in the log."""
+    path = Path(command.path)
+    try:
+        if isinstance(command, SaveCache):
+            size = save(runner, path)
+            log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
+        else:
+            count = open_saved(runner, path)
+            log("info", f"{path}: {count} tokens came back into the cache")
+    except LlmLiteError as error:
+        log("warning", str(error))
 
 
 def identity(runner: Runner) -> on_disk.Identity:

@@ -57,7 +57,6 @@ from llm_lite.core.messages import (
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
-
 NO_MODEL = "no model is loaded: open one first"
 
 
@@ -187,7 +186,7 @@ class ModelHost:
     def prepare(self, request: Request) -> AnyRunner:
         """A runner beside the one in use; on the switching thread."""
         if self.file is None:
-            raise RequestError("no model is loaded: open one first")
+            raise RequestError(NO_MODEL)
         options, command = request.options(self.options), request.command
         mode = command.mode if isinstance(command, SwitchMode) else None
         self._emit(LoadStarted(str(self.file.path), mode))
@@ -222,8 +221,7 @@ class ModelHost:
         if isinstance(error, DoesNotFitError) and not isinstance(command, SwitchMode):
             in_use = isinstance(command, Reconfigure)
             source = None if isinstance(command, Reconfigure) else command.source
-            needs = LoadNeedsMemory(source, command.options, in_use, error.fit, error.others)
-            self._emit(needs)
+            self._emit(LoadNeedsMemory(source, command.options, in_use, error.fit, error.others))
 
     def _put(self, preparation: Preparation) -> None:
         options = preparation.request.options(self.options)
@@ -256,8 +254,7 @@ class ModelHost:
         try:
             runner = self._start(file, options, progress)
         except LlmLiteError:
-            before = replace(self.options, force=True)  # it was there a moment ago
-            runner = self._start(file, before, self._unless_closing)
+            runner = self._start_anyway(file, partial(self._start, progress=self._unless_closing))
             self._take_over(runner, old, kept)
             raise
         self.options = options
@@ -293,16 +290,7 @@ class ModelHost:
         if self.runner is None:
             self._log("warning", self.no_runner)
             return
-        path = Path(command.path)
-        try:
-            if isinstance(command, SaveCache):
-                size = cache_transfer.save(self.runner, path)
-                self._log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
-            else:
-                count = cache_transfer.open_saved(self.runner, path)
-                self._log("info", f"{path}: {count} tokens came back into the cache")
-        except LlmLiteError as error:
-            self._log("warning", str(error))
+        cache_transfer.file_away(self.runner, command, self._log)
         self._tell_cache()
 
     def fall_back(self, error: DeviceError) -> None:
@@ -310,11 +298,24 @@ class ModelHost:
         if self.file is None or self.loaded is None or self.loaded.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
-        options = replace(self.options, force=True)  # better slow than no answer
-        runner = start_runner(
-            self.file, options, None, self._unless_closing, choice=backends.fallback(error)
-        )
-        self._replace_runner(runner)
+        choice, progress = backends.fallback(error), self._unless_closing
+        start = partial(start_runner, shared=None, progress=progress, choice=choice)
+        self._replace_runner(self._start_anyway(self.file, start))
+
+    def _start_anyway(
+        self, file: ModelFile, start: Callable[[ModelFile, EngineOptions], AnyRunner]
+    ) -> AnyRunner:
+        """With the options in use; better slow, or without the draft model, than no answer."""
+        options = replace(self.options, force=True)
+        try:
+            return start(file, options)
+        except RequestError as error:
+            if not options.draft_model:
+                raise
+            self._log("warning", f"{error}; answers go on without the draft model")
+        runner = start(file, replace(options, draft_model=""))
+        self.options = replace(self.options, draft_model="")
+        return runner
 
     def _replace_runner(self, runner: AnyRunner) -> None:
         old = self.loaded
@@ -395,3 +396,5 @@ class ModelHost:
         if runner.note and runner.note != self._noted:
             self._noted = runner.note
             self._log("info", runner.note)
+        if isinstance(runner, Runner) and runner.draft is not None:
+            runner.draft.source.report_to(partial(self._log, "warning"))

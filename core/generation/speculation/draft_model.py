@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import FileError, LlmLiteError, NotFiniteError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
 
@@ -18,6 +19,8 @@ LEAST_CHANCE = 0.3
 _DECAY = 0.9  # of what drafting cost, with every draft
 _MOST_STEPS = 4  # that an offered token may count as, however seldom one is offered
 _MEASURED = 3  # steps; the shortest counts
+# What is wrong with the draft model alone: the model that answers goes on without drafts of it.
+_OWN_FAULTS = (NotFiniteError, FileError)
 
 
 class DraftingSession(Protocol):
@@ -52,7 +55,8 @@ class DraftModel:
 
     Its cache follows the text: what it drafted in vain is dropped, and what it has not read yet is
     read before it drafts, in one pass where that is little. Nothing is read before a draft is
-    asked for. A text that does not fit into its context is not followed.
+    asked for. A text that does not fit into its context is not followed. Once it has failed, it
+    drafts no more.
     """
 
     name = MODEL
@@ -64,14 +68,26 @@ class DraftModel:
         self._read: list[int] = []  # tokens at the positions of the cache
         self._same = 0  # of these, how many first ones are the text's
         self._step_seconds = self._spent = self._offered = 0.0
+        self._problem = ""  # why it drafts no more
+        self._tell: Callable[[str], None] | None = None
+
+    def report_to(self, tell: Callable[[str], None]) -> None:
+        """`tell` hears once why it drafts no more, now or as soon as that is so."""
+        self._tell = tell
+        if self._problem:
+            tell(self._problem)
 
     def measure(self) -> None:
         """How long a step takes, from an empty cache; before the first draft."""
         taken = []
-        for token in range(1 + _MEASURED):
-            began = perf_counter()
-            self._session.decode(token % self._vocabulary)
-            taken.append(perf_counter() - began)
+        try:
+            for token in range(1 + _MEASURED):
+                began = perf_counter()
+                self._session.decode(token % self._vocabulary)
+                taken.append(perf_counter() - began)
+        except _OWN_FAULTS as error:
+            self._give_up(error)
+            return
         self._session.clear()
         self._step_seconds = self._spent = min(taken[1:])
         self._offered = 1.0
@@ -79,7 +95,7 @@ class DraftModel:
     @property
     def seconds_per_token(self) -> float:
         """Of a token that was offered: drafts end where the model is not sure, which took time."""
-        if not self._step_seconds:
+        if self._problem or not self._step_seconds:
             return 0.0
         return min(self._spent / max(self._offered, 0.01), _MOST_STEPS * self._step_seconds)
 
@@ -94,22 +110,35 @@ class DraftModel:
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
         """The last drafted token is not decoded, as nobody asks what follows it."""
         most = min(most, self._session.context - len(self._text) + 1)
-        if most < 1 or not self._text:
+        if self._problem or most < 1 or not self._text:
             return NO_DRAFT
-        behind, began, tokens = len(self._text) - self._same, perf_counter(), []
+        behind, began = len(self._text) - self._same, perf_counter()
         try:
-            logits = self._catch_up(should_stop)
-            while (token := self._choose(logits)) is not None:
-                tokens.append(token)
-                if len(tokens) == most:
-                    break
-                logits = self._session.decode(token, should_stop)
+            tokens = self._likeliest(most, should_stop)
+        except _OWN_FAULTS as error:
+            self._give_up(error)
+            return NO_DRAFT
         finally:
             self._know_cache()
         if behind <= 1 + most:  # reading more than drafts leave behind says nothing of the next one
             self._spent = _DECAY * self._spent + perf_counter() - began
             self._offered = _DECAY * self._offered + len(tokens)
         return Draft(tuple(tokens))
+
+    def _likeliest(self, most: int, should_stop: StopCheck | None) -> list[int]:
+        tokens: list[int] = []
+        logits = self._catch_up(should_stop)
+        while (token := self._choose(logits)) is not None:
+            tokens.append(token)
+            if len(tokens) == most:
+                break
+            logits = self._session.decode(token, should_stop)
+        return tokens
+
+    def _give_up(self, error: LlmLiteError) -> None:
+        self._problem = f"draft model: {error}; answers go on without its drafts"
+        if self._tell is not None:
+            self._tell(self._problem)
 
     def _catch_up(self, should_stop: StopCheck | None) -> NDArray[np.float32]:
         """Read what is missing of the text; logits of what follows it."""

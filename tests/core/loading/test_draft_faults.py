@@ -7,18 +7,24 @@ import pytest
 from llm_lite.core.errors import (
     DeviceLostError,
     DoesNotFitError,
+    FileChangedError,
+    NotFiniteError,
     OutOfDeviceMemoryError,
     OutOfMemoryError,
     RequestError,
     UnfitModelError,
 )
 from llm_lite.core.generation.speculation import draft_model
+from llm_lite.core.generation.steps import answer_steps
 from llm_lite.core.hub.fit.estimate import estimate
 from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends, draft_models, loader
 from llm_lite.core.loading.fitting import Fitting, description_of
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.plan.cache_layers import cache_layers
+from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts
+from tests.core.generation.speculation.test_draft_model import of_the_model_only
+from tests.core.generation.speculation.test_no_trace import tokens_of
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 
@@ -153,3 +159,63 @@ def test_every_fault_of_it_names_it(tiny_llama, tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
     assert str(broken) in str(refused(tiny_llama, broken))
+
+
+FAULTS = [NotFiniteError("values overflow"), FileChangedError("draft.gguf", "it was changed")]
+
+
+@pytest.mark.parametrize("error", FAULTS, ids=lambda e: type(e).__name__)
+def test_it_fails_in_the_middle_of_an_answer(error, tiny_llama, smaller):
+    """The answer is the one without drafts, and a sentence says once why there are no more."""
+    prompt, told = prompts(1, seed=11)[0], []
+    with running(tiny_llama, options_of(smaller)) as runner:
+        speculation, source = of_the_model_only(runner)
+        source.report_to(told.append)
+        session, executor = runner.session, runner.draft.session.executor
+        run, ran = executor.run, []
+
+        def failing(step, stop=None):
+            ran.append(step)
+            if len(ran) > 3:
+                raise error
+            return run(step, stop)
+
+        def said():
+            session.clear()
+            return tokens_of(answer_steps(session, session.prepare(prompt), GREEDY, NO_END))
+
+        session.speculation = None
+        expected = said()
+        session.speculation, executor.run = speculation, failing
+        assert said() == expected and len(ran) == 4
+        assert said() == expected and len(ran) == 4, "it is not asked again"
+        assert source.seconds_per_token == 0
+        executor.run = run
+    assert told == [f"draft model: {error}; answers go on without its drafts"]
+
+
+def test_a_device_that_fails_while_it_drafts_is_no_fault_of_it(tiny_llama, smaller):
+    with running(tiny_llama, options_of(smaller)) as runner:
+        _, source = of_the_model_only(runner)
+
+        def lost(step, stop=None):
+            raise DeviceLostError("the device was lost")
+
+        runner.draft.session.executor.run, run = lost, runner.draft.session.executor.run
+        source.begin([5, 6, 7])
+        with pytest.raises(DeviceLostError):
+            source.draft(3)
+        runner.draft.session.executor.run = run
+
+
+def test_it_fails_while_it_is_measured(tiny_llama, smaller, monkeypatch):
+    """The target is loaded all the same."""
+
+    def measured(self, *given):
+        raise FAULTS[0]
+
+    told = []
+    monkeypatch.setattr("llm_lite.core.generation.session.Session.decode", measured)
+    with running(tiny_llama, options_of(smaller)) as runner:
+        runner.draft.source.report_to(told.append)
+    assert len(told) == 1 and "values overflow" in told[0]

@@ -4,7 +4,8 @@ from types import MappingProxyType
 
 import pytest
 
-from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.errors import DeviceLostError, NotFiniteError, OutOfDeviceMemoryError
+from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     CancelLoad,
@@ -191,3 +192,40 @@ def test_when_nothing_can_take_over(client, tiny_llama, gpu, monkeypatch):
     assert finished.stop_reason == "error"
     assert "not enough memory" in finished.message
     assert client.ask(2)[0].stop_reason == "length", "the executor is still there"
+
+
+def test_the_answer_goes_on_without_a_draft_model_that_is_gone(client, tiny_llama, gpu, tmp_path):
+    draft = tmp_path / "draft.gguf"
+    draft.write_bytes(tiny_llama.read_bytes())
+    client.load(tiny_llama)
+    expected = client.ask(1)[1]
+    drafting = exact("vulkan", speculate="lookup", draft_model=str(draft))
+    assert client.load(tiny_llama, drafting).executor.draft is not None
+    draft.unlink()
+    gpu.at_step = failing_at(2, ERRORS[0])
+    finished, tokens = client.ask(2)
+    assert (finished.stop_reason, tokens) == ("length", expected)
+    (changed,) = client.of(ExecutorChanged)
+    assert (changed.executor.backend, changed.executor.draft) == ("cpu", None)
+    assert changed.options.draft_model == "", "the next change does not look for it either"
+    said = [line.text for line in client.of(Logged) if line.level == "warning"]
+    assert sum("go on without the draft model" in text for text in said) == 1
+    client.send(Reconfigure(exact(mode="fp32")))
+    client.until(ExecutorChanged)
+
+
+def test_a_draft_model_that_fails_is_said_once(client, tiny_llama, monkeypatch):
+    monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)
+    client.load(tiny_llama, exact("cpu", speculate="off"))
+    expected = client.ask(1)[1]
+    client.load(tiny_llama, exact("cpu", speculate="lookup", draft_model=str(tiny_llama)))
+
+    def overflow(step, stop=None):
+        raise NotFiniteError("values overflow")
+
+    client.engine._host.runner.draft.session.executor.run = overflow
+    for request in (2, 3):
+        finished, tokens = client.ask(request)
+        assert (finished.stop_reason, tokens) == ("length", expected)
+    said = [line.text for line in client.of(Logged) if line.level == "warning"]
+    assert said == ["draft model: values overflow; answers go on without its drafts"]
