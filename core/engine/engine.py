@@ -253,7 +253,10 @@ class Engine:
                 return found
 
     def _idle(self) -> bool:
-        return work_while_idle(self._host, lambda: not self._commands.empty())
+        def is_wanted() -> bool:
+            return not self._commands.empty() or self._clients.has_work
+
+        return work_while_idle(self._host, is_wanted, self._log)
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""

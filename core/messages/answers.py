@@ -161,7 +161,7 @@ class DraftedToken:
 class SourceDrafts:
     """What one source of drafts brought to an answer."""
 
-    source: str = ""  # "lookup": found in the text; "model": a smaller model
+    source: str = ""  # "lookup": found in the text; "model": a smaller one; "slice": of the same
     drafted: int = 0  # tokens that passes over the weights verified
     accepted: int = 0  # of these, the ones that came
 

@@ -33,8 +33,8 @@ class EngineOptions:
     query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
     pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
-    # Tokens are drafted and verified several in a pass: never, where it pays, or whenever the text
-    # repeats itself. Answers are the same.
+    # Tokens are drafted and verified several in a pass: never, where it pays, whenever the text
+    # repeats itself, or where it pays by a slice of the model too. Answers are the same.
     speculate: Speculate = "auto"
     draft_model: str = ""  # a path or name: a smaller model that drafts where nothing repeats
     force: bool = False  # load what will not fit into memory, too

@@ -294,6 +294,9 @@ def remember(state: AppState, settings: Settings) -> Settings:
     """`settings` with what the person changed in `state`; not the system prompt of an old
     conversation that is open."""
     own = state.history.own_prompt
+    options = replace(state.options, draft_model="")  # of the model in use, which may be another
+    if options.speculate not in CHOICES["speculate"]:  # what few models can do
+        options = replace(options, speculate=settings.options.speculate)
     return replace(
         settings,
         theme=state.theme,
@@ -301,7 +304,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         font_size=state.font_size,
         less_motion=state.less_motion,
         sampling=state.sampling,
-        options=replace(state.options, draft_model=""),  # of the model in use, which may be another
+        options=options,
         system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,

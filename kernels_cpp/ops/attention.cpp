@@ -63,7 +63,11 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
     const Tiling split = split_tiling(shape, tokens, length_of(shape, step, segment));
     if (split.splits > 1) return split;
   }
-  const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
+  // A drafted token is cut as it would be alone where heads together are blocks, which sum in
+  // another order: see by_blocks
+  const bool as_alone = step.stepwise && shape.group() > kFewRows;
+  const int64_t parts = as_alone ? 1 : step.parts();
+  const bool few = shape.kv_heads * token_tiles * parts < 4 * step.workers;
   const int64_t heads = few || !together ? 1 : shape.group();
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }

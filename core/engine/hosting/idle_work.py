@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import Level
 
 
-def work_while_idle(host: ModelHost, is_wanted: Callable[[], bool]) -> bool:
+def work_while_idle(
+    host: ModelHost, is_wanted: Callable[[], bool], log: Callable[[Level, str], None]
+) -> bool:
     """A pass that measures what drafts cost, or else a slice of the files in use is checked, until
-    `is_wanted` says that a command waits; whether more is left."""
-    return measure(host.runner, is_wanted) or host.verify_next()
+    `is_wanted` says that a command or a client waits; whether more is left."""
+    try:
+        return measure(host.runner, is_wanted) or host.verify_next()
+    except Exception:  # a defect ends the measuring, and not the engine's thread
+        log("error", f"internal error, please report it: {traceback.format_exc()}")
+        if host.runner is not None and host.runner.session.speculation is not None:
+            host.runner.session.speculation.timing = None
+        return False
 
 
 def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:

@@ -42,7 +42,11 @@ def gain(stats: GenerationStats) -> str:
     return tr("{time} saved").format(time=duration(stats.saved_ms))
 
 
-SOURCES = {"lookup": mark("the text"), "model": mark("the draft model")}
+SOURCES = {
+    "lookup": mark("the text"),
+    "model": mark("the draft model"),
+    "slice": mark("a slice of the model"),
+}
 
 
 def by_source(stats: GenerationStats) -> str:

@@ -349,3 +349,10 @@ def test_lists_of_the_sampling_are_kept_and_checked(tmp_path):
         "sampling.typical_p cannot be 2",
     ):
         assert sentence in told
+
+
+def test_drafts_that_few_models_have_are_not_kept():
+    before = replace(Settings(), options=EngineOptions(speculate="lookup"))
+    state = replace(AppState(), options=EngineOptions(speculate="slice", threads=2))
+    kept = remember(state, before).options
+    assert (kept.speculate, kept.threads) == ("lookup", 2)

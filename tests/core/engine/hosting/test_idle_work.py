@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from llm_lite.core.engine.hosting.idle_work import measure
-from llm_lite.core.messages import Generate, GenerationFinished
+from llm_lite.core.generation.speculation.timing import PassTiming
+from llm_lite.core.messages import Generate, GenerationFinished, Logged
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.fixtures.seq2seq import t5
 from tests.runners import exact, running
@@ -59,6 +60,16 @@ def test_a_command_does_not_wait(client, tiny_llama, first_answer, monkeypatch):
     client.send(Generate(2, HELLO, GREEDY))
     assert client.until(GenerationFinished).stats.new_tokens == len(first_answer)
     assert heard.is_set()
+
+
+def test_a_defect_ends_the_measuring_alone(client, tiny_llama, first_answer, monkeypatch):
+    def fail(timing, session, is_wanted):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(PassTiming, "step", fail)
+    client.load(tiny_llama, AUTO)
+    assert client.ask(2)[1] == first_answer
+    assert [one.level for one in client.of(Logged) if "planted" in one.text] == ["error"]
 
 
 def test_encoder_decoders_are_left_alone(tmp_path, monkeypatch):

@@ -69,6 +69,14 @@ def test_weights_and_activations(mode, activations, backend, tmp_path, request):
         check_bits(runner, depths=(1, 20))
 
 
+def test_heads_of_large_groups(tmp_path):
+    """More heads than a row of queries takes share a key: several of them become a block, one by
+    itself does not."""
+    path = write_tiny_llama(tmp_path / "m.gguf", heads=24, kv_heads=2, head_dim=16)
+    with running(path, exact("cpu", speculate="lookup", threads=2)) as runner:
+        check_bits(runner)
+
+
 @pytest.mark.parametrize("kv", ("fp16", "int8", "int4"))
 def test_long_contexts_and_long_drafts(kv, smollm2):
     """Positions of one token are shared by several threads from some hundreds on, and from more
