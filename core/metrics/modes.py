@@ -40,7 +40,8 @@ def measure_modes(
     shared: Device | None,
     progress: Progress,
 ) -> tuple[ModeSpeed, ...]:
-    """Every mode that fits into memory and can be run, as `options` say but for the mode.
+    """Every mode that fits into memory and can be run, as `options` say but for the mode, and
+    without a draft model: nothing is drafted here.
 
     RequestError where there is none; CancelledError from `progress`.
     """
@@ -48,7 +49,7 @@ def measure_modes(
     context = _context(file)
     for number, mode in enumerate(PREFERENCE):
         progress(f"measuring {mode}", number / len(PREFERENCE))
-        tried = replace(options, mode=mode, context=context, query_budget=0)
+        tried = replace(options, mode=mode, context=context, query_budget=0, draft_model="")
         try:
             runner = loader.start(file, tried, shared, _watched(progress, mode, number))
         except (DeviceError, OutOfMemoryError, UnsupportedError):

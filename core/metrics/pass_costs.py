@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.speculation.draft_model import MODEL
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.metrics.bench import Spread
 from llm_lite.core.records import dataclass
@@ -49,10 +50,10 @@ def _cost(tokens: int, ms: Spread, single: float) -> PassCost:
 
 
 def drafting_ms(runner: Runner) -> float:
-    """What a token that a draft model drafts costs; 0 where there is none."""
+    """What a token that the draft model drafts costs; 0 where there is none."""
     speculation = runner.session.speculation
     sources = speculation.sources if speculation is not None else ()
-    return 1e3 * max((source.seconds_per_token for source in sources), default=0.0)
+    return 1e3 * sum(source.seconds_per_token for source in sources if source.name == MODEL)
 
 
 def break_even(drafted: int, ratio: float) -> float:

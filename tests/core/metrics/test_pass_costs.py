@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.core.errors import RequestError
-from llm_lite.core.metrics.pass_costs import break_even, pass_costs
+from llm_lite.core.metrics.pass_costs import break_even, drafting_ms, pass_costs
 from tests.runners import exact, running
 
 
@@ -47,6 +48,17 @@ def test_what_a_draft_model_takes(tiny_llama, capsys):
     assert draft["ms_per_token"] > 0
     assert main([*words, *sizes]) == 0
     assert "draft_model" not in json.loads(capsys.readouterr().out)
+
+
+def test_what_others_take_is_not_the_draft_model_s(tiny_llama):
+    options = exact("cpu", speculate="lookup", context=64, draft_model=str(tiny_llama))
+    with running(tiny_llama, options) as runner:
+        speculation, source = runner.session.speculation, runner.draft.source
+        speculation.sources = (SimpleNamespace(name="slice", seconds_per_token=7.0), source)
+        assert drafting_ms(runner) == pytest.approx(1e3 * source.seconds_per_token)
+        assert 0 < drafting_ms(runner) < 7000
+        speculation.sources = speculation.sources[:1]
+        assert drafting_ms(runner) == 0
 
 
 @pytest.mark.parametrize("speculate, context, named", [("off", 64, "lookup"), ("lookup", 36, "36")])
