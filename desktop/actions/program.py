@@ -160,14 +160,16 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
 def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
+    first = (action.source or "") if state.first_source is None else state.first_source
+    # A draft model has the tokens of the model in use, or of the one that was asked for at start.
+    is_other = state.model is not None or first != (action.source or "")
     state, ended = end_reading(disconnected(state))
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
     load = Load(action.source or tr("the default model"))
-    options = state.options
-    if state.model is not None:  # the draft model has the tokens of the one in use
-        options = replace(options, draft_model="")
-    return replace(state, load=load, options=options), (*stop, LoadModel(action.source, options))
+    options = replace(state.options, draft_model="") if is_other else state.options
+    state = replace(state, load=load, options=options, first_source=first)
+    return state, (*stop, LoadModel(action.source, options))
 
 
 def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:

@@ -289,6 +289,7 @@ class AppState:
     model: ModelInfo | None = None
     executor: ExecutorInfo | None = None
     load: Load | None = None
+    first_source: str | None = None  # of the model that was opened first; None: none was yet
     memory_question: LoadNeedsMemory | None = None  # before what does not fit is loaded
     load_seconds: float = 0.0
     context_used: int = 0  # tokens in the cache

@@ -215,6 +215,19 @@ def test_another_model_has_other_tokens():
     assert [c.options.draft_model for c in commands if isinstance(c, LoadModel)] == [""]
     after, _ = act(OpenModel(None), replace(state, model=None), 1.0)
     assert after.options.draft_model == "/models/small", "as the program was started"
+    again, _ = act(OpenModel(None), replace(after, load=None), 2.0)
+    assert again.options.draft_model == "/models/small", "what was cancelled is tried again"
+    other, commands = act(OpenModel("/models/other"), replace(after, load=None), 2.0)
+    assert other.options.draft_model == "", "not the model that was asked for at start"
+    assert commands[-1].options.draft_model == ""
+
+
+def test_a_model_elsewhere_is_another_too():
+    """The draft model was chosen for a model that is out of use by then."""
+    state = replace(answered(), running=None, first_source="/models/first")
+    state = replace(state, options=replace(state.options, draft_model="/models/small"))
+    after, _ = act(OpenModel("/models/first"), state, 1.0)
+    assert after.options.draft_model == ""
 
 
 def test_sources_are_told():
