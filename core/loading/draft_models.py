@@ -92,6 +92,16 @@ def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
     )
 
 
+def of_no_use(source: str, choice: backends.ExecutorChoice, target: ModelFile) -> str:
+    """A sentence on why it is not loaded, where answers are not drafted."""
+    why = "answers are not drafted here"
+    if target.model.kind != "decoder":
+        why = f"what an {target.model.kind} writes is not drafted"
+    elif choice.info is not None and choice.info.kind == "software":
+        why = f"drafts gain nothing on {choice.info.name}, which is only software"
+    return f"draft model: {source} is not used, as {why}"
+
+
 def info_of(draft: ModelFile, info: ModelInfo) -> DraftModelInfo:
     return DraftModelInfo(
         info.name, str(draft.path), MODE, info.weight_bytes, info.kv_bytes, info.context

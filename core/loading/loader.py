@@ -266,7 +266,10 @@ def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
     """The model that `options` name, where answers are drafted. What is wrong with it is said of
     it, and is no fault of the model that it drafts for or of the device: a RequestError."""
     speculation, source = runner.session.speculation, runner.options.draft_model
-    if speculation is None or not source or runner.translator is not None:
+    if not source or runner.options.speculate == "off":
+        return
+    if speculation is None or runner.translator is not None:
+        runner.undrafted = draft_models.of_no_use(source, runner.choice, runner.model_file)
         return
     later = lambda stage, fraction: progress("loading the draft model", fraction)  # noqa: E731
     try:

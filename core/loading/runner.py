@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from types import MappingProxyType
@@ -60,6 +60,7 @@ class Runner:
     source_encoder: SourceEncoder | None = None  # of an encoder-decoder
     translator: Translator | None = None  # of an encoder-decoder
     draft: LoadedDraft | None = None  # a smaller model that drafts, on an executor of `beside`
+    undrafted: str = ""  # a sentence on why the draft model asked for is of no use
     parts: dict[AttentionPart, AttentionSource] = field(default_factory=dict)  # of one, its maps
 
     @property
@@ -106,6 +107,14 @@ class Runner:
     def _decoder_rows(self, gains: Gains) -> int:
         """Of these: all where there is no encoder, or where they are too few."""
         return len(self.session.gains) if self.source_encoder is not None else len(gains)
+
+    def report_drafts(self, tell: Callable[[str], None]) -> None:
+        """`tell` hears why the draft model that was asked for drafts nothing, now or once it is
+        so."""
+        if self.undrafted:
+            tell(self.undrafted)
+        if self.draft is not None:
+            self.draft.source.report_to(tell)
 
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
         """What an encoder-decoder's target is about; the target then begins. RequestError for a

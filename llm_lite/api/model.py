@@ -78,7 +78,7 @@ class Model(ClosedByWith):
 
     @property
     def _note(self) -> str:
-        return self._runner.note
+        return "; ".join(filter(None, (self._runner.note, self._runner.undrafted)))
 
     @property
     def info(self) -> ModelInfo:
@@ -316,7 +316,11 @@ class Model(ClosedByWith):
             session.clear()
             return text_maps(source, session, ids, layers, heads)
         options = replace(
-            self._options, context=len(ids), query_budget=EVERY_QUERY, whole_caches=True
+            self._options,
+            context=len(ids),
+            query_budget=EVERY_QUERY,
+            whole_caches=True,
+            draft_model="",
         )
         runner = loader.start(self._file, options, None, lambda *_: None)
         try:

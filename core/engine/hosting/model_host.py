@@ -396,5 +396,5 @@ class ModelHost:
         if runner.note and runner.note != self._noted:
             self._noted = runner.note
             self._log("info", runner.note)
-        if isinstance(runner, Runner) and runner.draft is not None:
-            runner.draft.source.report_to(partial(self._log, "warning"))
+        if isinstance(runner, Runner):
+            runner.report_drafts(partial(self._log, "warning"))

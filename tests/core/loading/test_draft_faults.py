@@ -1,9 +1,11 @@
 """What is wrong with a draft model is said of it, and is no fault of the model that answers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from llm_lite.api.loading import load
 from llm_lite.core.errors import (
     DeviceLostError,
     DoesNotFitError,
@@ -21,12 +23,15 @@ from llm_lite.core.hub.fit.machine import Machine
 from llm_lite.core.loading import backends, draft_models, loader
 from llm_lite.core.loading.fitting import Fitting, description_of
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.metrics import modes
 from llm_lite.core.plan.cache_layers import cache_layers
 from tests.core.generation.speculation.test_answers import GREEDY, NO_END, prompts
 from tests.core.generation.speculation.test_draft_model import of_the_model_only
 from tests.core.generation.speculation.test_no_trace import tokens_of
+from tests.fixtures.seq2seq import marian
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
+from tests.seq2seq_checks import write_case
 
 
 @pytest.fixture(autouse=True)
@@ -219,3 +224,47 @@ def test_it_fails_while_it_is_measured(tiny_llama, smaller, monkeypatch):
     with running(tiny_llama, options_of(smaller)) as runner:
         runner.draft.source.report_to(told.append)
     assert len(told) == 1 and "values overflow" in told[0]
+
+
+def test_where_nothing_is_drafted_a_sentence_says_so(tiny_llama, smaller, tmp_path):
+    folder, told = write_case(marian.FAMILY, "plain", tmp_path), []
+    with running(folder, exact("cpu", draft_model=str(smaller), speculate="auto")) as runner:
+        runner.report_drafts(told.append)
+        assert runner.draft is None
+    (sentence,) = told
+    assert str(smaller) in sentence and "what an encoder-decoder writes is not drafted" in sentence
+    with running(tiny_llama, options_of(smaller, speculate="off")) as runner:
+        runner.report_drafts(told.append)
+    with running(tiny_llama, options_of(smaller)) as runner:
+        runner.report_drafts(told.append)
+        device = SimpleNamespace(kind="software", name="A processor")
+        choice = backends.ExecutorChoice("vulkan", "", described=device)
+        said = draft_models.of_no_use("small", choice, runner.model_file)
+        assert "gain nothing on A processor, which is only software" in said
+    assert told == [sentence], "a person chose it, or it drafts"
+
+
+def test_software_draws_no_drafts(tiny_llama, smaller, device):
+    options = replace(options_of(smaller, speculate="auto"), backend="vulkan")
+    with running(tiny_llama, options, device=device) as runner:
+        is_software = device.info.kind == "software"
+        assert bool(runner.undrafted) == is_software and (runner.draft is None) == is_software
+
+
+def test_modes_are_measured_without_it(tiny_llama, monkeypatch):
+    monkeypatch.setattr(modes, "PREFERENCE", ("int8",))
+    file = loader.open_model(str(tiny_llama), lambda *_: None, lambda _: None)
+    try:
+        rows = modes.measure_modes(file, options_of("/nowhere.gguf"), None, lambda *_: None)
+    finally:
+        file.close()
+    assert [row.mode for row in rows] == ["int8"]
+
+
+def test_python_says_that_it_drafts_nothing(tiny_llama):
+    """Its maps are of a copy of the model, which loads no draft model."""
+    told, draft = [], "/nowhere.gguf"
+    given = {"backend": "cpu", "context": 64, "query_budget": 0, "draft_model": draft}
+    with load(tiny_llama, warn=told.append, **given) as model:
+        assert model.attention("ab ab").shape[-1] > 0
+    assert [draft in text for text in told] == [True]

@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         runner = loader.start(file, engine_options(arguments), None, lambda *_: None)
         try:
             tell(runner.note)
+            runner.report_drafts(tell)
             translator = translator_of(runner)
             translator.options(arguments.beam)  # refused before anything is read
             for text in _texts(arguments.text):

@@ -22,6 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
         runner = loader.start(file, engine_options(arguments), None, lambda *_: None)
         try:
             tell(runner.note)
+            runner.report_drafts(tell)
             result = bench(
                 runner,
                 prompt_tokens=arguments.prompt_tokens,
