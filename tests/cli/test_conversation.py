@@ -206,7 +206,8 @@ def test_lines_that_go_on(talk):
 
 
 def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
-    words = ("chat", endless, *NUMPY, "--temperature", "1", "--max-new-tokens", "100000")
+    sampling = ("--temperature", "1", "--seed", "4", "--max-new-tokens", "100000")
+    words = ("chat", endless, *NUMPY, *sampling)
     with on_terminal(*words, home=tmp_path) as terminal:
         terminal.until("> ")
         terminal.type("half a line\x03")
