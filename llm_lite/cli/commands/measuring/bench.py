@@ -10,7 +10,7 @@ from llm_lite.cli.terminal.inputs import executor_fields
 from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.metrics.bench import TURN_TOKENS, bench
+from llm_lite.core.metrics.bench import TURN_TOKENS, BenchResult, bench
 from llm_lite.core.metrics.pass_costs import PassCost, drafting_ms, pass_costs
 
 CONVERSATION = 2000  # tokens
@@ -23,15 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             tell(runner.note)
             runner.report_drafts(tell)
-            result = bench(
-                runner,
-                prompt_tokens=arguments.prompt_tokens,
-                new_tokens=arguments.new_tokens,
-                depth=arguments.depth,
-                repeat=arguments.repeat,
-                conversation=_conversation(arguments.conversation, runner),
-                progress=lambda n: say(f"run {n} of {arguments.repeat}"),
-            )
+            result = _benched(runner, arguments)
             curve = _curve(runner, arguments) if arguments.curve else ()
             drafting = drafting_ms(runner)
         finally:
@@ -77,6 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
         times = f"{cost.ms.median:8.2f} ms    {cost.ratio:5.2f} x"
         show(f"  T({cost.tokens})".ljust(11) + times + (pays if cost.tokens > 1 else ""))
     return 0
+
+
+def _benched(runner: Runner, arguments: argparse.Namespace) -> BenchResult:
+    return bench(
+        runner,
+        prompt_tokens=arguments.prompt_tokens,
+        new_tokens=arguments.new_tokens,
+        depth=arguments.depth,
+        repeat=arguments.repeat,
+        conversation=_conversation(arguments.conversation, runner),
+        progress=lambda n: say(f"run {n} of {arguments.repeat}"),
+    )
 
 
 def _curve(runner: Runner, arguments: argparse.Namespace) -> tuple[PassCost, ...]:
