@@ -291,9 +291,10 @@ def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
-    """`settings` with what the person changed in `state`; not the system prompt of an old
-    conversation that is open."""
+    """`settings` with what the person changed in `state`; no system prompt of an old chat."""
     own = state.history.own_prompt
+    looks = {name: getattr(state.xray, name) for name in _XRAY}
+    looks |= {name: getattr(state.attention, name) for name in _COLORS}
     options = replace(state.options, draft_model="")  # of the model in use, which may be another
     if options.speculate not in CHOICES["speculate"]:  # what few models can do
         options = replace(options, speculate=settings.options.speculate)
@@ -317,10 +318,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         **kept_layouts(state.layouts),
         recent=state.recent,
         addresses=remembered(state.remote),
-        looks=Looks(
-            **{name: getattr(state.xray, name) for name in _XRAY},
-            **{name: getattr(state.attention, name) for name in _COLORS},
-        ),
+        looks=Looks(**looks),
     )
 
 
