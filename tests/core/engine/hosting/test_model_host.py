@@ -1,5 +1,6 @@
 """The model in use and what runs it, put in place and replaced."""
 
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
@@ -229,3 +230,29 @@ def test_a_draft_model_that_fails_is_said_once(client, tiny_llama, monkeypatch):
         assert (finished.stop_reason, tokens) == ("length", expected)
     said = [line.text for line in client.of(Logged) if line.level == "warning"]
     assert said == ["draft model: values overflow; answers go on without its drafts"]
+
+
+def test_a_change_that_does_not_find_the_draft_model(client, tiny_llama, tmp_path, hook):
+    """It fails and what is in use stays; where that was closed to make room, it comes back without
+    the draft model."""
+    draft = tmp_path / "draft.gguf"
+    draft.write_bytes(tiny_llama.read_bytes())
+    drafting = exact(speculate="lookup", draft_model=str(draft))
+    client.load(tiny_llama, drafting)
+    expected = client.ask(1)[1]
+    draft.unlink()
+    client.send(Reconfigure(replace(drafting, mode="fp32")))
+    failed = client.until(LoadFailed).message
+    assert failed.startswith("draft model: ") and str(draft) in failed
+    assert client.ask(2)[1] == expected
+    assert client.engine._host.runner.draft is not None
+
+    def fail(progress):
+        if client.engine._host.options.draft_model and client.engine._host.loaded is not None:
+            raise OutOfDeviceMemoryError("no memory is left")
+
+    hook.at_make = fail
+    client.send(Reconfigure(replace(drafting, mode="fp32")))
+    assert client.until(ExecutorChanged).options.draft_model == ""
+    assert client.until(LoadFailed).message.startswith("draft model: ")
+    assert client.ask(3)[1] == expected
