@@ -244,7 +244,7 @@ def test_ended_in_the_middle_it_leaves_nothing_half(large, tmp_path, number):
         assert open_variant(tmp_path / "v").mode == "int4"
     else:
         code, words = ENDINGS[number]
-        assert process.returncode == code
+        assert process.returncode == code, err.decode()
         assert err.decode().endswith(f"llm-lite: {words}\n")
         assert list(tmp_path.iterdir()) == []
 

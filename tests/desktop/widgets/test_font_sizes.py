@@ -52,6 +52,7 @@ def test_letters_of_a_size_are_as_wide_whatever_sizes_went_before():
     context = imgui.create_context()
     try:
         io = imgui.get_io()
+        io.set_ini_filename("")
         io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
         io.display_size, io.delta_time = imgui.ImVec2(1280, 720), 1 / 60
         found, atlases = widths(120)
