@@ -92,7 +92,9 @@ else:
             "def __hash__(self):",
             f"    return hash({hashed.format(of='self')})",
         ]
-        exec("\n".join(text), names)
+        # Compiled first: Python ends `python -m` by SIGINT after a Ctrl-C that came while it ran
+        # a text, whatever exit code it was given.
+        exec(compile("\n".join(text), f"<methods of {made.__qualname__}>", "exec"), names)
         for name in ("__init__", "__eq__", "__hash__"):
             if getattr(made.__dict__.get(name), "stands_in", False):
                 names[name].__qualname__ = f"{made.__qualname__}.{name}"
