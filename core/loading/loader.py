@@ -271,9 +271,12 @@ def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
     if speculation is None or runner.translator is not None:
         runner.undrafted = draft_models.of_no_use(source, runner.choice, runner.model_file)
         return
-    later = lambda stage, fraction: progress("loading the draft model", fraction)  # noqa: E731
+
+    def of_draft(stage: str, fraction: float) -> None:
+        progress("loading the draft model", fraction)
+
     try:
-        loaded, draft = _started_draft(runner, made, source, later)
+        loaded, draft = _started_draft(runner, made, source, of_draft)
     except (OutOfDeviceMemoryError, UnfitModelError) as error:
         raise draft_models.fault_of(error) from error
     except (CancelledError, DeviceError):
