@@ -62,6 +62,7 @@ class Runner:
     translator: Translator | None = None  # of an encoder-decoder
     draft: LoadedDraft | None = None  # a smaller model that drafts, on an executor of `beside`
     undrafted: str = ""  # a sentence on why the draft model asked for is of no use
+    learned_told: bool = False  # what drafts learned, on an idle engine
     parts: dict[AttentionPart, AttentionSource] = field(default_factory=dict)  # of one, its maps
 
     @property

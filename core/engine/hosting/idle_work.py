@@ -49,9 +49,14 @@ def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
 
 def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
     """Read what drafts learned before, learn an answer or write what was learned; whether there was
-    any of these to do."""
-    learned = runner.learned if runner is not None else None
-    if learned is None or not learned.work():
+    any of these to do. Where drafts learn nothing, it is told once what lies on disk."""
+    if runner is None:
+        return False
+    learned, is_told = runner.learned, runner.learned_told
+    runner.learned_told = True
+    if learned is None and (is_told or not learned_files.disk_bytes()):
+        return False
+    if learned is not None and not learned.work():
         return False
     tell_learned(runner, emit)
     return True

@@ -96,6 +96,16 @@ def test_what_is_not_the_models_own_is_not_learned(client, tiny_llama):
     assert len(tokens) > SHORT.max_new_tokens
 
 
+def test_what_lies_on_disk_is_told_where_nothing_is_learned(client, tiny_llama, folder):
+    folder.mkdir()
+    (folder / f"other{file.SUFFIX}").write_bytes(b"of another model")
+    client.load(tiny_llama, exact("cpu", speculate="off"))
+    assert client.until(DraftsLearned) == DraftsLearned(0, 0, 16)
+    client.ask(1)
+    client.ask(2)
+    assert len(client.of(DraftsLearned)) == 1
+
+
 @pytest.mark.parametrize("how", ["off", "use"])
 def test_who_learns_nothing_leaves_nothing(how, client, tiny_llama, folder):
     client.load(tiny_llama, exact("cpu", speculate="auto", learned_drafts=how))
