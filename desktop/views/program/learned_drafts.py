@@ -37,10 +37,10 @@ def draw_learned_drafts(state: AppState, ui: Ui, options: EngineOptions) -> Engi
     """The options as they are chosen."""
     text(ui, tr("Drafts learned from answers"), style="small")
     hints = [tr(words) for words in HINTS.values()]
-    chosen = options.learned_drafts
-    return replace(
-        options, learned_drafts=chooser(ui, "executor.learned", tr_labels(LEARNING), chosen, hints)
-    )
+    labels, before = tr_labels(LEARNING), options.learned_drafts
+    chosen = chooser(ui, "executor.learned", labels, before, hints)
+    wrapped(ui, tr(HINTS[chosen]))
+    return replace(options, learned_drafts=chosen)
 
 
 def draw_learned(state: AppState, ui: Ui) -> list[Action]:
