@@ -1,4 +1,4 @@
-"""Rows of caches that move: as they are, or, where a part before them is forgotten, turned back.
+"""Forgetting a part of what the caches hold: what lies behind it moves down and is turned back.
 
 Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
 what a key at p - n would have been, so attention between what is left is as it was. A bias by
@@ -65,16 +65,6 @@ def shift(
         if stored.turn is not None:
             data = _turned(plan, stored, weights, data, old, -drop)
         _scatter(executor, stored.tensor, (old - drop) % count, data)
-
-
-def move(executor: Executor, first: int, to: int, count: int) -> None:
-    """What lies where positions first .. first + count - 1 belong, keys, values and queries, also
-    lies where positions from `to` on belong; not turned. Not while a step runs."""
-    positions = np.arange(count)
-    for stored in _stored(executor.program.plans[0]):
-        ring = stored.tensor.shape[0]
-        data = _gather(executor, stored.tensor, (first + positions) % ring)
-        _scatter(executor, stored.tensor, (to + positions) % ring, data)
 
 
 def _stored(plan: Plan) -> list[_Stored]:

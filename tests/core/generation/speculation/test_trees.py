@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from llm_lite.core.exec.shifting import move
 from llm_lite.core.plan.step import Fork
 from tests.core.generation.speculation.test_stepwise import FAMILIES, states, step_of
 from tests.families import family_of
@@ -43,7 +42,7 @@ def check_trees(runner, depths, shapes=SHAPES):
             assert np.array_equal(found[: trunk + rest], expected), (depth, trunk, rest)
             assert np.array_equal(found[trunk + rest :], other[trunk:]), (depth, trunk, rest, more)
             assert states(session.executor, range(depth, len(first))) == rows
-            move(session.executor, len(first), fork, more)
+            session.executor.move_rows(len(first), fork, more)
             assert states(session.executor, range(depth, len(branch))) == other_rows
 
 
