@@ -113,13 +113,21 @@ class Device:
             raise
 
     def function(self, name: str) -> Any:
-        """An extension function of the device or, failing that, of the instance."""
+        """A function of an extension of the device, for example vkCreateSwapchainKHR.
+
+        Raises DeviceError where the driver has no such function.
+        """
         if name not in self._functions:
             try:
                 self._functions[name] = vk.vkGetDeviceProcAddr(self.handle, name)
-            except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError):
-                self._functions[name] = self._owner.function(name)
+            except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
+                raise DeviceError(f"The Vulkan driver does not offer {name}.") from error
         return self._functions[name]
+
+    def instance_function(self, name: str) -> Any:
+        """A function of an extension of the instance: its first argument is the instance or a
+        physical device. Raises DeviceError where the loader has no such function."""
+        return self._owner.function(name)
 
     def wait_idle(self) -> None:
         self.queue.wait_idle()
