@@ -20,6 +20,8 @@ import glfw
 
 from tests.desktop import x11
 
+pytestmark = pytest.mark.vulkan
+
 CLEAR = (0.2, 0.4, 0.6, 1.0)
 CLEAR_BYTES = (51, 102, 153)
 
