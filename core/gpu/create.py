@@ -6,6 +6,9 @@ it before the first use. Two of its habits decide the rules below:
 - a struct nested by value is copied without the Python object that owns what it points to; every
   nested struct must therefore be held until the call returns (`create` holds what it is given);
 - a result code missing from its table raises KeyError instead of a VkError.
+
+A device that does not finish its work is left: all that it may still use stays, as what would
+destroy it does nothing (`leave`).
 """
 
 from __future__ import annotations
@@ -13,12 +16,40 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 
 # VK_ERROR_OUT_OF_POOL_MEMORY and VK_ERROR_FRAGMENTATION, unknown to the package's table.
 _POOL_EXHAUSTED = (-1000069000, -1000161000)
+
+
+# Handles of devices and instances that were left, with the object that they belong to: it keeps
+# what the driver calls back.
+_left: dict[Any, Any] = {}
+
+
+def leave(handle: Any, owner: Any) -> None:
+    """From now on no function destroys or frees anything of this VkDevice or VkInstance."""
+    _left[handle] = owner
+
+
+def is_left(handle: Any) -> bool:
+    return handle in _left
+
+
+def unless_left(name: str, function: Any) -> Any:
+    """A function of Vulkan, which does nothing for what was left where it destroys or frees."""
+    if not name.startswith(("vkDestroy", "vkFree")):
+        return function
+
+    @wraps(function)
+    def destroy(owner: Any, *arguments: Any) -> None:
+        if not is_left(owner):
+            function(owner, *arguments)
+
+    return destroy
 
 
 class _LazyVulkan:
@@ -31,6 +62,7 @@ class _LazyVulkan:
             raise DeviceError(
                 "The Vulkan loader (libvulkan.so.1 or its like) is not installed."
             ) from error
+        value = unless_left(name, value)
         setattr(self, name, value)
         return value
 

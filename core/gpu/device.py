@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, leave, unless_left, vk, vulkan_errors
 from llm_lite.core.gpu.info import (
     BESIDE_MATRICES,
     INTEGER_DOT,
@@ -119,7 +119,8 @@ class Device:
         """
         if name not in self._functions:
             try:
-                self._functions[name] = vk.vkGetDeviceProcAddr(self.handle, name)
+                found = vk.vkGetDeviceProcAddr(self.handle, name)
+                self._functions[name] = unless_left(name, found)
             except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
                 raise DeviceError(f"The Vulkan driver does not offer {name}.") from error
         return self._functions[name]
@@ -128,6 +129,11 @@ class Device:
         """A function of an extension of the instance: its first argument is the instance or a
         physical device. Raises DeviceError where the loader has no such function."""
         return self._owner.function(name)
+
+    def leave(self) -> None:
+        """Close nothing of it, now or later: it does not finish its work, which uses all this."""
+        for handle in (self.handle, self.instance):
+            leave(handle, self)
 
     def wait_idle(self) -> None:
         self.queue.wait_idle()

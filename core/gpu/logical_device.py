@@ -19,3 +19,7 @@ class LogicalDevice(Protocol):
     def function(self, name: str) -> Any:
         """A function of an extension of the device."""
         ...
+
+    def leave(self) -> None:
+        """Close nothing of it, now or later: it does not finish its work, which uses all this."""
+        ...

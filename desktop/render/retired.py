@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 
 def finish(wait: Callable[[], None]) -> None:
-    """Wait before destroying; a lost device has nothing left to wait for."""
+    """Wait before destroying; a lost device has nothing to wait for, or is left (Queue.wait)."""
     try:
         wait()
     except DeviceLostError as error:
-        log.warning("%s Its objects are destroyed without waiting.", error)
+        log.warning("%s Nothing waits for its objects.", error)
 
 
 class Retired:
