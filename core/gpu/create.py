@@ -7,8 +7,8 @@ it before the first use. Two of its habits decide the rules below:
   nested struct must therefore be held until the call returns (`create` holds what it is given);
 - a result code missing from its table raises KeyError instead of a VkError.
 
-A device that does not finish its work is left: all that it may still use stays, as what would
-destroy it does nothing (`leave`).
+A device that does not finish its work is abandoned: all that it may still use stays, as what would
+destroy it does nothing (`abandon`).
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemory
 _POOL_EXHAUSTED = (-1000069000, -1000161000)
 
 
-# Handles of devices and instances that were left, with the object that they belong to: it keeps
-# what the driver calls back.
-_left: dict[Any, Any] = {}
+# Handles of abandoned devices and instances, with the object that they belong to: it keeps what the
+# driver calls back.
+_abandoned: dict[Any, Any] = {}
 
 
-def leave(handle: Any, owner: Any) -> None:
+def abandon(handle: Any, owner: Any) -> None:
     """From now on no function destroys or frees anything of this VkDevice or VkInstance."""
-    _left[handle] = owner
+    _abandoned[handle] = owner
 
 
-def is_left(handle: Any) -> bool:
-    return handle in _left
+def is_abandoned(handle: Any) -> bool:
+    return handle in _abandoned
 
 
-def unless_left(name: str, function: Any) -> Any:
-    """A function of Vulkan, which does nothing for what was left where it destroys or frees."""
+def unless_abandoned(name: str, function: Any) -> Any:
+    """The function; one that destroys or frees then does nothing to what belongs to an abandoned
+    device or instance, its first argument."""
     if not name.startswith(("vkDestroy", "vkFree")):
         return function
 
     @wraps(function)
     def destroy(owner: Any, *arguments: Any) -> None:
-        if not is_left(owner):
+        if not is_abandoned(owner):
             function(owner, *arguments)
 
     return destroy
@@ -62,7 +63,7 @@ class _LazyVulkan:
             raise DeviceError(
                 "The Vulkan loader (libvulkan.so.1 or its like) is not installed."
             ) from error
-        value = unless_left(name, value)
+        value = unless_abandoned(name, value)
         setattr(self, name, value)
         return value
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.gpu.create import create, leave, unless_left, vk, vulkan_errors
+from llm_lite.core.gpu.create import abandon, create, unless_abandoned, vk, vulkan_errors
 from llm_lite.core.gpu.info import (
     BESIDE_MATRICES,
     INTEGER_DOT,
@@ -120,7 +120,7 @@ class Device:
         if name not in self._functions:
             try:
                 found = vk.vkGetDeviceProcAddr(self.handle, name)
-                self._functions[name] = unless_left(name, found)
+                self._functions[name] = unless_abandoned(name, found)
             except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
                 raise DeviceError(f"The Vulkan driver does not offer {name}.") from error
         return self._functions[name]
@@ -130,10 +130,10 @@ class Device:
         physical device. Raises DeviceError where the loader has no such function."""
         return self._owner.function(name)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Close nothing of it, now or later: it does not finish its work, which uses all this."""
         for handle in (self.handle, self.instance):
-            leave(handle, self)
+            abandon(handle, self)
 
     def wait_idle(self) -> None:
         self.queue.wait_idle()

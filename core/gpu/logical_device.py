@@ -20,6 +20,6 @@ class LogicalDevice(Protocol):
         """A function of an extension of the device."""
         ...
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Close nothing of it, now or later: it does not finish its work, which uses all this."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_lite.core.errors import DeviceLostError
-from llm_lite.core.gpu.create import create, is_left, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, is_abandoned, vk, vulkan_errors
 from llm_lite.core.gpu.logical_device import LogicalDevice
 
 # Seconds after which a device is taken for lost: no submit takes a hundredth of that. A software
@@ -74,7 +74,7 @@ class Queue:
     def wait(self, value: int) -> None:
         """Block until `value` is reached; DeviceLostError when it is not within `patience_s`.
 
-        The device is left then: it may still use what the program closes.
+        The device is abandoned then: it may still use what the program closes.
         """
         self._check()
         info = vk.VkSemaphoreWaitInfo(pSemaphores=[self.timeline], pValues=[value])
@@ -82,14 +82,14 @@ class Queue:
             try:
                 vk.vkWaitSemaphores(self._device.handle, info, int(self.patience_s * 1e9))
             except vk.VkTimeout as error:
-                self._device.leave()
+                self._device.abandon()
                 raise DeviceLostError(
                     f"The device did not finish its work in {self.patience_s:g} s and is taken for "
                     "lost."
                 ) from error
 
     def _check(self) -> None:
-        if is_left(self._device.handle):
+        if is_abandoned(self._device.handle):
             raise DeviceLostError("The device did not finish its work and was taken for lost.")
 
     def present(self, swapchain: Any, image_index: int, wait_semaphore: Any) -> None:

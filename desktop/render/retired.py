@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 def finish(wait: Callable[[], None]) -> None:
-    """Wait before destroying; a lost device has nothing to wait for, or is left (Queue.wait)."""
+    """Wait before destroying; a lost device has nothing left to wait for, and of one that did not
+    finish in time nothing is destroyed (`Queue.wait`)."""
     try:
         wait()
     except DeviceLostError as error:
