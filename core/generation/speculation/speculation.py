@@ -19,6 +19,7 @@ from llm_lite.core.generation.speculation.draft import (
     DraftSource,
 )
 from llm_lite.core.generation.speculation.lookup import LookupSource
+from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
 from llm_lite.core.generation.speculation.timing import PassTiming
@@ -100,10 +101,16 @@ class Speculation:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
+        self.learned: LearnedDrafts | None = None  # hears answers; one of the sources drafts of it
         self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call
         self._pass_seconds = 0.0  # of the pass behind it
+
+    def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
+        """Where the text repeats nothing, before anything is computed."""
+        self.learned = learned
+        self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Another text: a prompt, and what was answered so far."""
