@@ -272,7 +272,7 @@ def _add_learned_drafts(
     """Of answers before, where drafts are weighed; nothing is read yet. Drafts that a text alone is
     to make (`lookup`) stay so."""
     speculation, how = session.speculation, options.learned_drafts
-    if speculation is None or how == "off" or options.speculate not in ("auto", "slice"):
+    if speculation is None or how == "off" or not options.weighs_drafts:
         return
     if model_file.model.kind != "decoder":
         return

@@ -44,6 +44,11 @@ class EngineOptions:
     learned_drafts: DraftLearning = "off"
     force: bool = False  # load what will not fit into memory, too
 
+    @property
+    def weighs_drafts(self) -> bool:
+        """Whether drafts are made where they pay, from all sources; `lookup` makes all it finds."""
+        return self.speculate in ("auto", "slice")
+
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
 

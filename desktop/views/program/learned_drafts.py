@@ -33,7 +33,7 @@ DELETE_HINT = mark("Delete what was learned, of all models. Conversations stay."
 NOTHING = mark("Nothing is learned yet.")
 
 
-def draw_learned_drafts(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
+def draw_learned_drafts(ui: Ui, options: EngineOptions) -> EngineOptions:
     """The options as they are chosen."""
     text(ui, tr("Drafts learned from answers"), style="small")
     hints = [tr(words) for words in HINTS.values()]

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode, Speculate
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    MODES,
+    Activations,
+    Backend,
+    EngineOptions,
+    Mode,
+    Speculate,
+)
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
@@ -204,6 +212,23 @@ def _full(state: AppState) -> tuple[float, str]:
     return used_share(state), shade(state)
 
 
+def _draw_drafts(
+    state: AppState, ui: Ui, options: EngineOptions
+) -> tuple[EngineOptions, list[Action]]:
+    """The options as they are chosen."""
+    actions = list[Action]()
+    text(ui, tr("Drafts"), style="small")
+    hints, chosen = [*map(tr, DRAFT_HINTS)], options.speculate
+    options = replace(
+        options, speculate=chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen, hints)
+    )
+    if options.speculate != "off":
+        options, actions = draw_draft_model(state, ui, options)
+    if options.weighs_drafts:
+        options = draw_learned_drafts(ui, options)
+    return options, actions + draw_learned(state, ui)
+
+
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if state.elsewhere:
         draw_untold(state, ui, EXECUTOR, way_back=False)
@@ -232,15 +257,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     )
     options = replace(options, activations=chosen)
     if state.holds_conversations:  # others guess nothing ahead
-        text(ui, tr("Drafts"), style="small")
-        hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
-        drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
-        options = replace(options, speculate=drafts)
-        if drafts != "off":
-            options, actions = draw_draft_model(state, ui, options)
-        if drafts == "auto":
-            options = draw_learned_drafts(state, ui, options)
-        actions += draw_learned(state, ui)
+        options, actions = _draw_drafts(state, ui, options)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

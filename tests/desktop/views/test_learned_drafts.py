@@ -70,6 +70,14 @@ def test_what_lies_on_disk_can_be_deleted_without_drafts(headless):
     assert not one.driver.shows("executor.learned.learn"), "where there are no drafts at all"
 
 
+@pytest.mark.parametrize("speculate", ["auto", "slice"])
+def test_whatever_learns_can_be_told_not_to(headless, speculate):
+    one = menu(headless, speculate=speculate, learned_drafts="learn")
+    one.driver.click("executor.learned.off")
+    (action,) = one.did(SetOptions)
+    assert (action.options.learned_drafts, action.options.speculate) == ("off", speculate)
+
+
 def test_words():
     assert learned_words(LEARNED) == "1,234 answers learned  ·  3.0 MiB on disk"
     assert learned_words(DraftsLearned(1, 9, 0)) == "1 answer learned"
