@@ -14,6 +14,8 @@
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace llm {
@@ -98,21 +100,34 @@ const std::vector<Build>& builds() {
 
 #elif defined(__aarch64__)
 
+#if defined(__APPLE__)
+bool has(const char* feature) {
+  int value = 0;
+  size_t size = sizeof value;
+  return sysctlbyname(feature, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+#endif
+
+// Products of bytes: four to a sum (SDOT), and 2x8 by 8x2 matrices of them (SMMLA).
 Features detect() {
 #if defined(__linux__)
+  constexpr unsigned long kI8mm = 1ul << 13;  // HWCAP2_I8MM, which older headers lack
   const bool dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  const bool i8mm = (getauxval(AT_HWCAP2) & kI8mm) != 0;
 #elif defined(__APPLE__)
   const bool dotprod = true;  // every Apple processor that runs macOS
+  const bool i8mm = has("hw.optional.arm.FEAT_I8MM");
 #else
-  const bool dotprod = false;
+  const bool dotprod = false, i8mm = false;
 #endif
-  return {{"neon", true}, {"dotprod", dotprod}};
+  return {{"neon", true}, {"dotprod", dotprod}, {"i8mm", i8mm}};
 }
 
 const std::vector<Build>& builds() {
   static const std::vector<Build> all = {
       {"neon", {"neon"}, neon::table, neon::study_table},
-      {"neondot", {"neon", "dotprod"}, neondot::table, neondot::study_table}};
+      {"neondot", {"neon", "dotprod"}, neondot::table, neondot::study_table},
+      {"i8mm", {"neon", "dotprod", "i8mm"}, i8mm::table, neondot::study_table}};
   return all;
 }
 

@@ -15,7 +15,6 @@ namespace LLM_ISA {
 // From how many tokens on unpacking a panel of weights pays.
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthDots = kWidth > 8 ? 32 : 16;  // where products by dots do as well
-constexpr int64_t kPanelWorthA8 = 6;
 constexpr int64_t kPanelWorthShared = kSharedTileTokens > 4 ? 9 : 6;  // likewise, as panels sum
 
 constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic

@@ -12,10 +12,16 @@
 namespace llm {
 namespace LLM_ISA {
 
-// What broadcasts of activations are shared by: registers of rows.
+// What broadcasts of activations are shared by: registers of rows. SMMLA takes pairs of tokens as
+// they lie in memory, and has registers left.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr int kPanelParts = 2;
+#else
 constexpr int kPanelParts = kWidth == 4 ? 1 : 2;
+#endif
 constexpr int kPanelRowsA8 = kPanelParts * kWidth;
 constexpr int kPanelTokensA8 = kWidth == 16 ? 6 : 4;  // two registers each and part
+constexpr int64_t kPanelWorthA8 = 6;                  // tokens, from which on panels pay
 
 // 32 columns of kWidth rows
 template <typename Format>
@@ -149,6 +155,32 @@ inline float sum_of(const GroupX<kLevels, kTokens>& x, int token, const A8Scale&
 template <typename Format>
 constexpr bool kMinima = kInBytes<Format::kLevels> ? Format::kHasMinimum : kHasM<Format>;
 
+// totals += products of the columns of block b that share a scale, times that scale
+template <typename Format, int kTokens>
+inline void add_scaled_sums(const PanelBlock<Format>* block, int64_t n, int64_t b, int scale,
+                            const GroupX<Format::kLevels, kTokens>& x,
+                            const I32 (&sums)[kTokens][kPanelParts],
+                            F32 (&totals)[kTokens][kPanelParts]) {
+  constexpr Levels kLevels = Format::kLevels;
+  constexpr int kScales = Format::kScales;
+  const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
+  for (int t = 0; t < kTokens; ++t) {
+    const auto of_block = x.template of_block<A8Scale>(t, at);
+    const auto offset = x.template of_block<A8Offset>(t, offset_at);
+    for (int p = 0; p < kPanelParts; ++p) {
+      I32 products = widen_sums<kLevels, 4>(sums[t][p]);
+      if constexpr (kInBytes<kLevels>) {
+        products = add_offset(products, block[p].pairs[scale], offset_of<kLevels>(offset));
+      }
+      totals[t][p] += to_f32(products) * (block[p].scales[scale].d * of_block.scale);
+    }
+    if constexpr (kMinima<Format>) {
+      const float sum = sum_of<kLevels, kScales>(x, t, of_block, offset, b, scale);
+      for (int p = 0; p < kPanelParts; ++p) totals[t][p] += block[p].scales[scale].m * sum;
+    }
+  }
+}
+
 template <typename Format, int kTokens>
 inline void panel_times_a8(const PanelBlock<Format>* block, int64_t n,
                            const GroupX<Format::kLevels, kTokens>& x,
@@ -171,22 +203,7 @@ inline void panel_times_a8(const PanelBlock<Format>* block, int64_t n,
           }
         }
       }
-      const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
-      for (int t = 0; t < kTokens; ++t) {
-        const auto of_block = x.template of_block<A8Scale>(t, at);
-        const auto offset = x.template of_block<A8Offset>(t, offset_at);
-        for (int p = 0; p < kPanelParts; ++p) {
-          I32 products = widen_sums<kLevels, 4>(sums[t][p]);
-          if constexpr (kInBytes<kLevels>) {
-            products = add_offset(products, block[p].pairs[scale], offset_of<kLevels>(offset));
-          }
-          totals[t][p] += to_f32(products) * (block[p].scales[scale].d * of_block.scale);
-        }
-        if constexpr (kMinima<Format>) {
-          const float sum = sum_of<kLevels, kScales>(x, t, of_block, offset, b, scale);
-          for (int p = 0; p < kPanelParts; ++p) totals[t][p] += block[p].scales[scale].m * sum;
-        }
-      }
+      add_scaled_sums<Format, kTokens>(block, n, b, scale, x, sums, totals);
     }
   }
   for (int t = 0; t < kTokens; ++t) {

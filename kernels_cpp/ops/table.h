@@ -22,6 +22,7 @@ LLM_DECLARE_TABLE(amxemulated)
 #elif defined(__aarch64__)
 LLM_DECLARE_TABLE(neon)
 LLM_DECLARE_TABLE(neondot)
+LLM_DECLARE_TABLE(i8mm)
 #else
 LLM_DECLARE_TABLE(scalar)
 #endif

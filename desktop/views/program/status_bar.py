@@ -18,6 +18,7 @@ from llm_lite.desktop.views.encoding.measures import encoder_measures, read_shar
 from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.program.draft_models import draw_draft_model
 from llm_lite.desktop.views.program.drafting import DRAFTED, by_source, gain
+from llm_lite.desktop.views.program.learned_drafts import draw_learned, draw_learned_drafts
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.views.translating.measures import target_measures
@@ -237,6 +238,9 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         options = replace(options, speculate=drafts)
         if drafts != "off":
             options, actions = draw_draft_model(state, ui, options)
+        if drafts == "auto":
+            options = draw_learned_drafts(state, ui, options)
+        actions += draw_learned(state, ui)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

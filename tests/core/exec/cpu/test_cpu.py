@@ -282,7 +282,8 @@ def test_features_explain_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     features = cpu_features()
     monkeypatch.delenv("LLM_LITE_ISA", raising=False)
     assert features and set(map(type, features.values())) == {bool}
-    assert features.get("avx512vnni", False) == ("avx512vnni" in available_isas())
+    for name in ("avx512vnni", "i8mm"):
+        assert features.get(name, False) == (name in available_isas())
 
 
 def test_threads_that_have_just_begun_can_be_ended() -> None:

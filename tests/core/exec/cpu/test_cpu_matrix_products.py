@@ -1,7 +1,9 @@
-"""Products by AMX's tile registers, emulated or real: the bits of AVX-512-VNNI in every format.
+"""Builds that have other products of many tokens only: the bits of the build that they share all
+other ops with, in every format.
 
-What is emulated is what the instructions are documented to do; all else of the kernel is compiled
-as for a processor that has them.
+Products by AMX's tile registers are emulated or real, those by Arm's SMMLA run where the processor
+has it (`tests/cross/aarch64.py` emulates one). What is emulated is what the instructions are
+documented to do; all else of the kernel is compiled as for a processor that has them.
 """
 
 from __future__ import annotations
@@ -21,14 +23,13 @@ from tests.core.exec.one_op import BLOCKS, CONTEXT, TILES, VOCABULARY, OneOp, ch
 from tests.pairs import each_pair
 from tests.weight_blocks import width
 
-BASE = "avx512vnni"
-AMX = [isa for isa in (*emulated_isas(), *available_isas()) if isa.startswith("amx")]
-TOKENS = (15, 16, 17, 32, 127)  # a register of them, less, and some with a rest
+BASES = {"amx": "avx512vnni", "amxemulated": "avx512vnni", "i8mm": "neondot"}
+BUILDS = [isa for isa in (*emulated_isas(), *available_isas()) if isa in BASES]
+# From the fewest that panels take, over a register of AMX of them, less, to some with a rest
+TOKENS = (6, 7, 15, 16, 17, 32, 127)
 MANY = max(TOKENS)
 
-pytestmark = pytest.mark.skipif(
-    BASE not in available_isas(), reason="builds for AMX share ops of AVX-512-VNNI"
-)
+pytestmark = pytest.mark.skipif(not BUILDS, reason="no such build runs on this processor")
 
 
 def rows_of_product(case: OneOp, isa: str, part: tuple[int, int] | None = None) -> list[np.ndarray]:
@@ -46,38 +47,38 @@ def rows_of_product(case: OneOp, isa: str, part: tuple[int, int] | None = None) 
 
 def test_emulated_builds_are_asked_for_by_name_only() -> None:
     assert not set(emulated_isas()) & set(available_isas())
-    assert "amxemulated" in AMX
+    assert "amxemulated" in BUILDS or "avx512vnni" not in available_isas()
 
 
-@each_pair("isa, dtype, blocks, rows", AMX, BLOCKS + TILES, (1, 3, 9, 33), (1, 13, 33, 127))
+@each_pair("isa, dtype, blocks, rows", BUILDS, BLOCKS + TILES, (1, 3, 9, 33), (1, 13, 33, 127))
 def test_products_have_the_bits_of_the_panels(isa: str, dtype: str, blocks: int, rows: int) -> None:
     case = OneOp()
     case.inputs(width(dtype, blocks), "x")
     case.weights["x"] = weight("x", "f32", case.weights["x"].dequantize() + 0.7)  # zero points
     case.random("w", rows, width(dtype, blocks), dtype=dtype)
     for found, expected in zip(
-        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+        rows_of_product(case, isa), rows_of_product(case, BASES[isa]), strict=True
     ):
         assert np.isfinite(expected).all()
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", TILES)
-@pytest.mark.parametrize("isa", AMX)
+@pytest.mark.parametrize("isa", BUILDS)
 def test_products_of_first_rows_and_columns(isa: str, dtype: str) -> None:
     case = OneOp()
     case.inputs(width(dtype, 9), "x")
     case.random("w", 127, width(dtype, 11), dtype=dtype)
     part = 33, width(dtype, 9)
     for found, expected in zip(
-        rows_of_product(case, isa, part), rows_of_product(case, BASE, part), strict=True
+        rows_of_product(case, isa, part), rows_of_product(case, BASES[isa], part), strict=True
     ):
         assert found.shape[1] == 33
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", BLOCKS + TILES)
-@pytest.mark.parametrize("isa", AMX)
+@pytest.mark.parametrize("isa", BUILDS)
 def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -> None:
     """Activations and zero points at either end, levels of every size."""
     case = OneOp()
@@ -85,13 +86,13 @@ def test_extreme_activations_have_the_bits_of_the_panels(isa: str, dtype: str) -
     case.weights["x"] = extreme_inputs(columns)
     case.random("w", 47, columns, dtype=dtype, scale=100.0)
     for found, expected in zip(
-        rows_of_product(case, isa), rows_of_product(case, BASE), strict=True
+        rows_of_product(case, isa), rows_of_product(case, BASES[isa]), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", TILES)
-@pytest.mark.parametrize("isa", AMX)
+@pytest.mark.parametrize("isa", BUILDS)
 def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> None:
     """Of drafted tokens too that fill a register."""
     case = OneOp()
@@ -114,7 +115,7 @@ def test_stepwise_products_have_the_bits_of_one_token(isa: str, dtype: str) -> N
 
 
 @pytest.mark.parametrize("dtype", TILES)
-@pytest.mark.parametrize("isa", AMX)
+@pytest.mark.parametrize("isa", BUILDS)
 def test_products_are_those_of_the_definition(isa: str, dtype: str) -> None:
     case = OneOp()
     case.inputs(96, "x")
