@@ -1,13 +1,14 @@
 """What drafts gain that were learned from other conversations: free chat, asked a second time.
 
     python -m tests.bench.learned_drafts [MODEL] [--mode int4] [--threads 2] [--rounds 5]
-        [--json FILE]
+        [--clock wall|cpu] [--json FILE]
 
 Each question below is answered once and learned, greedily, in a conversation of its own. Then the
 same is asked in other words, in turns: without drafts, with those that the text alone gives, and
 with learned ones besides. So are questions about other topics, which nothing was learned of.
 Answers that differ end the run. The time is that of the tokens behind the first one; gains are
-medians of all pairs, beside the least and the most.
+medians of all pairs, beside the least and the most. `--clock cpu` is for
+a machine that others use, as that of `tests.bench.speculation`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.processor import processor_name
-from tests.bench.speculation import CONTEXT, Prompt, Timed, answered
+from tests.bench.speculation import (
+    CLOCKS,
+    CONTEXT,
+    Prompt,
+    Timed,
+    answered,
+    weigh_processor_time,
+)
 
 ASKED = (  # in one conversation, and in another one
     ("Why do leaves fall in autumn?", "What makes trees lose their leaves in the autumn?"),
@@ -64,10 +72,12 @@ TASKS = (
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.clock == "cpu":
+        weigh_processor_time()
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
-        threads=arguments.threads,
+        threads=1 if arguments.clock == "cpu" else arguments.threads,
         context=CONTEXT,
         speculate="auto",
     )
@@ -76,7 +86,7 @@ def main() -> None:
     before = os.getloadavg()[0]
     try:
         table, seconds = _taught(runner)
-        rows = [_measured(runner, task, table, arguments.rounds) for task in TASKS]
+        rows = [_measured(runner, task, table, arguments) for task in TASKS]
     finally:
         runner.close()
         file.close()
@@ -84,6 +94,7 @@ def main() -> None:
         "model": runner.model_info.name,
         "processor": processor_name(),
         "threads": runner.executor_info.threads,
+        "clock": arguments.clock,
         "load_before": before,
         "learning_us": 1e6 * seconds,
         "tasks": rows,
@@ -99,7 +110,7 @@ def _taught(runner: Runner) -> tuple[NgramTable, float]:
     table, tokens, seconds = NgramTable(), 0, 0.0
     for question, _ in ASKED:
         runner.session.speculation = None
-        answer = _asked(runner, question).tokens
+        answer = answered(runner, Prompt(question), time.perf_counter).tokens
         began = time.perf_counter()
         table.learn(answer)
         seconds += time.perf_counter() - began
@@ -117,18 +128,21 @@ def _ways(table: NgramTable) -> dict[str, Callable[[], Speculation | None]]:
     return {"off": lambda: None, "text": lambda: speculation_of("auto"), "learned": learned}
 
 
-def _measured(runner: Runner, task: Task, table: NgramTable, rounds: int) -> dict[str, Any]:
+def _measured(
+    runner: Runner, task: Task, table: NgramTable, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    clock = CLOCKS[arguments.clock]
     drafting = {way: make() for way, make in _ways(table).items()}
     gains: dict[str, list[float]] = {"text": [], "learned": [], "learned / text": []}
     speeds: list[float] = []
     drafted = accepted = 0
     for question in task.questions:
-        for number in range(rounds + 1):  # the first one warms up
+        for number in range(arguments.rounds + 1):  # the first one warms up
             found: dict[str, Timed] = {}
             turn = number % len(WAYS)
             for way in (*WAYS[turn:], *WAYS[:turn]):
                 runner.session.speculation = drafting[way]
-                found[way] = _asked(runner, question)
+                found[way] = answered(runner, Prompt(question), clock)
             if len({one.tokens for one in found.values()}) > 1:
                 raise SystemExit(f"{question}: answers differ")
             if not number:
@@ -166,10 +180,6 @@ def _print(row: dict[str, Any]) -> None:
     )
 
 
-def _asked(runner: Runner, question: str) -> Timed:
-    return answered(runner, Prompt(question), time.perf_counter)
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?")
@@ -177,6 +187,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", default="int4")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 

@@ -116,7 +116,7 @@ def tasks() -> dict[str, tuple[Prompt, ...]]:
 def main() -> None:
     arguments = _arguments()
     if arguments.clock == "cpu":
-        _weigh_processor_time()
+        weigh_processor_time()
     options = EngineOptions(
         backend=arguments.backend,
         mode=arguments.mode,
@@ -152,7 +152,7 @@ def main() -> None:
     print(f"load of the machine before: {before:.1f} on {os.cpu_count()} cores")
 
 
-def _weigh_processor_time() -> None:
+def weigh_processor_time() -> None:
     """The policy's clock is the one of the report too."""
     time.perf_counter = time.process_time  # type: ignore[assignment]
     for module in (draft_model, speculation_module):

@@ -15,6 +15,7 @@ import zlib
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,7 +58,12 @@ class LearnedFile:
     problem: str = ""
 
 
-Stamp = tuple[int, int, int]  # inode, size, nanoseconds of its time: another file, another stamp
+class Stamp(NamedTuple):
+    """Another one where a file was replaced or written to."""
+
+    inode: int
+    size: int  # bytes
+    written: int  # nanoseconds
 
 
 def learned_folder() -> Path:
@@ -74,7 +80,7 @@ def stamp_of(path: Path) -> Stamp | None:
         status = path.stat()
     except OSError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
@@ -131,12 +137,12 @@ def remove(path: Path) -> int:
     remove_whole(path)
     if stamp_of(path) is not None:
         raise FileError(path, "cannot be deleted")
-    return stamp[1] if stamp else 0
+    return stamp.size if stamp else 0
 
 
 def _described(path: Path) -> LearnedFile:
     stamp = stamp_of(path)
-    size = stamp[1] if stamp else 0
+    size = stamp.size if stamp else 0
     try:
         return LearnedFile(path, size, _read(path)[0])
     except FileError as error:

@@ -14,7 +14,7 @@ from llm_lite.core.generation.speculation.ngrams.table import SHORTEST, NgramTab
 # Tokens of answers between two writings: a killed program loses no more than these, and a token
 # costs the disk 0.7 kB.
 SAVED_EVERY = 2048
-_MOST_UNSAVED = 1 << 16  # tokens that are kept to be learned again, where the disk takes no file
+_MOST_KEPT = 1 << 16  # tokens of answers that wait for an idle engine, or for a disk with room
 
 
 class LearnedDrafts:
@@ -55,6 +55,7 @@ class LearnedDrafts:
         """The tokens of an answer, as the model wrote them."""
         if self.learns and len(answer) > SHORTEST:
             self._pending.append(tuple(answer))
+            _bound(self._pending)
 
     def work(self) -> bool:
         """A piece of what there is to do, milliseconds of it; whether there was anything."""
@@ -104,7 +105,7 @@ class LearnedDrafts:
         self._stamp = file.stamp_of(path)
         self._model = replace(self._model, answers=0, tokens=0)
         self._table = NgramTable()
-        if self._stamp is None:
+        if self._stamp is None or not self._stamp.size:  # none, or one that is just being made
             return
         try:
             self._model, self._table = file.read(path, self._model.identity, self._vocabulary)
@@ -137,7 +138,12 @@ class LearnedDrafts:
             if not self._has_failed:
                 self._tell(f"learned drafts: {error}; they are tried again later")
             self._has_failed = True
-            while sum(map(len, self._unsaved)) > _MOST_UNSAVED:
-                del self._unsaved[0]
+            _bound(self._unsaved)
             return
         self._stamp, self._unsaved, self._has_failed = file.stamp_of(path), [], False
+
+
+def _bound(answers: list[tuple[int, ...]]) -> None:
+    """The oldest ones go."""
+    while sum(map(len, answers)) > _MOST_KEPT:
+        del answers[0]

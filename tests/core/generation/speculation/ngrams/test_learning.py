@@ -138,7 +138,7 @@ def changed(content, at, new):
 
 TOKENS_AT = COUNTERS + 24 + 4 * ENTRIES
 DAMAGES = {
-    "empty": (lambda c: b"", "does not begin with LLMLNG01"),
+    "short": (lambda c: b"LL", "does not begin with LLMLNG01"),
     "foreign": (lambda c: b"GGUF" + c[4:], "does not begin with LLMLNG01"),
     "truncated": (lambda c: c[:-10], "is truncated"),
     "longer": (lambda c: c + b"x", "which is too much"),
@@ -166,6 +166,25 @@ def test_a_bad_file_is_told_and_replaced(name, path):
     assert knows(program(), OTHER)
 
 
+def test_a_file_that_is_just_being_made_is_none(path):
+    path.parent.mkdir()
+    path.touch()
+    told = []
+    learned = program(told)
+    learned.learn(TEXT)
+    learned.close()
+    assert told == [] and knows(program(), TEXT)
+
+
+def test_what_waits_is_bounded(monkeypatch):
+    monkeypatch.setattr(learning, "_MOST_KEPT", 2 * len(TEXT))
+    learned = LearnedDrafts("Tiny", 300, lambda: IDENTITY, learns=True)
+    for text in (TEXT, OTHER, OTHER):
+        learned.learn(text)
+    idle(learned)
+    assert knows(learned, OTHER) and not knows(learned, TEXT)
+
+
 def test_a_name_is_one_line(path):
     first = program()
     first.learn(TEXT)
@@ -191,7 +210,7 @@ def test_a_disk_that_takes_nothing(folder, monkeypatch):
     """A sentence once, drafts of what is in memory, and another try later."""
     folder.parent.joinpath(folder.name).write_bytes(b"a file in the folder's place")
     monkeypatch.setattr(learning, "SAVED_EVERY", 10)
-    monkeypatch.setattr(learning, "_MOST_UNSAVED", 30)
+    monkeypatch.setattr(learning, "_MOST_KEPT", 30)
     told = []
     learned = program(told)
     for _ in range(3):
