@@ -37,7 +37,8 @@ inline F32 load(const Nibbles* p) {
                                        1.5f, 2.5f, 3.5f, 4.5f, 5.5f, 6.5f, 7.5f);
   // Four bytes to each lane of a half, shifted to the lane's level. The choice of a level looks at
   // four bits only.
-  const __m512i shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+  const __m512i shifts =
+      _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
   int32_t first, second;
   std::memcpy(&first, p, sizeof first);
   std::memcpy(&second, p + 4, sizeof second);
