@@ -87,7 +87,7 @@ struct Run {
 };
 
 Run run_from(uint first, uint tokens) {
-  if (!PAGED) return Run(0, tokens, 0);
+  if (!PAGED) return Run(0, tokens, table_of(first_token()));  // one token, or no branch
   uint token = first_token(), end = first + 1, table = table_of(token + first);
   while (end < tokens && table_of(token + end) == table) ++end;
   return Run(first, end, table);

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from llm_lite.core.engine.clients import Clients
+from llm_lite.core.engine.hosting.idle_work import forget_learned_drafts
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import CLIENTS_SECONDS, Switching
 from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
@@ -24,6 +25,7 @@ from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     Command,
     Event,
+    ForgetLearnedDrafts,
     Generate,
     GenerationFinished,
     Level,
@@ -88,6 +90,8 @@ class Dispatcher:
             host.file_away(command)
         elif isinstance(command, KeptCommand):
             self.kept.do(host.runner, command)
+        elif isinstance(command, ForgetLearnedDrafts):
+            forget_learned_drafts(host.runner, self.log, self.emit)
         elif isinstance(command, MakeTitle):
             is_over = lambda: self.stopped(number) or self.waiting()  # noqa: E731
             entitle(host, command, self.emit, is_over)

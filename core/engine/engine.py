@@ -256,7 +256,7 @@ class Engine:
         def is_wanted() -> bool:
             return not self._commands.empty() or self._clients.has_work
 
-        return work_while_idle(self._host, is_wanted, self._log)
+        return work_while_idle(self._host, is_wanted, self._log, self._emit)
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""

@@ -75,6 +75,11 @@ class Executor(Protocol):
         """Set rows of a state tensor to what `read_state` gave, of this executor or another."""
         ...
 
+    def move_rows(self, first: int, to: int, count: int) -> None:
+        """What a step wrote for positions first .. first + count - 1, keys, values and queries of
+        all layers, also lies where positions from `to` on belong; nothing is turned."""
+        ...
+
     def device_state(self, name: str) -> BufferRange | None:
         """Where the state tensor lies on the Vulkan device; None for other executors."""
         ...

@@ -7,8 +7,14 @@ from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 
 
+def known_tokens(program: Program) -> int:
+    """Tokens that every embedding table has a row of."""
+    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
+    return min([program.vocabulary, *(table.shape[0] for table in tables)])
+
+
 def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> None:
-    """RequestError unless the step fits; vocabulary: of rows that every table of tokens has."""
+    """RequestError unless the step fits; vocabulary: see `known_tokens`."""
     if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
         raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
     if step.outputs > plan.max_outputs:
@@ -19,6 +25,8 @@ def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> Non
         raise RequestError("a step of several sequences for a cache of one")
     _check_positions(program.context, step)
     _check_source(program.source, step)
+    if step.fork is not None and not 1 <= step.fork.trunk < step.fork.branch < step.count:
+        raise RequestError(f"a branch from {step.fork} in a step of {step.count} tokens")
     low, high = int(step.tokens.min()), int(step.tokens.max())
     if low < 0 or high >= vocabulary:
         wrong = low if low < 0 else high

@@ -130,6 +130,16 @@ class Answer:
         stats = self._stats(self._runner)
         self.emit(GenerationFinished(self.command.request, reason, stats, message))
         self.emit(cache_status(session, self._reused))
+        self._teach(session)
+
+    def _teach(self, session: Session) -> None:
+        """Drafts learn what the model wrote of itself: not a beginning that was typed, nor what it
+        writes with some heads changed."""
+        speculation = session.speculation
+        if speculation is None or speculation.learned is None:
+            return
+        if all(gain == 1.0 for row in self.gains or session.gains for gain in row):
+            speculation.learned.learn(self.produced[len(self._forced) :])
 
     def fail(self, message: str) -> None:
         if self._teller is not None:

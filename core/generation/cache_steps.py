@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values, checked
+from llm_lite.core.generation.speculation.draft import NO_BRANCH, Branch
+from llm_lite.core.generation.speculation.likely import Likely, likely
 from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.committed import Committed, CommittedRows
@@ -21,7 +23,7 @@ from llm_lite.core.kv_cache.contents import KvCache
 from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.step import Fork, Step
 from llm_lite.core.quant.tensor import TensorData
 
 
@@ -90,16 +92,22 @@ class CacheSteps:
         return self._gains.current
 
     def decode(
-        self, token: int, should_stop: StopCheck | None = None, draft: Sequence[int] = ()
+        self,
+        token: int,
+        should_stop: StopCheck | None = None,
+        draft: Sequence[int] = (),
+        branch: Branch = NO_BRANCH,
     ) -> NDArray[np.float32]:
         """Append one token; logits float32 [V] of what follows.
 
-        The step also runs `draft`, at most `most_drafted` tokens that may follow: decoding them
-        next, in their order, takes no step. The bits of logits, cache and queries are those of a
-        step a token, and until a drafted token is decoded nothing tells that it has run.
+        The step also runs `draft` and a branch of it, together at most `most_drafted` tokens that
+        may follow: decoding them next, in their order, takes no step. The bits of logits, cache and
+        queries are those of a step a token, and until a drafted token is decoded nothing tells that
+        it has run.
         """
         position = len(self.cache)
-        if self.token_ahead == token:
+        if self.is_ahead(token):
+            self._take_branch(token)
             self.step_seconds = 0.0
             row = self.checked(self._ahead.row(position), f"the logits of token {position}")
             self.cache.writing(position + 1)
@@ -107,26 +115,26 @@ class CacheSteps:
             return row
         if not draft:
             return self._run([token], 1, should_stop)[0]
-        return self._run_drafted((token, *draft), should_stop)
+        return self._run_drafted((token, *draft), branch, should_stop)
 
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
-    ) -> tuple[int, ...]:
-        """What the program's slice expects behind `token`, the likeliest token each time: `most`
-        tokens, or fewer where a step could not verify as many.
+    ) -> tuple[Likely, ...]:
+        """What the program's slice expects behind `token`, and then behind the likeliest token each
+        time: `most` places, or fewer where a step could not verify as many.
 
         Each takes a step of the slice. It reads and writes the cache of the whole model, behind
         what is counted: rows that `decode` writes again. Without a slice, none.
         """
-        start, drafted = len(self.cache), list[int]()
+        start, places = len(self.cache), list[Likely]()
         if not self.executor.program.has_slice:
             return ()
         for position in range(start, start + min(most, self.most_drafted)):
             step = replace(self.step([token], position), sliced=True)
             logits, _ = self._execute(step, start + 1, should_stop)
-            token = int(np.argmax(logits[0]))
-            drafted.append(token)
-        return tuple(drafted)
+            places.append(likely(logits[0]))
+            token = places[-1].token
+        return tuple(places)
 
     @property
     def token_ahead(self) -> int | None:
@@ -139,6 +147,11 @@ class CacheSteps:
         if self.token_ahead is None:
             return ()
         return self._ahead.tokens[len(self.cache) - self._ahead.first :]
+
+    def is_ahead(self, token: int) -> bool:
+        """Whether the logits behind this token, as the next one, are known already."""
+        place = len(self.cache), token, self.gains, self._rows.state.epoch
+        return self.token_ahead == token or self._ahead.branch_at(*place)
 
     @property
     def most_drafted(self) -> int:
@@ -185,17 +198,31 @@ class CacheSteps:
         return logits
 
     def _run_drafted(
-        self, tokens: tuple[int, ...], should_stop: StopCheck | None
+        self, tokens: tuple[int, ...], branch: Branch, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
         """Only the first of the tokens counts as decoded."""
-        start = len(self.cache)
-        step = replace(self.step(tokens, start, len(tokens)), stepwise=True)
+        start, count = len(self.cache), len(tokens)
+        every = (*tokens, *branch.tokens)
+        fork = Fork(1 + branch.fork, count) if branch.tokens else None
+        step = replace(self.step(every, start, len(every)), stepwise=True, fork=fork)
         logits, first = self._execute(step, start + 1, should_stop)
         self.checked(logits[0], f"the logits of token {start}")
         self._count(tokens[:1], first)
-        epoch = self._rows.state.epoch
-        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.gains, epoch)
+        made = self.gains, self._rows.state.epoch
+        other = None
+        if branch.tokens:
+            at = start + 1 + branch.fork
+            other = Lookahead(at, branch.tokens, logits[count:], *made)
+        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:count], *made, other, start + count)
         return logits[0]
+
+    def _take_branch(self, token: int) -> None:
+        """Go on with the branch where the token is not the one of the draft."""
+        branch = self._ahead.branch
+        if branch is None or self.token_ahead == token:
+            return
+        self.executor.move_rows(self._ahead.branch_rows, branch.first, len(branch.tokens))
+        self._ahead = branch
 
     def _execute(
         self, step: Step, counted: int, should_stop: StopCheck | None

@@ -6,6 +6,9 @@ it before the first use. Two of its habits decide the rules below:
 - a struct nested by value is copied without the Python object that owns what it points to; every
   nested struct must therefore be held until the call returns (`create` holds what it is given);
 - a result code missing from its table raises KeyError instead of a VkError.
+
+A device that does not finish its work is abandoned: all that it may still use stays, as what would
+destroy it does nothing (`abandon`).
 """
 
 from __future__ import annotations
@@ -13,12 +16,41 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 
 # VK_ERROR_OUT_OF_POOL_MEMORY and VK_ERROR_FRAGMENTATION, unknown to the package's table.
 _POOL_EXHAUSTED = (-1000069000, -1000161000)
+
+
+# Handles of abandoned devices and instances, with the object that they belong to: it keeps what the
+# driver calls back.
+_abandoned: dict[Any, Any] = {}
+
+
+def abandon(handle: Any, owner: Any) -> None:
+    """From now on no function destroys or frees anything of this VkDevice or VkInstance."""
+    _abandoned[handle] = owner
+
+
+def is_abandoned(handle: Any) -> bool:
+    return handle in _abandoned
+
+
+def unless_abandoned(name: str, function: Any) -> Any:
+    """The function; one that destroys or frees then does nothing to what belongs to an abandoned
+    device or instance, its first argument."""
+    if not name.startswith(("vkDestroy", "vkFree")):
+        return function
+
+    @wraps(function)
+    def destroy(owner: Any, *arguments: Any) -> None:
+        if not is_abandoned(owner):
+            function(owner, *arguments)
+
+    return destroy
 
 
 class _LazyVulkan:
@@ -31,6 +63,7 @@ class _LazyVulkan:
             raise DeviceError(
                 "The Vulkan loader (libvulkan.so.1 or its like) is not installed."
             ) from error
+        value = unless_abandoned(name, value)
         setattr(self, name, value)
         return value
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import abandon, create, unless_abandoned, vk, vulkan_errors
 from llm_lite.core.gpu.info import (
     BESIDE_MATRICES,
     INTEGER_DOT,
@@ -113,13 +113,27 @@ class Device:
             raise
 
     def function(self, name: str) -> Any:
-        """An extension function of the device or, failing that, of the instance."""
+        """A function of an extension of the device, for example vkCreateSwapchainKHR.
+
+        Raises DeviceError where the driver has no such function.
+        """
         if name not in self._functions:
             try:
-                self._functions[name] = vk.vkGetDeviceProcAddr(self.handle, name)
-            except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError):
-                self._functions[name] = self._owner.function(name)
+                found = vk.vkGetDeviceProcAddr(self.handle, name)
+                self._functions[name] = unless_abandoned(name, found)
+            except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
+                raise DeviceError(f"The Vulkan driver does not offer {name}.") from error
         return self._functions[name]
+
+    def instance_function(self, name: str) -> Any:
+        """A function of an extension of the instance: its first argument is the instance or a
+        physical device. Raises DeviceError where the loader has no such function."""
+        return self._owner.function(name)
+
+    def abandon(self) -> None:
+        """Close nothing of it, now or later: it does not finish its work, which uses all this."""
+        for handle in (self.handle, self.instance):
+            abandon(handle, self)
 
     def wait_idle(self) -> None:
         self.queue.wait_idle()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, unless_abandoned, vk, vulkan_errors
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 LAYER_SETTINGS = "VK_EXT_layer_settings"
@@ -90,7 +90,7 @@ class Instance:
     def function(self, name: str) -> Any:
         """An extension function of the instance, for example vkDestroySurfaceKHR."""
         try:
-            return vk.vkGetInstanceProcAddr(self.handle, name)
+            return unless_abandoned(name, vk.vkGetInstanceProcAddr(self.handle, name))
         except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
             raise DeviceError(f"The Vulkan driver does not offer {name}.") from error
 

@@ -17,5 +17,9 @@ class LogicalDevice(Protocol):
     def info(self) -> DeviceInfo: ...
 
     def function(self, name: str) -> Any:
-        """An extension function of the device or, failing that, of the instance."""
+        """A function of an extension of the device."""
+        ...
+
+    def abandon(self) -> None:
+        """Close nothing of it, now or later: it does not finish its work, which uses all this."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_lite.core.errors import DeviceLostError
-from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, is_abandoned, vk, vulkan_errors
 from llm_lite.core.gpu.logical_device import LogicalDevice
 
 # Seconds after which a device is taken for lost: no submit takes a hundredth of that. A software
@@ -43,8 +43,10 @@ class Queue:
     ) -> int:
         """Submit in order; returns the timeline value that is reached when all have run.
 
-        `waits`: (binary semaphore, pipeline stage) pairs; `signals`: binary semaphores.
+        `waits`: (binary semaphore, pipeline stage) pairs; `signals`: binary semaphores. Raises
+        DeviceLostError.
         """
+        self._check()
         with self.lock:
             value = self._value + 1
             # Binary semaphores ignore their value; the arrays must still match in length.
@@ -70,16 +72,25 @@ class Queue:
             return int(vk.vkGetSemaphoreCounterValue(self._device.handle, self.timeline))
 
     def wait(self, value: int) -> None:
-        """Block until `value` is reached; DeviceLostError when it is not within `patience_s`."""
+        """Block until `value` is reached; DeviceLostError when it is not within `patience_s`.
+
+        The device is abandoned then: it may still use what the program closes.
+        """
+        self._check()
         info = vk.VkSemaphoreWaitInfo(pSemaphores=[self.timeline], pValues=[value])
         with vulkan_errors("vkWaitSemaphores"):
             try:
                 vk.vkWaitSemaphores(self._device.handle, info, int(self.patience_s * 1e9))
             except vk.VkTimeout as error:
+                self._device.abandon()
                 raise DeviceLostError(
                     f"The device did not finish its work in {self.patience_s:g} s and is taken for "
                     "lost."
                 ) from error
+
+    def _check(self) -> None:
+        if is_abandoned(self._device.handle):
+            raise DeviceLostError("The device did not finish its work and was taken for lost.")
 
     def present(self, swapchain: Any, image_index: int, wait_semaphore: Any) -> None:
         """Queue the image for display. VkSuboptimalKhr, VkErrorOutOfDateKhr and
@@ -98,6 +109,8 @@ class Queue:
                 raise DeviceLostError("The device was lost while presenting a frame.") from error
 
     def wait_idle(self) -> None:
+        """Block until all is done and presented; DeviceLostError as by `wait`."""
+        self.wait(self._value)
         with self.lock, vulkan_errors("vkQueueWaitIdle"):
             vk.vkQueueWaitIdle(self.handle)
 

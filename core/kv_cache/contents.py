@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.moving import runs, written_tensors
 from llm_lite.core.exec.shifting import fixed_positions, shift
 from llm_lite.core.kv_cache.provenance import (
     CacheContents,
@@ -69,8 +70,7 @@ class KvCache:
         self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(plan)
         self.can_forget = not fixed_positions(plan)  # a part with something behind it
-        stores = (op for op in plan.ops if op.name == "store")
-        self._written = [plan.tensors[i] for op in stores for i in op.outputs]
+        self._written = written_tensors(plan)
         self.tokens: list[int] = []
         self._made: list[Provenance] = []
         self._gaps: tuple[Gap, ...] = ()
@@ -163,7 +163,7 @@ class KvCache:
             for tensor in layer.tensors:
                 parts = [
                     self._executor.read_state(tensor.name, row, count)
-                    for row, count in _runs(first, len(self), tensor.shape[0])
+                    for row, count in runs(first, len(self), tensor.shape[0])
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
@@ -175,7 +175,7 @@ class KvCache:
         writes (keys, values and queries) is as it was."""
         oldest, saved = dict(self._oldest), []
         for tensor in self._written:
-            for row, count in _runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
+            for row, count in runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
                 rows = self._executor.read_state(tensor.name, row, count)
                 saved.append((tensor.name, row, rows))
         self.writing(stop)
@@ -226,7 +226,7 @@ class KvCache:
         if ring:
             self._oldest[layer.layer] = first
         done = 0
-        for row, count in _runs(first, length, tensor.shape[0]):
+        for row, count in runs(first, length, tensor.shape[0]):
             self._executor.write_state(tensor.name, row, data[done : done + count])
             done += count
 
@@ -268,21 +268,12 @@ def convert(rows: CacheRows, some: slice, tensor: Tensor) -> Bytes:
     return state_rows.encode(values, tensor.dtype, tensor.block)
 
 
-def _runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Positions first..last-1 -> (row, count) of the runs in which they lie."""
-    while first < last:
-        row = first % rows
-        count = min(last - first, rows - row)
-        yield row, count
-        first += count
-
-
 def values_of(executor: Executor, tensor: Tensor, positions: range) -> NDArray[np.float32]:
     """What the rows of a state tensor of these positions stand for, float32 [positions, columns];
     position p lies in row p mod the tensor's rows."""
     parts = [
         executor.read_state(tensor.name, row, count)
-        for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
+        for row, count in runs(positions.start, positions.stop, tensor.shape[0])
     ]
     data = np.concatenate(parts) if parts else _nothing(tensor)
     return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)

@@ -19,6 +19,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.speculation import speculation_of
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.fit.estimate import Planned, left_by
@@ -31,6 +32,7 @@ from llm_lite.core.loading.beside import add_encoder
 from llm_lite.core.loading.checking.checked_before import verify_once
 from llm_lite.core.loading.checking.verification import Part, worth_releasing
 from llm_lite.core.loading.fitting import guarded
+from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner, executor_info, model_info
@@ -227,15 +229,17 @@ def _runner(
 ) -> Runner:
     shape = model_file.model.shape
     session = _session(model_file, options, choice, executor, weights)
+    info = model_info(model_file, options, build.context, executor)
     if backends.drafts(choice, options) and executor.program.stepwise_tokens:
         session.speculation = speculation_of(options.speculate, session)
+    _add_learned_drafts(session, model_file, options, info.name)
     return Runner(
         model_file,
         executor,
         session,
         AttentionSource(executor, session, backends.query_note(build, shape, options), weights),
         choice,
-        model_info(model_file, options, build.context, executor),
+        info,
         executor_info(choice, options, executor.program),
         options,
         weights,
@@ -260,6 +264,21 @@ def _session(
         pool=PrefixPool(options.pool_budget),
         files=files_behind(model_file, weights),
     )
+
+
+def _add_learned_drafts(
+    session: Session, model_file: ModelFile, options: EngineOptions, name: str
+) -> None:
+    """Of answers before, where drafts are weighed; nothing is read yet. Drafts that a text alone is
+    to make (`lookup`) stay so."""
+    speculation, how = session.speculation, options.learned_drafts
+    if speculation is None or how == "off" or options.speculate not in ("auto", "slice"):
+        return
+    if model_file.model.kind != "decoder":
+        return
+    vocabulary, identity = model_file.model.shape.vocabulary, partial(identity_of_model, model_file)
+    learned = LearnedDrafts(name, vocabulary, identity, learns=how == "learn")
+    speculation.draft_what_was_learned(learned)
 
 
 def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:

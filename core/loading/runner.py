@@ -14,6 +14,7 @@ from types import MappingProxyType
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.targets.source import SourceEncoder
 from llm_lite.core.generation.targets.translation import Translator
 from llm_lite.core.hub import catalog
@@ -61,6 +62,7 @@ class Runner:
     translator: Translator | None = None  # of an encoder-decoder
     draft: LoadedDraft | None = None  # a smaller model that drafts, on an executor of `beside`
     undrafted: str = ""  # a sentence on why the draft model asked for is of no use
+    learned_told: bool = False  # what drafts learned, on an idle engine
     parts: dict[AttentionPart, AttentionSource] = field(default_factory=dict)  # of one, its maps
 
     @property
@@ -110,11 +112,18 @@ class Runner:
 
     def report_drafts(self, tell: Callable[[str], None]) -> None:
         """`tell` hears why the draft model that was asked for drafts nothing, now or once it is
-        so."""
+        so, and what is wrong with the file of learned drafts."""
         if self.undrafted:
             tell(self.undrafted)
         if self.draft is not None:
             self.draft.source.report_to(tell)
+        if self.learned is not None:
+            self.learned.report_to(tell)
+
+    @property
+    def learned(self) -> LearnedDrafts | None:
+        """What its drafts learned from answers; None where they learn nothing."""
+        return self.session.speculation.learned if self.session.speculation is not None else None
 
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
         """What an encoder-decoder's target is about; the target then begins. RequestError for a
@@ -134,6 +143,8 @@ class Runner:
             for executor in self.beside:
                 stack.callback(executor.close)
             self.beside = []
+            if self.learned is not None:
+                stack.callback(self.learned.close)
             for source in (self.attention, *self.parts.values()):
                 source.close()
 
@@ -168,6 +179,7 @@ def model_info(
         has_chat_template=model_file.template.origin == "model",
         kind=model_file.model.kind,
         translator=_translator_info(model_file.model),
+        has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),

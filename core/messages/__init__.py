@@ -111,6 +111,8 @@ from llm_lite.core.messages.inspecting.tokenizing import (
 from llm_lite.core.messages.keeping import (
     CacheKept,
     CheckKept,
+    DraftsLearned,
+    ForgetLearnedDrafts,
     KeepConversation,
     KeptChecked,
     KeptResumed,
@@ -142,11 +144,13 @@ from llm_lite.core.messages.models import (
 from llm_lite.core.messages.options import (
     ACTIVATIONS,
     BACKENDS,
+    DRAFT_LEARNINGS,
     KV_TYPES,
     MODES,
     SPECULATES,
     Activations,
     Backend,
+    DraftLearning,
     EngineOptions,
     KvType,
     Mode,
@@ -227,6 +231,7 @@ Command = (
     | KeepConversation
     | CheckKept
     | ResumeKept
+    | ForgetLearnedDrafts
     | MakeTitle
     | Task
     | CompareElsewhere
@@ -270,6 +275,7 @@ Event = (
     | CacheKept
     | KeptChecked
     | KeptResumed
+    | DraftsLearned
     | TitleMade
     | MapsExported
     | TokensCounted
@@ -295,15 +301,16 @@ Event = (
 )
 
 __all__ = [
-    "ACTIVATIONS", "BACKENDS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES", "MOST_BEAMS", "OVERFLOWS",
-    "SPECULATES", "Activations", "AllowedTokens", "Alternative", "AnalyzeTensors", "AnswerRequest",
-    "AnswerRun", "AttentionPart", "AttentionRows", "AttentionRowsMode", "Backend", "CacheKept",
-    "CacheLayerInfo", "CacheLayout", "CacheMeasured", "CacheRewritten", "CacheStatus", "CancelLoad",
-    "ChatMessage", "CheckKept", "Command", "CompareElsewhere", "CompareGains", "CompareRuns",
-    "CompareTexts", "ConversationRead", "CountTokens", "Direction", "DivergenceMeasured",
-    "DivergenceReport", "DraftModelInfo", "DraftedToken", "DropVariant", "EncodeText",
-    "EngineOptions", "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged",
-    "FollowToken", "Forced", "Gains", "GainsEffect", "Generate", "GenerationFinished",
+    "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES",
+    "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "Activations", "AllowedTokens", "Alternative",
+    "AnalyzeTensors", "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows",
+    "AttentionRowsMode", "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured",
+    "CacheRewritten", "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command",
+    "CompareElsewhere", "CompareGains", "CompareRuns", "CompareTexts", "ConversationRead",
+    "CountTokens", "Direction", "DivergenceMeasured", "DivergenceReport", "DraftLearning",
+    "DraftModelInfo", "DraftedToken", "DraftsLearned", "DropVariant", "EncodeText", "EngineOptions",
+    "Event", "ExecutorChanged", "ExecutorInfo", "ExportMaps", "FileDamaged", "FollowToken",
+    "Forced", "ForgetLearnedDrafts", "Gains", "GainsEffect", "Generate", "GenerationFinished",
     "GenerationStarted", "GenerationStats", "Inspect", "KeepConversation", "KeepVariant",
     "KeptChecked", "KeptResumed", "KernelForm", "KernelStudy", "KernelsStudied", "KvType",
     "LensResult", "LensRow", "Level", "LoadFailed", "LoadModel", "LoadNeedsMemory", "LoadProgress",

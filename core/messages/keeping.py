@@ -1,4 +1,5 @@
-"""A conversation's cache kept in a file from one day to another, and a title for what was said.
+"""What is kept from one day to another: a conversation's cache, a title for what was said, and what
+drafts learned from answers.
 
 Paths name files that the history knows; conversations are numbers of the history.
 """
@@ -103,3 +104,19 @@ class TitleMade:
 
     conversation: int
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetLearnedDrafts:
+    """Delete what drafts learned from answers, of all models, in memory and on disk: DraftsLearned
+    follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsLearned:
+    """What drafts learned from answers of the model in use, and what the files of all models take
+    on disk."""
+
+    answers: int
+    tokens: int  # of these answers
+    disk_bytes: int

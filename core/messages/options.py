@@ -11,11 +11,13 @@ Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
 KvType = Literal["fp16", "fp32", "int8", "int4"]
 Speculate = Literal["off", "auto", "lookup", "slice"]
+DraftLearning = Literal["off", "use", "learn"]
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
 KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8", "int4")
 SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
+DRAFT_LEARNINGS: tuple[DraftLearning, ...] = ("off", "use", "learn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class EngineOptions:
     # repeats itself, or where it pays by a slice of the model too. Answers are the same.
     speculate: Speculate = "auto"
     draft_model: str = ""  # a path or name: a smaller model that drafts where nothing repeats
+    # Drafts of what the model wrote in other conversations: none, of what was learned before, or
+    # of that and of these answers too, which a file on disk keeps.
+    learned_drafts: DraftLearning = "off"
     force: bool = False  # load what will not fit into memory, too
 
 

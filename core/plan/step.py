@@ -18,6 +18,7 @@ from llm_lite.core.records import dataclass
 HEADER_WORDS = 16
 # Words of the header; kernels_cpp/base/step.h and kernels_glsl/common/step.glsl say the same.
 N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS, N_SEGMENTS, SOURCE_LENGTH = range(7)
+BRANCH, SKIPPED = 7, 8
 PAGE = 128  # positions of a page of the cache
 
 I32 = NDArray[np.int32]
@@ -62,6 +63,20 @@ class Segment:
         return self.pages[positions // PAGE] * np.int32(PAGE) + positions % np.int32(PAGE)
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where the tokens of a stepwise step are a tree: those from place `branch` on follow the first
+    `trunk` tokens, at the positions behind these, and see none between. 1 <= trunk < branch."""
+
+    trunk: int
+    branch: int
+
+    @property
+    def skipped(self) -> int:
+        """Tokens that the branch does not follow."""
+        return self.branch - self.trunk
+
+
 @dataclass(frozen=True)
 class Step:
     """Tokens that enter the cache at position start and on; logits for the last `outputs`.
@@ -72,6 +87,9 @@ class Step:
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
     left out: that of the last `outputs`. `stepwise`, `sliced`: see `Plan`.
+
+    With a `fork`, a token's keys and values lie where its place in the step says, whatever its
+    position: those of a branch behind those of the tokens that it does not follow.
     """
 
     tokens: I32
@@ -82,6 +100,7 @@ class Step:
     first_output: int | None = None
     stepwise: bool = False
     sliced: bool = False
+    fork: Fork | None = None
 
     @property
     def count(self) -> int:
@@ -98,7 +117,10 @@ class Step:
     def positions(self) -> I32:
         """int32 [T], of the tokens."""
         if not self.segments:
-            return np.arange(self.start, self.start + len(self.tokens), dtype=np.int32)
+            places = np.arange(len(self.tokens), dtype=np.int32)
+            if self.fork:
+                places[self.fork.branch :] -= self.fork.skipped
+            return np.int32(self.start) + places
         parts = [np.arange(s.start, s.kv_length, dtype=np.int32) for s in self.segments]
         return np.concatenate(parts)
 
@@ -121,11 +143,12 @@ class Step:
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     def singles(self) -> list[Step]:
-        """The steps of one token each that a plain step is, one after the other."""
-        tokens = enumerate(self.tokens, self.start)
+        """The steps of one token each that a plain step is, one after the other; of a branch too,
+        in the order of the step."""
+        tokens = zip(self.tokens, self.positions.tolist(), strict=True)
         return [
-            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1)
-            for start, token in tokens
+            replace(self, tokens=np.array([token], np.int32), start=start, outputs=1, fork=None)
+            for token, start in tokens
         ]
 
     @property
@@ -151,6 +174,8 @@ class Step:
         words[N_OUTPUTS] = self.outputs
         words[N_SEGMENTS] = len(self.segments)
         words[SOURCE_LENGTH] = self.source
+        words[BRANCH] = self.fork.branch if self.fork else self.count
+        words[SKIPPED] = self.fork.skipped if self.fork else 0
         words[HEADER_WORDS : HEADER_WORDS + self.count] = self.tokens
         if pages is not None:
             self._pack_segments(words, max_tokens, pages, max_outputs)

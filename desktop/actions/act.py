@@ -14,6 +14,7 @@ from llm_lite.desktop.actions import (
     forking,
     history,
     inspecting,
+    learned_drafts,
     program,
     quantizing,
     resuming,
@@ -30,6 +31,7 @@ from llm_lite.desktop.actions.fitting import FitAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.learned_drafts import LearnedAction
 from llm_lite.desktop.actions.lesson import following
 from llm_lite.desktop.actions.lesson.following import LessonAction
 from llm_lite.desktop.actions.library import changing, showing
@@ -80,6 +82,7 @@ Action = (
     | CallAction
     | UndoAction
     | ResumeAction
+    | LearnedAction
     | ServingAction
     | TokenizingAction
     | TranslatingAction
@@ -134,6 +137,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
+    **learned_drafts.HANDLERS,
     **switching.HANDLERS,
     **tokenizing.HANDLERS,
     **translating.HANDLERS,

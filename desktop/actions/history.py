@@ -376,7 +376,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DeleteConversation: _take_away,
     DeleteAll: _take_away,
     RestoreConversation: _journalled,
-    EmptyTrash: _leave_to_the_keeper,
     SearchHistory: _search,
     ShowShelf: _show_shelf,
     WantMoreRows: _leave_to_the_keeper,

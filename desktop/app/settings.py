@@ -22,6 +22,7 @@ from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
+    DRAFT_LEARNINGS,
     KV_TYPES,
     MODES,
     OVERFLOWS,
@@ -42,12 +43,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
-from llm_lite.desktop.state.serving.serving_state import (
-    MOST_PARALLEL,
-    PORTS,
-    Reach,
-    ServingChoice,
-)
+from llm_lite.desktop.state.serving.serving_state import MOST_PARALLEL, PORTS, Reach, ServingChoice
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -70,6 +66,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "mode": MODES,
     "activations": ACTIVATIONS,
     "speculate": tuple(one for one in SPECULATES if one != "slice"),  # which few models have
+    "learned_drafts": DRAFT_LEARNINGS,
     "keys": KV_TYPES,
     "values": KV_TYPES,
     "overflow": OVERFLOWS,
@@ -382,8 +379,8 @@ def _fits(name: str, value: Any, old: Any) -> bool:
         return isinstance(value, bool)
     if old is None or isinstance(old, int):  # the optional ones are all whole numbers
         return _is_int(value) and low <= value <= high
-    number = isinstance(value, int | float) and not isinstance(value, bool)
     # The range first: a whole number may be too large to be asked whether it is finite.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and low <= value <= high and math.isfinite(value)
 
 

@@ -65,6 +65,12 @@ SETTINGS = (
         "executor",
         words="speculation speculative lookup",
     ),
+    NamedSetting(
+        "executor.learned.learn",
+        mark("Drafts learned from answers"),
+        "executor",
+        words="speculation ngrams privacy learning",
+    ),
     NamedSetting("serving.port", mark("Port of the server"), "serving", words="serve api"),
     NamedSetting("models.path", mark("Path of a model"), "models", words="gguf file open"),
 )

@@ -13,11 +13,12 @@ log = logging.getLogger(__name__)
 
 
 def finish(wait: Callable[[], None]) -> None:
-    """Wait before destroying; a lost device has nothing left to wait for."""
+    """Wait before destroying; a lost device has nothing left to wait for, and of one that did not
+    finish in time nothing is destroyed (`Queue.wait`)."""
     try:
         wait()
     except DeviceLostError as error:
-        log.warning("%s Its objects are destroyed without waiting.", error)
+        log.warning("%s Nothing waits for its objects.", error)
 
 
 class Retired:

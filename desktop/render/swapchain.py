@@ -35,7 +35,7 @@ def choose_format(device: Device, surface: Any) -> SurfaceFormat:
 
     Raises DeviceError when the device cannot show such a format in this window.
     """
-    get = device.function("vkGetPhysicalDeviceSurfaceFormatsKHR")
+    get = device.instance_function("vkGetPhysicalDeviceSurfaceFormatsKHR")
     with vulkan_errors("vkGetPhysicalDeviceSurfaceFormatsKHR"):
         found = [SurfaceFormat(f.format, f.colorSpace) for f in get(device.physical, surface)]
     wanted = (vk.VK_FORMAT_B8G8R8A8_UNORM, vk.VK_FORMAT_R8G8B8A8_UNORM)
@@ -131,7 +131,7 @@ class Presenter:
 
     def _check_support(self) -> None:
         device = self._device
-        supports = device.function("vkGetPhysicalDeviceSurfaceSupportKHR")
+        supports = device.instance_function("vkGetPhysicalDeviceSurfaceSupportKHR")
         if not supports(device.physical, device.family, self._surface):
             raise DeviceError(f"{device.info.name} cannot present to this window.")
 
@@ -252,7 +252,7 @@ class Presenter:
             self._swapchain = None
 
     def _destroy_surface(self) -> None:
-        destroy = self._device.function("vkDestroySurfaceKHR")
+        destroy = self._device.instance_function("vkDestroySurfaceKHR")
         destroy(self._device.instance, self._surface, None)
 
     def close(self) -> None:
@@ -281,7 +281,7 @@ def surface_extent(device: Device, surface: Any, extent: Extent) -> Extent:
 
 def _capabilities(device: Device, surface: Any) -> Any:
     with vulkan_errors("vkGetPhysicalDeviceSurfaceCapabilitiesKHR"):
-        get = device.function("vkGetPhysicalDeviceSurfaceCapabilitiesKHR")
+        get = device.instance_function("vkGetPhysicalDeviceSurfaceCapabilitiesKHR")
         return get(device.physical, surface)
 
 

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     AnswerRun,
     AttentionRows,
     ChatMessage,
+    DraftsLearned,
     EngineOptions,
     ExecutorInfo,
     Gains,
@@ -336,6 +337,7 @@ class AppState:
     tools: ToolsState = field(default_factory=ToolsState)
     undoing: Undoing = field(default_factory=Undoing)
     resume: ResumeState = field(default_factory=ResumeState)
+    learned_drafts: DraftsLearned | None = None  # None: the engine has not said
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
     library: LibraryState = field(default_factory=LibraryState)

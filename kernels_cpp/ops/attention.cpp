@@ -251,7 +251,8 @@ static void attend(const Op& op, const Step& step, const Segment& segment, Query
                    int64_t tokens, int64_t n, const Heads& heads, float* scratch) {
   const Shape shape = shape_of(op);
   const Tensor &keys = *op.in[1], &values = *op.in[2];
-  const Places places = {keys.n_rows, shape.cross ? nullptr : segment.pages};
+  Places places = {keys.n_rows, nullptr};
+  if (!shape.cross) places = {keys.n_rows, segment.pages, segment.fork, segment.skipped};
   const bool blocks = by_blocks(shape, step, segment, tokens, heads.group);
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
@@ -337,7 +338,8 @@ static void attention(const Op& op, const Step& step, const Task& task) {
 
 static size_t attention_scratch(const Op& op) {
   const int64_t d = shape_of(op).head_dim;
-  return (kMaxQueries * 2 * padded(d) + block_floats(d) + kFewRows * kPositions) * sizeof(float);
+  const int64_t floats = kMaxQueries * 2 * padded(d) + block_floats(d) + kFewRows * kPositions;
+  return floats * sizeof(float) + (op.segments > 0 ? 2 * gathered_bytes(d) : 0);
 }
 
 const Kernel kAttention = {attention_tasks, attention, attention_scratch, shared_bytes, finish};

@@ -99,7 +99,7 @@ template <typename T>
 inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n, int64_t d,
                    int64_t stride, float* out) {
   int64_t r = places.row(p);
-  for (int64_t i = 0; i < n; ++i, r = r + 1 < places.ring ? r + 1 : 0, out += stride) {
+  for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i, out += stride) {
     const T* row = rows.at(r);
     const float scale = rows.scale(r);
     int64_t c = 0;

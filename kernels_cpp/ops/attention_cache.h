@@ -96,11 +96,24 @@ struct HeadRows {
 struct Places {
   int64_t ring;          // rows of a cache; position p lies in row p mod `ring`,
   const int32_t* pages;  // unless there are pages, by p / kPage
+  int64_t fork = 0;      // positions from here on lie `skipped` rows further; in no pages
+  int64_t skipped = 0;
 
   int64_t row(int64_t p) const {
-    return pages == nullptr ? p % ring : int64_t{pages[p / kPage]} * kPage + p % kPage;
+    if (pages != nullptr) return int64_t{pages[p / kPage]} * kPage + p % kPage;
+    return (p < fork ? p : p + skipped) % ring;
   }
-  // Rows from that of p on that hold the next positions, at most n.
+  // That of p + 1, where p lies in `row`, and in the same page
+  int64_t next_row(int64_t p, int64_t row) const {
+    if (p + 1 == fork) return this->row(fork);
+    return row + 1 < ring ? row + 1 : 0;
+  }
+  // Whether a run of positions lies in rows that follow each other.
+  bool adjoin(int64_t p, int64_t n) const {
+    return skipped == 0 || row(p + n - 1) == row(p) + n - 1;
+  }
+  // How many positions from p on, at most n, are one block of work: those that lie side by side
+  // where nothing is skipped.
   int64_t run(int64_t p, int64_t n) const {
     const int64_t left = pages == nullptr ? ring - p % ring : kPage - p % kPage;
     return n < left ? n : left;

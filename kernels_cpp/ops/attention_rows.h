@@ -245,17 +245,48 @@ inline Stream stream_of(const Tensor& cache, const Heads& heads, int64_t row, in
   return {first, first + n * rows.stride, lines > 0 ? static_cast<int>(lines) : 1};
 }
 
+// Of positions whose rows lie apart, those of a head side by side: bytes, of any type of cache
+inline int64_t gathered_bytes(int64_t d) {
+  return kPositions * (d * static_cast<int64_t>(sizeof(float)) + kLine);
+}
+
+// A head's rows of n positions from p on, copied into `memory`, where they follow each other.
+template <typename T>
+inline HeadRows<T> gathered(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n,
+                            int64_t d, uint8_t* memory) {
+  const int64_t bytes = value_bytes<T>(d), scale = kHasScale<T> ? sizeof(Half) : 0;
+  const int64_t stride = (bytes + scale + 7) / 8 * 8;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t* row = rows.first + places.row(p + i) * rows.stride;
+    std::memcpy(memory + i * stride, row, bytes);
+    std::memcpy(memory + i * stride + bytes, row + rows.to_scale, scale);
+  }
+  return {memory, stride, bytes};
+}
+
+// A head's rows of n positions from p on, where they lie or, if they do not follow each other
+// there, in `memory`.
+template <typename T>
+inline HeadRows<T> rows_of(const Tensor& cache, const Places& places, int64_t head, int64_t p,
+                           int64_t n, int64_t d, uint8_t* memory) {
+  const HeadRows<T> rows = head_rows<T>(cache, head, d);
+  return places.adjoin(p, n) ? rows.from(places.row(p)) : gathered(rows, places, p, n, d, memory);
+}
+
 // queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
 // taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
 // side by side share its lines. What is asked for goes on into the next task's part, which this
-// thread takes next. scores: [kFewRows][kPositions]
+// thread takes next. scores: [kFewRows][kPositions], and behind them, where positions may lie
+// apart, gathered_bytes twice
 template <typename K, typename V>
 inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
                         const Tensor& values, const Places& places) {
+  auto* const gathered_keys = reinterpret_cast<uint8_t*>(scores + kFewRows * kPositions);
+  uint8_t* const gathered_values = gathered_keys + gathered_bytes(heads.d);
   const int64_t end = queries[0].end;
   for (int64_t p = queries[0].begin; p < end;) {
     const int64_t most = end - p < kPositions ? end - p : kPositions;
-    const int64_t row = places.row(p), n = places.run(p, most), next = p + n;
+    const int64_t n = places.run(p, most), next = p + n;
     const int64_t left = heads.end - next < kPositions ? heads.end - next : kPositions;
     const int64_t later = left > 0 ? places.run(next, left) : 0;
     const int64_t later_row = left > 0 ? places.row(next) : 0;
@@ -263,8 +294,9 @@ inline void attend_rows(Query* queries, const Heads& heads, float* scores, const
                      stream_of<V>(values, heads, later_row, later)};
     for (int64_t h = 0; h < heads.count; ++h) {
       attend_run(heads.group, queries + h * heads.group, scores,
-                 head_rows<K>(keys, heads.first + h, heads.d).from(row),
-                 head_rows<V>(values, heads.first + h, heads.d).from(row), p, n, heads.d, ahead);
+                 rows_of<K>(keys, places, heads.first + h, p, n, heads.d, gathered_keys),
+                 rows_of<V>(values, places, heads.first + h, p, n, heads.d, gathered_values), p, n,
+                 heads.d, ahead);
     }
     p = next;
   }

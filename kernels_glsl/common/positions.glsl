@@ -1,6 +1,7 @@
 // Where a token is, and in which row of a cache a position of its sequence lies. Of a plain step all
-// tokens are of one sequence and follow each other, and a cache is a ring. Of a shared step the step
-// buffer tells it for every token, as core/plan/step.py packs it: each sequence has a table of pages.
+// tokens are of one sequence and follow each other, but for those of a branch, and a cache is a ring.
+// Of a shared step the step buffer tells it for every token, as core/plan/step.py packs it: each
+// sequence has a table of pages.
 layout(constant_id = 30) const uint TABLE_PAGES = 0;  // pages of a sequence, at most; 0: plain steps
 layout(constant_id = 31) const uint MAX_TOKENS = 0;
 layout(constant_id = 32) const uint MAX_OUTPUTS = 0;
@@ -13,8 +14,14 @@ const uint OUTPUT_WORDS = SEGMENT_WORDS + MAX_TOKENS;
 const uint FIRST_TOKEN_WORDS = OUTPUT_WORDS + MAX_OUTPUTS;
 const uint TABLE_WORDS = FIRST_TOKEN_WORDS + MAX_SEGMENTS;
 
+// Tokens before it that a token of a plain step does not follow.
+uint skipped_of(uint token) {
+  return token < uint(step_words[BRANCH]) ? 0 : uint(step_words[SKIPPED]);
+}
+
 uint position_of(uint token) {
-  return TABLE_PAGES == 0 ? start_position() + token : uint(step_words[POSITION_WORDS + token]);
+  return TABLE_PAGES == 0 ? start_position() + token - skipped_of(token)
+                    : uint(step_words[POSITION_WORDS + token]);
 }
 
 // Of a token whose logits are wanted, by its place among them.
@@ -32,12 +39,18 @@ uint kv_length_of(uint token) {
   return position_of(end - 1) + 1;
 }
 
-// The word at which the table of a token's sequence begins.
+// What cache_row needs to know of a token: the word at which the table of its sequence begins, or of
+// a plain step how many rows positions behind the fork lie further.
 uint table_of(uint token) {
-  return TABLE_PAGES == 0 ? 0 : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
+  return TABLE_PAGES == 0 ? skipped_of(token) : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
+}
+
+// The first position of a branch
+uint fork_position() {
+  return start_position() + uint(step_words[BRANCH]) - uint(step_words[SKIPPED]);
 }
 
 uint cache_row(uint table, uint position, uint cache_rows) {
-  return TABLE_PAGES == 0 ? position % cache_rows
-                    : uint(step_words[table + position / PAGE]) * PAGE + position % PAGE;
+  if (TABLE_PAGES != 0) return uint(step_words[table + position / PAGE]) * PAGE + position % PAGE;
+  return (table == 0 || position < fork_position() ? position : position + table) % cache_rows;
 }

@@ -13,5 +13,5 @@ uint last_seen(uint token) {
 }
 
 uint seen_row(uint table, uint position) {
-  return PAGED ? cache_row(table, position, CACHE_ROWS) : position % CACHE_ROWS;
+  return CROSS == 0 ? cache_row(table, position, CACHE_ROWS) : position % CACHE_ROWS;
 }

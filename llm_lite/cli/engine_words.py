@@ -8,6 +8,7 @@ from collections.abc import Callable
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
+    DRAFT_LEARNINGS,
     KV_TYPES,
     MODES,
     SPECULATES,
@@ -51,6 +52,18 @@ def add_speculation(engine: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_learned_drafts(engine: argparse._ArgumentGroup) -> None:
+    """Of a conversation in the terminal, which is kept nowhere: nor is what it could teach."""
+    engine.add_argument(
+        "--learned-drafts",
+        choices=DRAFT_LEARNINGS,
+        default="use",
+        help="draft tokens from what the model answered in other conversations too: not at all, "
+        "from what was learned in the window (use), or also learn from these answers, in a file on "
+        "disk; `llm-lite drafts` lists and deletes what was learned",
+    )
+
+
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
     """Commands without `--speculate` draft nothing."""
     speculate, draft_model = speculation(getattr(arguments, "speculate", "off"))
@@ -65,6 +78,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         context=arguments.ctx,
         speculate=speculate,
         draft_model=draft_model,
+        learned_drafts=getattr(arguments, "learned_drafts", "off"),
         force=arguments.force,
     )
 

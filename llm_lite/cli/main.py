@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.encoder_words import add_embedding, add_filling
-from llm_lite.cli.engine_words import add_engine, add_speculation, kv_types
+from llm_lite.cli.engine_words import add_engine, add_learned_drafts, add_speculation, kv_types
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.sampling_words import add_sampling
@@ -43,6 +43,7 @@ _COMMANDS = {
     "perplexity": "llm_lite.cli.commands.measuring.perplexity",
     "models": "llm_lite.cli.commands.models",
     "doctor": "llm_lite.cli.commands.doctor",
+    "drafts": "llm_lite.cli.commands.drafts",
     "quantize": "llm_lite.cli.commands.quantize",
     "verify": "llm_lite.cli.commands.verify",
 }
@@ -170,6 +171,7 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
     chat.add_argument(
         "--api-key", metavar="K", help="of that server; without it, LLM_LITE_API_KEY is used"
     )
+    add_learned_drafts(chat.add_argument_group("learned drafts"))
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
     chat.add_argument(
@@ -253,6 +255,10 @@ def _machine(commands: _Commands, engine: _Parser) -> None:
     verify.add_argument("--json", action="store_true")
 
     add_actions(commands.add_parser("models", help="find, add and remove models"))
+
+    drafts = commands.add_parser("drafts", help="what drafts learned from answers, and delete it")
+    drafts.add_argument("--delete", action="store_true", help="all of it, of all models")
+    drafts.add_argument("--json", action="store_true")
 
     doctor = commands.add_parser("doctor", parents=[engine], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")

@@ -277,12 +277,12 @@ def _pairs(
         found = {}
         for drafts in (False, True) if number % 2 else (True, False):
             runner.session.speculation = drafting if drafts else None
-            found[drafts] = _answered(runner, prompt, clock)
+            found[drafts] = answered(runner, prompt, clock)
         if number:
             yield found[False], found[True]
 
 
-def _answered(runner: Runner, prompt: Prompt, clock: Callable[[], float]) -> Timed:
+def answered(runner: Runner, prompt: Prompt, clock: Callable[[], float]) -> Timed:
     runner.session.clear()
     events: list[Event] = []
     command = Generate(

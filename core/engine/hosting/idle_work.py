@@ -6,21 +6,30 @@ import traceback
 from collections.abc import Callable
 
 from llm_lite.core.engine.hosting.model_host import ModelHost
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.generation.speculation.ngrams import file as learned_files
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import Level
+from llm_lite.core.messages import DraftsLearned, Event, Level
 
 
 def work_while_idle(
-    host: ModelHost, is_wanted: Callable[[], bool], log: Callable[[Level, str], None]
+    host: ModelHost,
+    is_wanted: Callable[[], bool],
+    log: Callable[[Level, str], None],
+    emit: Callable[[Event], None],
 ) -> bool:
-    """A pass that measures what drafts cost, or else a slice of the files in use is checked, until
-    `is_wanted` says that a command or a client waits; whether more is left."""
+    """A pass that measures what drafts cost, or else an answer that drafts learn from, or else a
+    slice of the files in use is checked, until `is_wanted` says that a command or a client waits;
+    whether more is left."""
     try:
-        return measure(host.runner, is_wanted) or host.verify_next()
+        if measure(host.runner, is_wanted) or learn(host.runner, emit):
+            return True
+        return host.verify_next()
     except Exception:  # a defect ends the measuring, and not the engine's thread
         log("error", f"internal error, please report it: {traceback.format_exc()}")
         if host.runner is not None and host.runner.session.speculation is not None:
             host.runner.session.speculation.timing = None
+            host.runner.session.speculation.learned = None
         return False
 
 
@@ -36,3 +45,38 @@ def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
     if not speculation.timing.step(runner.session, is_wanted):
         speculation.timing = None
     return True
+
+
+def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
+    """Read what drafts learned before, learn an answer or write what was learned; whether there was
+    any of these to do. Where drafts learn nothing, it is told once what lies on disk."""
+    if runner is None:
+        return False
+    learned, is_told = runner.learned, runner.learned_told
+    runner.learned_told = True
+    if learned is None and (is_told or not learned_files.disk_bytes()):
+        return False
+    if learned is not None and not learned.work():
+        return False
+    tell_learned(runner, emit)
+    return True
+
+
+def tell_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
+    model = runner.learned.model if runner is not None and runner.learned is not None else None
+    answers, tokens = (model.answers, model.tokens) if model is not None else (0, 0)
+    emit(DraftsLearned(answers, tokens, learned_files.disk_bytes()))
+
+
+def forget_learned_drafts(
+    runner: Runner | None, log: Callable[[Level, str], None], emit: Callable[[Event], None]
+) -> None:
+    """Of all models, in memory and on disk; what cannot be deleted is said in the log."""
+    if runner is not None and runner.learned is not None:
+        runner.learned.forget()
+    try:
+        freed = sum(learned_files.remove(one.path) for one in learned_files.listed())
+        log("info", f"what drafts learned from answers was deleted: {freed / 1e6:.1f} MB")
+    except LlmLiteError as error:
+        log("warning", str(error))
+    tell_learned(runner, emit)

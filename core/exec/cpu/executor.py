@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.exec.step_check import check_step
+from llm_lite.core.exec.moving import move_rows
+from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
@@ -64,7 +65,7 @@ class CpuExecutor:
         self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
         self._tables = [self._weights[name].data for name in sorted(tables)]
         self._looked_up = 0  # tokens since tables were let go
-        self._vocabulary = _vocabulary(program)
+        self._vocabulary = known_tokens(program)
         try:
             self._allocate()
         except MemoryError as error:
@@ -146,6 +147,9 @@ class CpuExecutor:
 
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
         self.host_state(name)[first : first + len(data)] = data
+
+    def move_rows(self, first: int, to: int, count: int) -> None:
+        move_rows(self, first, to, count)
 
     def device_state(self, name: str) -> None:
         return None
@@ -264,12 +268,6 @@ def _choose_isa(asked: str | None) -> str:
     if asked is not None and asked not in [*names, *emulated_isas()]:
         raise RequestError(f"instruction set {asked!r}: expected one of {', '.join(names)}")
     return asked or names[-1]
-
-
-def _vocabulary(program: Program) -> int:
-    """Rows that every embedding table has."""
-    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
-    return min([program.vocabulary, *(table.shape[0] for table in tables)])
 
 
 def _state_bytes(program: Program) -> int:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
 from llm_lite.core.exec.executor import Progress, StopCheck
+from llm_lite.core.exec.moving import moves
 from llm_lite.core.exec.reference import table_rows
-from llm_lite.core.exec.step_check import check_step
+from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.exec.vulkan.alike import few_tokens, fusions_of, sub_steps
 from llm_lite.core.exec.vulkan.attention import attention_part_bytes
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
@@ -93,7 +94,7 @@ class VulkanExecutor:
     ) -> None:
         device, plans = self._device, self.program.plans
         tensors = [t for plan in plans for t in plan.tensors]
-        self._vocabulary = _vocabulary(self.program)
+        self._vocabulary = known_tokens(self.program)
         self._few = few_tokens(self.program, self.tuning)
         self._check(tensors)
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
@@ -298,6 +299,10 @@ class VulkanExecutor:
         if len(data):
             buffer.upload(np.ascontiguousarray(data), offset + first * data.shape[1])
 
+    def move_rows(self, first: int, to: int, count: int) -> None:
+        for some in moves(self.program.plans[0], first, to, count):
+            self._device.staging.move((self._state[m.tensor.name], *m.bytes) for m in some)
+
     def close(self) -> None:
         """Wait for what is in flight and free everything; the device stays open."""
         if self._closing:
@@ -381,12 +386,6 @@ class VulkanExecutor:
 
     def _rows_bytes(self, table: Tensor) -> int:
         return 4 * self.program.max_tokens * table.shape[1]
-
-
-def _vocabulary(program: Program) -> int:
-    """Rows that every embedding table has."""
-    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
-    return min((table.shape[0] for table in tables), default=program.vocabulary)
 
 
 def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:

@@ -23,6 +23,11 @@ def unfit_heads(head_dim: int) -> str:
     return f"attention heads of {head_dim} values: on Vulkan their number must be even"
 
 
+def shuffles_vectors(info: DeviceInfo) -> bool:
+    """Whether the 8 lanes of matmul_rows can read each other's values: elsewhere it is wrong."""
+    return info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Workgroup shapes for a kind of device. Lanes are powers of two."""
@@ -50,8 +55,7 @@ class Tuning:
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
         if info.kind == "software":  # bound by dispatches and loads: much work for each lane
-            shuffles = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
-            vectors = shuffles and info.reads_texels
+            vectors = shuffles_vectors(info) and info.reads_texels
             tuning = cls(
                 reduce_lanes=16,
                 vector_tokens=4 if vectors else 0,

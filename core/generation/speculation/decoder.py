@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.speculation.draft import NO_BRANCH, NO_DRAFT, Branch, Draft
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.records import dataclass
 
@@ -23,11 +24,17 @@ class DraftSession(Protocol):
     @property
     def tokens_ahead(self) -> tuple[int, ...]: ...
 
+    def is_ahead(self, token: int) -> bool: ...
+
     @property
     def most_drafted(self) -> int: ...
 
     def decode(
-        self, token: int, should_stop: StopCheck | None = None, draft: Sequence[int] = ()
+        self,
+        token: int,
+        should_stop: StopCheck | None = None,
+        draft: Sequence[int] = (),
+        branch: Branch = NO_BRANCH,
     ) -> NDArray[np.float32]: ...
 
 
@@ -97,36 +104,34 @@ class AnswerDecoder:
         At most `left` tokens are going to be chosen.
         """
         session = self._session
-        if session.tokens_ahead[:1] == (text[-1],):
+        if session.is_ahead(text[-1]):
             return session.decode(text[-1], should_stop)
         draft = self._draft(text, left, should_stop)
-        logits = session.decode(text[-1], should_stop, draft)
+        logits = session.decode(text[-1], should_stop, draft.tokens, draft.branch)
+        drafted = len(draft.tokens) + len(draft.branch.tokens)
         drafting, source = 0.0, ""
         if self._speculation is not None:
-            self._speculation.note_pass(1 + len(draft), session.step_seconds)
+            self._speculation.note_pass(1 + drafted, session.step_seconds)
             drafting, source = self._speculation.drafting_seconds, self._speculation.drafted_by
         single = self._single_seconds()
-        self.counts.note_pass(len(draft), session.step_seconds, single, source, drafting)
+        self.counts.note_pass(drafted, session.step_seconds, single, source, drafting)
         return logits
 
     def outcome(self, token: int) -> tuple[bool, tuple[int, ...]]:
         """Whether the token that was chosen had been drafted for its place, and what had been
         drafted for its place and behind where it was not this."""
-        ahead = self._session.tokens_ahead
-        accepted = ahead[:1] == (token,)
+        accepted = self._session.is_ahead(token)
         if accepted:
             source = self._speculation.drafted_by if self._speculation else ""
             self.counts.note_accepted(self._single_seconds(), source)
-        return accepted, () if accepted else ahead
+        return accepted, () if accepted else self._session.tokens_ahead
 
     def _single_seconds(self) -> float:
         return self._speculation.policy.costs.seconds(1) if self._speculation else 0.0
 
-    def _draft(
-        self, text: Sequence[int], left: int, should_stop: StopCheck | None
-    ) -> tuple[int, ...]:
+    def _draft(self, text: Sequence[int], left: int, should_stop: StopCheck | None) -> Draft:
         if self._speculation is None:
-            return ()
+            return NO_DRAFT
         if self._heard:
             self._speculation.judge(text[self._heard :])
         self._tell(text)

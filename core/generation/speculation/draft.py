@@ -12,12 +12,26 @@ LOOKUP = "lookup"  # the name of the source that looks tokens up in the text
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """Tokens that may follow the first `fork` tokens of a draft instead of those behind them: the
+    first one differs. Evidence as of a draft, or the share in percent that a model gives it."""
+
+    tokens: tuple[int, ...] = ()
+    fork: int = 0
+    evidence: int = 0
+
+
+NO_BRANCH = Branch()
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """Tokens that may follow, and how much speaks for them: of a source that looks tokens up, how
     many last tokens of the text it has found elsewhere; 0 of one that computes them."""
 
     tokens: tuple[int, ...] = ()
     evidence: int = 0
+    branch: Branch = NO_BRANCH
 
 
 NO_DRAFT = Draft()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError, LlmLiteError, NotFiniteError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+from llm_lite.core.generation.speculation.likely import Likely, draft_of, likely
 
 MODEL = "model"  # the name of this source
 # A draft ends before a token that the model gives a smaller share: it is seldom what comes.
@@ -114,7 +115,7 @@ class DraftModel:
             return NO_DRAFT
         behind, began = len(self._text) - self._same, perf_counter()
         try:
-            tokens = self._likeliest(most, should_stop)
+            draft = self._likeliest(most, should_stop)
         except _OWN_FAULTS as error:
             self._give_up(error)
             return NO_DRAFT
@@ -122,18 +123,18 @@ class DraftModel:
             self._know_cache()
         if behind <= 1 + most:  # reading more than drafts leave behind says nothing of the next one
             self._spent = _DECAY * self._spent + perf_counter() - began
-            self._offered = _DECAY * self._offered + len(tokens)
-        return Draft(tuple(tokens))
+            self._offered = _DECAY * self._offered + len(draft.tokens)
+        return draft
 
-    def _likeliest(self, most: int, should_stop: StopCheck | None) -> list[int]:
-        tokens: list[int] = []
+    def _likeliest(self, most: int, should_stop: StopCheck | None) -> Draft:
+        places: list[Likely] = []
         logits = self._catch_up(should_stop)
-        while (token := self._choose(logits)) is not None:
-            tokens.append(token)
-            if len(tokens) == most:
+        while (place := likely(logits[: self._vocabulary])).chance >= LEAST_CHANCE:
+            places.append(place)
+            if len(places) == most:
                 break
-            logits = self._session.decode(token, should_stop)
-        return tokens
+            logits = self._session.decode(place.token, should_stop)
+        return draft_of(places)
 
     def _give_up(self, error: LlmLiteError) -> None:
         self._problem = f"draft model: {error}; answers go on without its drafts"
@@ -155,13 +156,6 @@ class DraftModel:
         for token in rest:  # the pass has run them: they only count now
             logits = session.decode(token, should_stop)
         return logits
-
-    def _choose(self, logits: NDArray[np.float32]) -> int | None:
-        """The likeliest token; None where others are likely as well."""
-        known = logits[: self._vocabulary]
-        token = int(known.argmax())
-        chance = 1.0 / float(np.exp(known - known[token]).sum())
-        return token if chance >= LEAST_CHANCE else None
 
     def _know_cache(self) -> None:
         """The first `_same` tokens stay the text's, whatever was read behind them."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import LOOKUP, NO_DRAFT, Draft
+from llm_lite.core.generation.speculation.draft import (
+    LOOKUP,
+    NO_BRANCH,
+    NO_DRAFT,
+    Branch,
+    Draft,
+)
 from llm_lite.core.generation.speculation.suffix_automaton import SuffixAutomaton
 
 LEAST_MATCH = 2  # tokens: of fewer nearly every text has some, and they say little
+_MOST_BRANCH = 4  # tokens: a branch is seldom right
 _MOST_TOKENS = 1 << 17  # of a text that is followed; bounds memory (some 0.5 KB each)
 
 
@@ -40,4 +47,12 @@ class LookupSource:
         match = self._automaton.match()
         if match.length < self._least or len(self._automaton) == _MOST_TOKENS:
             return NO_DRAFT
-        return Draft(self._automaton.following(match, most), match.length)
+        tokens = self._automaton.following(match, most)
+        return Draft(tokens, match.length, self._branch(tokens[:1]))
+
+    def _branch(self, first: tuple[int, ...]) -> Branch:
+        """What else followed such a text."""
+        if not first:
+            return NO_BRANCH
+        match, tokens = self._automaton.other(first[0], _MOST_BRANCH)
+        return Branch(tokens, 0, match.length)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from llm_lite.core.generation.speculation.costs import PassCosts
-from llm_lite.core.generation.speculation.draft import LOOKUP
+from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
 from llm_lite.core.generation.speculation.ledger import DraftLedger
 from llm_lite.core.records import dataclass
 
@@ -17,6 +17,9 @@ _PRIOR_TRIALS = 2.0
 _PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
 _WORTH = 1.05
+_BRANCH = ", branch"  # behind the name of a source: its branches have records of their own
+_BRANCH_PRIOR = 0.1  # the share of branches that come where the text gets as far as their fork
+_WORTH_BRANCH = 1.005  # what a branch must promise, as _WORTH
 _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay by now
 
 
@@ -61,6 +64,27 @@ class DraftPolicy:
             self.costs.doubt()
         return best
 
+    def branch_length(
+        self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
+    ) -> int:
+        """Tokens of a branch to verify beside `tried` drafted ones, 0..most: as `length`.
+
+        Its first token comes as often as such ones did; those behind it are as often right as
+        drafted ones.
+        """
+        rate = self._record(source, evidence).rate
+        first = self._record(source + _BRANCH, branch.evidence, _BRANCH_PRIOR).rate
+        tokens = sum(rate**i for i in range(1 + tried))
+        chance = rate**branch.fork * first
+        best, best_speed = 0, _WORTH_BRANCH * tokens / self.costs.ratio(1 + tried)
+        for count in range(1, min(most, len(branch.tokens)) + 1):
+            tokens += chance
+            chance *= rate
+            speed = tokens / self.costs.ratio(1 + tried + count)
+            if speed > best_speed:
+                best, best_speed = count, speed
+        return best
+
     def note_pass(self, tokens: int, seconds: float) -> None:
         """A pass over so many tokens took so long."""
         self.costs.note(tokens, seconds)
@@ -85,6 +109,12 @@ class DraftPolicy:
         if source in self._ledgers:
             self._ledgers[source].note(lost, reading)
 
+    def judge_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
+        """What was drafted before a fork came; whether the branch's first token followed."""
+        record = self._record(source + _BRANCH, evidence, _BRANCH_PRIOR)
+        record.judged = _DECAY * record.judged + 1
+        record.accepted = _DECAY * record.accepted + is_right
+
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
         """The share of tokens of such drafts that come, as far as is known."""
         return self._record(source, evidence).rate
@@ -100,10 +130,11 @@ class DraftPolicy:
         cost = trial * price + self.costs.seconds(1 + trial) - self.costs.seconds(1)
         return trial if ledger.may_try(cost) else 0
 
-    def _record(self, source: str, evidence: int) -> _Record:
+    def _record(self, source: str, evidence: int, prior: float | None = None) -> _Record:
         kind = source, min(evidence.bit_length(), len(_PRIORS) - 1)
         if kind not in self._records:
-            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * _PRIORS[kind[1]])
+            share = _PRIORS[kind[1]] if prior is None else prior
+            self._records[kind] = _Record(_PRIOR_TRIALS, _PRIOR_TRIALS * share)
         return self._records[kind]
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+from llm_lite.core.generation.speculation.likely import Likely, draft_of
 
 SLICE = "slice"  # the name of this source
 _SHARE = 0.2  # of a new measurement in what a token is known to take
@@ -20,7 +21,7 @@ class SlicedSession(Protocol):
 
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
-    ) -> tuple[int, ...]: ...
+    ) -> Sequence[Likely]: ...
 
 
 class SliceDraftSource:
@@ -50,9 +51,9 @@ class SliceDraftSource:
         if self._last is None:
             return NO_DRAFT
         began = perf_counter()
-        tokens = self._session.draft_by_slice(self._last, most, should_stop)
-        if tokens:
-            seconds = (perf_counter() - began) / len(tokens)
+        places = self._session.draft_by_slice(self._last, most, should_stop)
+        if places:
+            seconds = (perf_counter() - began) / len(places)
             known = self._seconds or seconds
             self._seconds = known + _SHARE * (min(seconds, 2 * known) - known)
-        return Draft(tokens)
+        return draft_of(places)

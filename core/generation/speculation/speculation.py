@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from time import perf_counter
 from typing import Protocol
 
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.costs import PassCosts
-from llm_lite.core.generation.speculation.draft import LOOKUP, DraftSource
+from llm_lite.core.generation.speculation.draft import (
+    LOOKUP,
+    NO_BRANCH,
+    NO_DRAFT,
+    Branch,
+    Draft,
+    DraftSource,
+)
 from llm_lite.core.generation.speculation.lookup import LookupSource
+from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.policy import DraftPolicy
 from llm_lite.core.generation.speculation.slice_source import SliceDraftSource, SlicedSession
 from llm_lite.core.generation.speculation.timing import PassTiming
@@ -28,6 +37,10 @@ class LengthPolicy(Protocol):
 
     def length(self, evidence: int, most: int, source: str = ..., price: float = ...) -> int: ...
 
+    def branch_length(
+        self, evidence: int, tried: int, branch: Branch, most: int, source: str = ...
+    ) -> int: ...
+
     def note_pass(self, tokens: int, seconds: float) -> None: ...
 
     def judge(
@@ -40,6 +53,8 @@ class LengthPolicy(Protocol):
         reading: float = ...,
     ) -> None: ...
 
+    def judge_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
+
 
 class LongestDrafts(DraftPolicy):
     """Drafts all that may be drafted, whether it pays or not; the very first pass drafts nothing,
@@ -50,17 +65,30 @@ class LongestDrafts(DraftPolicy):
             return 0
         return min(most, _MOST_COMPUTED) if price else most
 
+    def branch_length(
+        self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
+    ) -> int:
+        return min(most, len(branch.tokens))
+
 
 @dataclass(slots=True)
 class Proposal:
-    """What one source drafted, of which the first `tried` tokens are verified."""
+    """What one source drafted, of which the first `tried` tokens are verified, and with them the
+    first `branch_tried` of the branch."""
 
     source: str
-    evidence: int
-    tokens: tuple[int, ...]
+    draft: Draft
     tried: int
+    branch_tried: int
     seconds: float  # that it took to draft; 0 where tokens are looked up
     reading: float  # of these, what went into text that the source had not read yet
+
+    @property
+    def verified(self) -> Draft:
+        """What of it a pass verifies."""
+        draft, branch = self.draft, self.draft.branch
+        some = replace(branch, tokens=branch.tokens[: self.branch_tried])
+        return Draft(draft.tokens[: self.tried], draft.evidence, some if some.tokens else NO_BRANCH)
 
 
 class Speculation:
@@ -73,10 +101,16 @@ class Speculation:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
+        self.learned: LearnedDrafts | None = None  # hears answers; one of the sources drafts of it
         self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call
         self._pass_seconds = 0.0  # of the pass behind it
+
+    def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
+        """Where the text repeats nothing, before anything is computed."""
+        self.learned = learned
+        self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Another text: a prompt, and what was answered so far."""
@@ -90,9 +124,9 @@ class Speculation:
 
     def propose(
         self, most: int, ends: Collection[int] = (), should_stop: StopCheck | None = None
-    ) -> tuple[int, ...]:
-        """At most so many tokens to verify, those of the first source whose draft pays; they stop
-        before `ends`. CancelledError when stopped."""
+    ) -> Draft:
+        """At most so many tokens to verify, those of a branch among them, of the first source whose
+        draft pays; they stop before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
             found = self._ask(source, most, ends, should_stop) if most > 0 else None
@@ -102,8 +136,8 @@ class Speculation:
             self.drafting_seconds += found.seconds
             if found.tried:
                 self.drafted_by = found.source
-                return found.tokens[: found.tried]
-        return ()
+                return found.verified
+        return NO_DRAFT
 
     def note_pass(self, tokens: int, seconds: float) -> None:
         """The pass behind `propose` had so many tokens and took so long."""
@@ -126,7 +160,7 @@ class Speculation:
     ) -> Proposal | None:
         """A source that looks up drafts first and is judged in any case; one that computes drafts
         only what pays."""
-        price = source.seconds_per_token
+        price, room = source.seconds_per_token, most
         if price:
             most = self.policy.length(0, most, source.name, price)
         if not most:
@@ -134,25 +168,46 @@ class Speculation:
         began = perf_counter()
         draft = source.draft(most, should_stop)
         seconds = perf_counter() - began if price else 0.0
-        tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
-        tried = len(tokens)
-        if tokens and not price:
+        draft = _before(ends, draft)
+        tried = len(draft.tokens)
+        if tried and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)
+        branch, more = draft.branch, 0
+        if branch.tokens and branch.fork < tried < room:
+            left = room - tried
+            more = self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
         reading = max(0.0, seconds - _PLAUSIBLE * (1 + most) * price)
-        return Proposal(source.name, draft.evidence, tokens, tried, seconds, reading)
+        return Proposal(source.name, draft, tried, more, seconds, reading)
 
     def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
-        expected = proposal.tokens[: max(1, proposal.tried)]
-        pairs = zip(expected, came, strict=False)
-        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        draft, branch, policy = proposal.draft, proposal.draft.branch, self.policy
+        expected = draft.tokens[: max(1, proposal.tried)]
+        right = _alike(expected, came)
         rejected = right < min(len(expected), len(came))
+        brought = right
+        if branch.tokens and branch.fork <= right and branch.fork < len(came):
+            alike = _alike(branch.tokens, came[branch.fork :])
+            policy.judge_branch(branch.evidence, alike > 0, proposal.source)
+            brought = max(right, branch.fork + min(alike, proposal.branch_tried))
         lost = proposal.seconds
         if proposal.tried:
-            lost += self._pass_seconds - (1 + right) * self.policy.costs.seconds(1)
+            lost += self._pass_seconds - (1 + brought) * policy.costs.seconds(1)
         if expected or proposal.seconds:
-            self.policy.judge(
-                proposal.evidence, right, rejected, proposal.source, lost, proposal.reading
-            )
+            policy.judge(draft.evidence, right, rejected, proposal.source, lost, proposal.reading)
+
+
+def _before(ends: Collection[int], draft: Draft) -> Draft:
+    """The draft and its branch, each as far as a token of `ends`."""
+    tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
+    other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
+    branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
+    return Draft(tokens, draft.evidence, branch)
+
+
+def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
+    """How many first tokens are the same."""
+    pairs = zip(expected, came, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def speculation_of(

@@ -62,6 +62,20 @@ class SuffixAutomaton:
         first = self._tokens[match.end : match.end + count]
         return tuple(first[i % period] for i in range(count))
 
+    def other(self, than: int, count: int) -> tuple[SuffixMatch, tuple[int, ...]]:
+        """The longest suffix of the text that another token than this one has followed, and the
+        tokens that did, at most `count`, at an occurrence of these; none: NO_MATCH."""
+        state = self._link[self._last]
+        while state > _ROOT:
+            following = self._next[state]
+            token = next((token for token in reversed(following) if token != than), None)
+            if token is not None:
+                end = self._end[following[token]] - 1
+                match = SuffixMatch(self._length[state], end)
+                return match, tuple(self._tokens[end : end + count])
+            state = self._link[state]
+        return NO_MATCH, ()
+
     def _add(self, token: int) -> None:
         before = self._last
         link = self._link[before]

@@ -1,4 +1,4 @@
-"""What the engine says of kept caches, folded into the state."""
+"""What the engine says of kept caches and learned drafts, folded into the state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import CacheKept, KeptChecked, KeptResumed, TitleMade
+from llm_lite.core.messages import CacheKept, DraftsLearned, KeptChecked, KeptResumed, TitleMade
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.notices import notify
@@ -69,6 +69,10 @@ def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
     return replace(state, history=replace(state.history, title_asked=None))
 
 
+def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
+    return replace(state, learned_drafts=event)
+
+
 def _offer(state: AppState, conversation: int) -> Offer | None:
     offer = state.resume.offer
     return offer if offer is not None and offer.conversation == conversation else None
@@ -93,5 +97,6 @@ EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheKept: _kept,
     KeptChecked: _checked,
     KeptResumed: _resumed,
+    DraftsLearned: _learned,
     TitleMade: _titled,
 }

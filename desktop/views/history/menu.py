@@ -58,7 +58,10 @@ IMPORT_NOTE = mark(
 )
 SURE_NOTES = {
     "all": mark("All conversations leave the list, archived ones too. They can be restored."),
-    "trash": mark("What was deleted is deleted for good. This cannot be taken back."),
+    "trash": mark(
+        "What was deleted is deleted for good, and so is what drafts learned from answers. This "
+        "cannot be taken back."
+    ),
 }
 
 

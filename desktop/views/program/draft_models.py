@@ -21,7 +21,7 @@ HINT = mark(
     "A smaller model with the same vocabulary. It guesses tokens where the text does not repeat "
     "itself, as long as that is faster; answers are the same."
 )
-NONE = mark("None: only the text itself")
+NONE = mark("None: only what was said before")
 
 
 def draft_models(state: AppState) -> list[LocalModel]:

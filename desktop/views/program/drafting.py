@@ -14,14 +14,14 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
 DRAFTED = mark(
-    "Drafts: tokens guessed from what the text said before or by a draft model, and verified "
-    "several in one pass over the weights. How many were right in the last answer, and what that "
-    "saved."
+    "Drafts: tokens guessed from what the text or earlier answers said, or by a draft model, and "
+    "verified several in one pass over the weights. How many were right in the last answer, and "
+    "what that saved."
 )
 ACCEPTED_HINT = mark("Guessed tokens that came. The answer is the same as without guesses.")
 SOURCES_HINT = mark(
-    "Repeats are looked up in the text first; a draft model, if one is chosen, is asked for the "
-    "rest as long as that is faster."
+    "Repeats are looked up in the text first, then in what was learned from earlier answers; a "
+    "draft model, if one is chosen, is asked for the rest as long as that is faster."
 )
 PASSES_HINT = mark("Over all weights, for the tokens behind the first one.")
 SAVED_HINT = mark("Against a pass for each token, as long as such a pass took.")
@@ -44,6 +44,7 @@ def gain(stats: GenerationStats) -> str:
 
 SOURCES = {
     "lookup": mark("the text"),
+    "ngrams": mark("earlier answers"),
     "model": mark("the draft model"),
     "slice": mark("a slice of the model"),
 }

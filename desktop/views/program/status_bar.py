@@ -18,6 +18,7 @@ from llm_lite.desktop.views.encoding.measures import encoder_measures, read_shar
 from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.program.draft_models import draw_draft_model
 from llm_lite.desktop.views.program.drafting import DRAFTED, by_source, gain
+from llm_lite.desktop.views.program.learned_drafts import draw_learned, draw_learned_drafts
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.views.translating.measures import target_measures
@@ -61,6 +62,11 @@ DRAFT_HINTS = (
     mark("A pass over the weights for each token"),
     mark("Guess tokens where that is faster, first from what the text said; answers are the same"),
     mark("Guess as many as a pass can verify, faster or not; answers are the same"),
+)
+SLICE: tuple[Speculate, str] = ("slice", mark("By slice"))  # of models that have one
+SLICE_HINT = mark(
+    "As Auto, and where the text repeats nothing, guess by the smaller model among the weights of "
+    "this one; answers are the same"
 )
 
 
@@ -232,11 +238,16 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     options = replace(options, activations=chosen)
     if state.holds_conversations:  # others guess nothing ahead
         text(ui, tr("Drafts"), style="small")
-        hints, chosen_draft = [*map(tr, DRAFT_HINTS)], options.speculate
-        drafts = chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen_draft, hints)
+        has_slice = state.model is not None and state.model.has_slice
+        ways = (*DRAFTS, SLICE) if has_slice else DRAFTS
+        hints = [*map(tr, (*DRAFT_HINTS, SLICE_HINT)[: len(ways)])]
+        drafts = chooser(ui, "executor.speculate", tr_labels(ways), options.speculate, hints)
         options = replace(options, speculate=drafts)
         if drafts != "off":
             options, actions = draw_draft_model(state, ui, options)
+        if drafts in ("auto", "slice"):
+            options = draw_learned_drafts(state, ui, options)
+        actions += draw_learned(state, ui)
     text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
         wrapped(ui, tr("None was found."))

@@ -11,6 +11,7 @@ from llm_lite.cli.commands.library.listing import PLACES, size_text
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
 from llm_lite.core.exec.cpu.self_test import validated_isa
+from llm_lite.core.generation.speculation.ngrams import file as learned
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub.local import disk_usage
@@ -52,6 +53,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         "processor": _processor(),
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
+        "learned_drafts": {"folder": str(learned.learned_folder()), "size": learned.disk_bytes()},
         "models": [{**asdict(place), "folder": str(place.folder)} for place in disk_usage.sizes()],
     }
 
@@ -142,6 +144,8 @@ def _print(report: dict[str, Any]) -> None:
     show(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
     show(f"            because {auto['reason']}")
     _print_places(report["models"])
+    drafts = report["learned_drafts"]
+    show(f"Drafts      learned from answers: {size_text(drafts['size'])}, {drafts['folder']}")
     if "modes" in report:
         _print_modes(report["modes"])
 

@@ -9,6 +9,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.errors import DeviceError, DeviceLostError
+from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
@@ -18,6 +19,8 @@ from llm_lite.desktop.render.window import Geometry, Window
 import glfw
 
 from tests.desktop import x11
+
+pytestmark = pytest.mark.vulkan
 
 CLEAR = (0.2, 0.4, 0.6, 1.0)
 CLEAR_BYTES = (51, 102, 153)
@@ -95,6 +98,18 @@ def test_first_frame_reaches_the_screen(program):
     assert seen, x11.pixel(program.display, 400, 300)
     assert program.window.swapchains == 1
     assert program.window.geometry() == Geometry(700, 500, (60, 40), False)
+
+
+def test_the_device_is_asked_for_its_own_functions(display, monkeypatch):
+    """Those of the instance are the loader's: validation layers of 2025 warn of others."""
+    asked, ask = [], vk.vkGetDeviceProcAddr
+    monkeypatch.setattr(vk, "vkGetDeviceProcAddr", lambda *of: asked.append(of[1]) or ask(*of))
+    one = Program(display, Geometry(300, 200))
+    one.frames(2)
+    one.close()
+    first = {name: vk.ffi.typeof(f"PFN_{name}").args[0].cname for name in asked}
+    assert first["vkCreateSwapchainKHR"] == "struct VkDevice_T *"
+    assert set(first.values()) <= {"struct VkDevice_T *", "struct VkQueue_T *"}, first
 
 
 def test_imgui_sees_the_window(program):
@@ -269,8 +284,6 @@ def test_lost_device_is_reported(program, monkeypatch):
 
 
 def test_out_of_date_on_present_is_answered_by_a_new_swapchain(program, monkeypatch):
-    from llm_lite.core.gpu.create import vk
-
     program.frames(2)
     before = program.window.swapchains
     present = program.device.queue.present
@@ -287,8 +300,6 @@ def test_out_of_date_on_present_is_answered_by_a_new_swapchain(program, monkeypa
 
 
 def test_lost_surface_is_made_again(program, monkeypatch):
-    from llm_lite.core.gpu.create import vk
-
     program.frames(2)
     present = program.device.queue.present
 

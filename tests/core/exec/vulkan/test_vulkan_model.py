@@ -78,14 +78,13 @@ def test_tiny_llama(device, tmp_path, dtype, kv, integer):
         Tuning(segment_work=1000, vector_tokens=4),
     ],
 )
-def test_tunings_agree(device, tmp_path, tuning):
+def test_tunings_agree(make_vulkan, tmp_path, tuning):
     path = write_tiny_llama(tmp_path / "tiny.gguf", dtype="q4_0")
     built, weights = program(path)
     reference = NumpyExecutor(built, weights)
-    executor = VulkanExecutor(device, built, weights, tuning=tuning)
+    executor = make_vulkan(built, weights, tuning=tuning)
     for step in conversation(built.vocabulary):
         assert np.abs(executor.run(step) - reference.run(step)).max() <= TOLERANCE
-    executor.close()
 
 
 @pytest.mark.parametrize("dtype", ["int4", "int8"])

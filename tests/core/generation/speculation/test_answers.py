@@ -36,7 +36,13 @@ def prompts(count, seed=0, length=20):
 
 def answered(session, prompt, sampling, *, drafts, reading=None, guide=None):
     """The choices, without what tells of drafts, and the counts."""
-    session.speculation = Speculation(policy=LongestDrafts()) if drafts else None
+    way = Speculation(policy=LongestDrafts()) if drafts else None
+    return answer_with(session, prompt, sampling, way, reading=reading, guide=guide)
+
+
+def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=None):
+    """The same, drafted in this way; None: token by token."""
+    session.speculation = speculation
     session.clear()
     decoder = AnswerDecoder(session, NO_END)
     prepared = session.prepare(prompt, reading or PrefillOptions())

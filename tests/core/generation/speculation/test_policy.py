@@ -141,27 +141,27 @@ def test_the_first_source_that_has_a_draft_is_taken():
     speculation = Speculation(sources, known(LongestDrafts))
     speculation.begin([4])
     speculation.add(5)
-    assert speculation.propose(2) == (7, 8)
+    assert speculation.propose(2).tokens == (7, 8)
     assert all(source.text == [4, 5] for source in sources)
     assert not sources[2].asked
-    assert Speculation(sources[:1], known()).propose(2) == ()
+    assert Speculation(sources[:1], known()).propose(2).tokens == ()
 
 
 def test_drafts_stop_before_the_end_of_an_answer():
     speculation = Speculation((Said((7, 8, 9)),), known(LongestDrafts))
-    assert speculation.propose(3, ends={8}) == (7,)
-    assert speculation.propose(3, ends={7}) == ()
+    assert speculation.propose(3, ends={8}).tokens == (7,)
+    assert speculation.propose(3, ends={7}).tokens == ()
 
 
 def test_a_model_is_asked_where_nothing_is_found_and_only_for_what_pays():
     free, model = Said((1, 2)), Said((7, 8, 9), "model", 0.001)
     speculation = Speculation((free, model), known())
-    assert speculation.propose(7) == (1, 2) and speculation.drafted_by == "lookup"
+    assert speculation.propose(7).tokens == (1, 2) and speculation.drafted_by == "lookup"
     assert not model.asked
     free.tokens = ()
-    assert speculation.propose(7) == (7, 8, 9) and speculation.drafted_by == "model"
+    assert speculation.propose(7).tokens == (7, 8, 9) and speculation.drafted_by == "model"
     model.seconds_per_token = 0.020  # twice as long as a pass
-    assert speculation.propose(7) == () and len(model.asked) == 1
+    assert speculation.propose(7).tokens == () and len(model.asked) == 1
     assert speculation.drafted_by == ""
 
 
@@ -170,7 +170,7 @@ def test_each_source_is_judged_by_itself():
     policy = judged(known(), 3, accepted=0, rejected=60)  # what is found does not pay
     speculation = Speculation((free, model), policy)
     before = policy.acceptance(3)
-    assert speculation.propose(7) == (7, 8, 9) and speculation.drafted_by == "model"
+    assert speculation.propose(7).tokens == (7, 8, 9) and speculation.drafted_by == "model"
     speculation.note_pass(4, 0.011)
     speculation.judge((1, 5))
     assert policy.acceptance(3) > before, "its first token came, though it was not tried"
@@ -185,7 +185,7 @@ def answered(right, price, passes=4000):
     speculation = Speculation((model,), DraftPolicy(costs_of(taken)))
     place, seconds = 0, 0.0
     while place < passes:
-        drafted = speculation.propose(7)
+        drafted = speculation.propose(7).tokens
         spent = len(drafted) * price
         speculation.drafting_seconds, took = spent, PassCosts.ratio(COSTS, 1 + len(drafted)) * 0.010
         came = next((i for i in range(len(drafted)) if not right(place + i)), len(drafted))

@@ -226,6 +226,10 @@ def test_answers_and_what_they_leave_are_those_without_drafts(backend, sampling,
     assert 0 < accepted < drafted
 
 
+def likeliest(session, token, most):
+    return tuple(place.token for place in session.draft_by_slice(token, most))
+
+
 def test_a_slice_drafts_what_its_own_answers_say(source):
     """Its tokens are those of a model of the cut weights that answers greedily, from a cache that
     the whole model has written."""
@@ -233,13 +237,13 @@ def test_a_slice_drafts_what_its_own_answers_say(source):
         executor = executor_of(runner, Slice((), (77,) * 10))
         session = Session(executor, runner.weights)
         session.prefill([5, 9, 44, 7])
-        drafted = session.draft_by_slice(30, 5)
+        drafted = list(likeliest(session, 30, 5))
         token, expected = 30, []
         for _ in range(5):
             token = int(np.argmax(session.decode(token)))
             expected.append(token)
         executor.close()
-    assert drafted == tuple(expected), "a slice that leaves nothing out is the model"
+    assert drafted == expected, "a slice that leaves nothing out is the model"
     assert len(session.cache) == 9
 
 
@@ -260,10 +264,10 @@ def test_sources_of_a_model_that_drafts_by_its_slice(tall):
         assert source.draft(3).tokens == (), "no text yet"
         runner.session.prefill([5, 9, 44])
         source.begin([5, 9, 44, 7])
-        assert source.draft(3).tokens == runner.session.draft_by_slice(7, 3)
+        assert source.draft(3).tokens == likeliest(runner.session, 7, 3)
         source.add(8)
         runner.session.decode(7)
-        assert source.draft(2).tokens == runner.session.draft_by_slice(8, 2)
+        assert source.draft(2).tokens == likeliest(runner.session, 8, 2)
         assert source.seconds_per_token > 0
 
 

@@ -1,0 +1,160 @@
+"""The table of a model as a file. It is made of a person's conversations: for its owner alone, and
+checked before it is relied on.
+
+Layout, little-endian: b"LLMLNG01"; the identity of the model (64 characters of ASCII); the model's
+name (UTF-8, 96 bytes, zeros behind it); tokens of the vocabulary (u32); entries (u32); answers
+(u64) and tokens (u64) that were learned; the planes of the table one after the other; the CRC-32 of
+all before (u32). Every file has the same size.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import read_bytes
+from llm_lite.core.files.leftovers import remove_whole
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.generation.speculation.ngrams.table import ENTRIES, PLANES, NgramTable
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.records import dataclass
+
+MAGIC = b"LLMLNG01"
+SUFFIX = ".ngrams"
+_HEADER = struct.Struct("<8s64s96sIIQQ")
+_CHECKSUM = struct.Struct("<I")
+_SIZE = _HEADER.size + ENTRIES * sum(dtype.itemsize for _, dtype in PLANES) + _CHECKSUM.size
+_MOST_FILES = 10_000  # of the folder, that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedModel:
+    """Whose a table is, and what it was made of."""
+
+    identity: str  # of the model: a hash, hexadecimal
+    name: str
+    vocabulary: int  # tokens
+    answers: int = 0
+    tokens: int = 0  # of these answers
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedFile:
+    """A file of the folder; `model` None where it is none of ours or damaged, and `problem` says
+    so."""
+
+    path: Path
+    size: int  # bytes
+    model: LearnedModel | None = None
+    problem: str = ""
+
+
+Stamp = tuple[int, int, int]  # inode, size, nanoseconds of its time: another file, another stamp
+
+
+def learned_folder() -> Path:
+    return user_folder("cache") / "learned-drafts"
+
+
+def file_of(identity: str) -> Path:
+    return learned_folder() / f"{identity[:32]}{SUFFIX}"
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """None where there is no such file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
+    """In the place of what was there, whole or not at all. FileError."""
+    name = model.name.encode()[:96].decode(errors="ignore").encode()
+    header = _HEADER.pack(
+        MAGIC, model.identity.encode(), name, model.vocabulary, ENTRIES, model.answers, model.tokens
+    )
+    content = b"".join((header, *(plane.tobytes() for plane in table.planes)))
+    make_folder(path.parent)
+    with suppress(OSError):  # for its owner alone; one that is there keeps its mode
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    write_file(path, content + _CHECKSUM.pack(zlib.crc32(content)))
+
+
+def read(path: Path, identity: str, vocabulary: int) -> tuple[LearnedModel, NgramTable]:
+    """FileError where it is not there, damaged, or of another model."""
+    model, content = _read(path)
+    if (model.identity, model.vocabulary) != (identity, vocabulary):
+        raise FileError(path, "was learned from answers of another model")
+    planes, at = [], _HEADER.size
+    for _, dtype in PLANES:
+        plane = np.frombuffer(content, dtype, ENTRIES, at).astype(dtype.newbyteorder("="))
+        planes.append(plane)
+        at += plane.nbytes
+    if int(planes[1].max()) >= vocabulary:
+        raise FileError(path, f"tokens: expected numbers below {vocabulary}")
+    return model, NgramTable(planes)
+
+
+def listed() -> list[LearnedFile]:
+    """All files of the folder, by name. FileError where it cannot be read."""
+    folder = learned_folder()
+    try:
+        here = folder.glob(f"*{SUFFIX}") if folder.is_dir() else ()
+        found = sorted(path for path in islice(here, _MOST_FILES) if path.is_file())
+    except OSError as error:
+        raise FileError(folder, f"cannot be read: {error.strerror}") from None
+    return [_described(path) for path in found]
+
+
+def disk_bytes() -> int:
+    """What the files of all models take, without reading them; 0 where the folder cannot be
+    read."""
+    with suppress(OSError):
+        here = islice(learned_folder().glob(f"*{SUFFIX}"), _MOST_FILES)
+        return sum(path.stat().st_size for path in here if path.is_file())
+    return 0
+
+
+def remove(path: Path) -> int:
+    """Delete a table; the bytes that it took, 0 where there is none. FileError."""
+    stamp = stamp_of(path)
+    remove_whole(path)
+    if stamp_of(path) is not None:
+        raise FileError(path, "cannot be deleted")
+    return stamp[1] if stamp else 0
+
+
+def _described(path: Path) -> LearnedFile:
+    stamp = stamp_of(path)
+    size = stamp[1] if stamp else 0
+    try:
+        return LearnedFile(path, size, _read(path)[0])
+    except FileError as error:
+        return LearnedFile(path, size, problem=error.problem)
+
+
+def _read(path: Path) -> tuple[LearnedModel, bytes]:
+    """Header and content of a whole file."""
+    content = read_bytes(path, _SIZE)
+    if content[: len(MAGIC)] != MAGIC:
+        raise FileError(path, f"holds no learned drafts: it does not begin with {MAGIC.decode()}")
+    if len(content) != _SIZE:
+        raise FileError(path, f"is truncated: expected {_SIZE} bytes, found {len(content)}")
+    if zlib.crc32(content[: -_CHECKSUM.size]) != _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]:
+        raise FileError(path, "is damaged: its checksum is another")
+    _, identity, name, vocabulary, entries, answers, tokens = _HEADER.unpack_from(content)
+    if entries != ENTRIES:
+        raise FileError(path, f"entries: expected {ENTRIES}, found {entries}")
+    title = one_line(name.rstrip(b"\0").decode(errors="replace"))
+    whose = identity.rstrip(b"\0").decode(errors="replace")
+    return LearnedModel(whose, title, vocabulary, answers, tokens), content

@@ -1,0 +1,143 @@
+"""What the drafts of a model have learned: read when the engine is idle, written now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.generation.speculation.ngrams import file
+from llm_lite.core.generation.speculation.ngrams.file import LearnedModel, Stamp
+from llm_lite.core.generation.speculation.ngrams.source import NgramSource
+from llm_lite.core.generation.speculation.ngrams.table import SHORTEST, NgramTable
+
+# Tokens of answers between two writings: a killed program loses no more than these, and a token
+# costs the disk 0.7 kB.
+SAVED_EVERY = 2048
+_MOST_UNSAVED = 1 << 16  # tokens that are kept to be learned again, where the disk takes no file
+
+
+class LearnedDrafts:
+    """Of one model, for the engine's thread. Answers are learned when the engine is idle.
+
+    The file is what counts: another program of the same person may write or delete it meanwhile.
+    Then what was learned here since the last writing is learned again on top of what is there; of
+    two programs that write in the same instant, the last one wins.
+    """
+
+    def __init__(
+        self, name: str, vocabulary: int, identity: Callable[[], str], *, learns: bool
+    ) -> None:
+        """`identity` finds a hash of the model, which takes a moment (FileError). Without `learns`
+        drafts are only made of what was learned before."""
+        self.learns = learns
+        self.source = NgramSource(lambda: self._table)
+        self._name, self._vocabulary, self._identity = name, vocabulary, identity
+        self._model: LearnedModel | None = None  # of the table; None before it was read
+        self._table: NgramTable | None = None
+        self._stamp: Stamp | None = None  # of the file, as it was read or written
+        self._pending: list[tuple[int, ...]] = []  # answers that are not in the table yet
+        self._unsaved: list[tuple[int, ...]] = []  # answers that are not in the file yet
+        self._since_saving = 0  # tokens
+        self._has_failed = False  # to read the model's file, or the table's to be written
+        self._tell: Callable[[str], None] = lambda sentence: None
+
+    def report_to(self, tell: Callable[[str], None]) -> None:
+        """`tell` hears what was wrong with the file."""
+        self._tell = tell
+
+    @property
+    def model(self) -> LearnedModel | None:
+        """How much was learned; None before the file was read."""
+        return self._model
+
+    def learn(self, answer: Sequence[int]) -> None:
+        """The tokens of an answer, as the model wrote them."""
+        if self.learns and len(answer) > SHORTEST:
+            self._pending.append(tuple(answer))
+
+    def work(self) -> bool:
+        """A piece of what there is to do, milliseconds of it; whether there was anything."""
+        if self._table is None:
+            self._open()
+        elif self._pending:
+            self._take_in(self._pending.pop(0))
+        elif self._since_saving >= SAVED_EVERY:
+            self._save()
+        else:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        if self._pending and self._table is None:
+            self._open()
+        while self._pending:
+            self._take_in(self._pending.pop(0))
+        if self._unsaved:
+            self._save()
+
+    def forget(self) -> None:
+        """All that was learned, in memory; the file goes by `file.remove`."""
+        self._pending, self._unsaved, self._since_saving = [], [], 0
+        if self._model is not None:
+            self._model = replace(self._model, answers=0, tokens=0)
+            self._table = NgramTable()
+
+    def _open(self) -> None:
+        """Once; where the model's file cannot be read, there is nothing to learn from it."""
+        try:
+            identity = self._identity()
+        except FileError as error:
+            self._tell(f"learned drafts: {error}; nothing is learned")
+            self.learns, identity = False, ""
+            self._pending = []
+        self._model = LearnedModel(identity, self._name, self._vocabulary)
+        self._table = NgramTable()
+        if identity:
+            self._read()
+
+    def _read(self) -> None:
+        """What the file holds now; nothing where there is none, or none that can be used."""
+        assert self._model is not None
+        path = file.file_of(self._model.identity)
+        self._stamp = file.stamp_of(path)
+        self._model = replace(self._model, answers=0, tokens=0)
+        self._table = NgramTable()
+        if self._stamp is None:
+            return
+        try:
+            self._model, self._table = file.read(path, self._model.identity, self._vocabulary)
+        except FileError as error:
+            self._tell(f"learned drafts: {error}; they begin with nothing learned")
+
+    def _take_in(self, answer: tuple[int, ...]) -> None:
+        self._unsaved.append(answer)
+        self._since_saving += len(answer)
+        self._add(answer)
+
+    def _add(self, answer: tuple[int, ...]) -> None:
+        assert self._model is not None and self._table is not None
+        self._table.learn(answer)
+        counted = self._model.answers + 1, self._model.tokens + len(answer)
+        self._model = replace(self._model, answers=counted[0], tokens=counted[1])
+
+    def _save(self) -> None:
+        """What cannot be written is told once, and tried again later."""
+        assert self._model is not None and self._table is not None
+        self._since_saving = 0
+        path = file.file_of(self._model.identity)
+        if file.stamp_of(path) != self._stamp:
+            self._read()
+            for answer in self._unsaved:
+                self._add(answer)
+        try:
+            file.write(path, self._model, self._table)
+        except FileError as error:
+            if not self._has_failed:
+                self._tell(f"learned drafts: {error}; they are tried again later")
+            self._has_failed = True
+            while sum(map(len, self._unsaved)) > _MOST_UNSAVED:
+                del self._unsaved[0]
+            return
+        self._stamp, self._unsaved, self._has_failed = file.stamp_of(path), [], False
