@@ -75,7 +75,7 @@ def forget_learned_drafts(
     if runner is not None and runner.learned is not None:
         runner.learned.forget()
     try:
-        freed = sum(learned_files.remove(one.path) for one in learned_files.listed())
+        freed = learned_files.remove_all()
         log("info", f"what drafts learned from answers was deleted: {freed / 1e6:.1f} MB")
     except LlmLiteError as error:
         log("warning", str(error))

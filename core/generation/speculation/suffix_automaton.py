@@ -18,6 +18,7 @@ class SuffixMatch:
 NO_MATCH = SuffixMatch(0, 0)
 _ROOT = 0
 _NONE = -1
+_MOST_SUFFIXES = 32  # that are tried for another token: a repeated token has as many as it is long
 
 
 class SuffixAutomaton:
@@ -64,9 +65,12 @@ class SuffixAutomaton:
 
     def other(self, than: int, count: int) -> tuple[SuffixMatch, tuple[int, ...]]:
         """The longest suffix of the text that another token than this one has followed, and the
-        tokens that did, at most `count`, at an occurrence of these; none: NO_MATCH."""
+        tokens that did, at most `count`, at an occurrence of these; NO_MATCH where none of the
+        longest few has."""
         state = self._link[self._last]
-        while state > _ROOT:
+        for _ in range(_MOST_SUFFIXES):
+            if state <= _ROOT:
+                break
             following = self._next[state]
             token = next((token for token in reversed(following) if token != than), None)
             if token is not None:

@@ -6,12 +6,16 @@ import argparse
 
 from llm_lite.cli.commands.library.listing import size_text
 from llm_lite.cli.terminal.output import show, show_json
-from llm_lite.core.generation.speculation.ngrams.file import LearnedFile, listed, remove
+from llm_lite.core.generation.speculation.ngrams.file import (
+    LearnedFile,
+    listed,
+    remove_all,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
     found = listed()
-    freed = sum(remove(one.path) for one in found) if arguments.delete else 0
+    freed = remove_all() if arguments.delete else 0
     if arguments.json:
         show_json({"learned": [_row(one) for one in found], "freed": freed})
         return 0

@@ -23,8 +23,13 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.files.writing import make_folder, write_file
-from llm_lite.core.generation.speculation.ngrams.table import ENTRIES, PLANES, NgramTable
+from llm_lite.core.files.writing import make_folder, tidy, write_file
+from llm_lite.core.generation.speculation.ngrams.table import (
+    ENTRIES,
+    MOST_COUNTED,
+    PLANES,
+    NgramTable,
+)
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
 
@@ -34,6 +39,7 @@ _HEADER = struct.Struct("<8s64s96sIIQQ")
 _CHECKSUM = struct.Struct("<I")
 _SIZE = _HEADER.size + ENTRIES * sum(dtype.itemsize for _, dtype in PLANES) + _CHECKSUM.size
 _MOST_FILES = 10_000  # of the folder, that are listed
+_MOST_LEARNED = 1 << 60  # answers, and tokens: more were never learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
     content = b"".join((header, *(plane.tobytes() for plane in table.planes)))
     make_folder(path.parent)
     with suppress(OSError):  # for its owner alone; one that is there keeps its mode
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     write_file(path, content + _CHECKSUM.pack(zlib.crc32(content)))
 
 
@@ -108,6 +114,8 @@ def read(path: Path, identity: str, vocabulary: int) -> tuple[LearnedModel, Ngra
         at += plane.nbytes
     if int(planes[1].max()) >= vocabulary:
         raise FileError(path, f"tokens: expected numbers below {vocabulary}")
+    if max(planes[2].max(), planes[3].max()) >= MOST_COUNTED:  # they are halved before
+        raise FileError(path, f"right, wrong: expected numbers below {MOST_COUNTED}")
     return model, NgramTable(planes)
 
 
@@ -131,9 +139,25 @@ def disk_bytes() -> int:
     return 0
 
 
+def remove_all() -> int:
+    """Delete the tables of all models; the bytes that they took. FileError of one that cannot be
+    deleted, once all others are."""
+    freed, problems = 0, list[FileError]()
+    for one in listed():
+        try:
+            freed += remove(one.path)
+        except FileError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
+    return freed
+
+
 def remove(path: Path) -> int:
-    """Delete a table; the bytes that it took, 0 where there is none. FileError."""
+    """Delete a table, and what killed writers left of it; the bytes that it took, 0 where there is
+    none. FileError."""
     stamp = stamp_of(path)
+    tidy(path)
     remove_whole(path)
     if stamp_of(path) is not None:
         raise FileError(path, "cannot be deleted")
@@ -161,6 +185,8 @@ def _read(path: Path) -> tuple[LearnedModel, bytes]:
     _, identity, name, vocabulary, entries, answers, tokens = _HEADER.unpack_from(content)
     if entries != ENTRIES:
         raise FileError(path, f"entries: expected {ENTRIES}, found {entries}")
+    if max(answers, tokens) > _MOST_LEARNED:
+        raise FileError(path, f"answers, tokens: expected at most {_MOST_LEARNED}")
     title = one_line(name.rstrip(b"\0").decode(errors="replace"))
     whose = identity.rstrip(b"\0").decode(errors="replace")
     return LearnedModel(whose, title, vocabulary, answers, tokens), content

@@ -26,7 +26,7 @@ PLANES = (  # of the table, each [ENTRIES], as they lie in its file
     ("uses", np.dtype("u1")),  # how often the context came, less as others want its place
 )
 _BUCKETS = ENTRIES // WAYS
-_MOST = 255  # that a count can hold: then the counts of an entry are halved
+MOST_COUNTED = 255  # that a count can hold: then the counts of an entry are halved
 _MASK = (1 << 64) - 1
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 6.4)
 _MOST_CONFIRMED = 4  # times that a token followed; more of them say no more
@@ -88,14 +88,14 @@ class NgramTable:
         if at < 0:
             self._insert(key, token)
             return
-        self._uses[at] = min(_MOST, self._uses[at] + 1)
+        self._uses[at] = min(MOST_COUNTED, self._uses[at] + 1)
         if self._tokens[at] == token:
             self._right[at] += 1
         else:
             self._wrong[at] += 1
         if self._wrong[at] > self._right[at]:
             self._tokens[at], self._right[at], self._wrong[at] = token, 1, 1
-        if _MOST in (self._right[at], self._wrong[at]):
+        if MOST_COUNTED in (self._right[at], self._wrong[at]):
             self._right[at] >>= 1
             self._wrong[at] >>= 1
 

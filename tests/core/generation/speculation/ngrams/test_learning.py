@@ -1,12 +1,16 @@
 """The file of what drafts learned: kept from one program to the next, never trusted, deletable."""
 
+import os
 import stat
 import struct
+import subprocess
+import sys
 import zlib
 
 import pytest
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.files.leftovers import name_beside
 from llm_lite.core.generation.speculation.ngrams import file, learning
 from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.ngrams.table import ENTRIES, Follower
@@ -137,6 +141,7 @@ def changed(content, at, new):
 
 
 TOKENS_AT = COUNTERS + 24 + 4 * ENTRIES
+RIGHT_AT, WRONG_AT = TOKENS_AT + 4 * ENTRIES, TOKENS_AT + 5 * ENTRIES
 DAMAGES = {
     "short": (lambda c: b"LL", "does not begin with LLMLNG01"),
     "foreign": (lambda c: b"GGUF" + c[4:], "does not begin with LLMLNG01"),
@@ -145,6 +150,9 @@ DAMAGES = {
     "flipped": (lambda c: c[:5000] + bytes([c[5000] ^ 1]) + c[5001:], "its checksum is another"),
     "entries": (lambda c: changed(c, COUNTERS + 4, b"\xff" * 4), "entries: expected"),
     "tokens": (lambda c: changed(c, TOKENS_AT, b"\xff" * 4), "tokens: expected numbers below 300"),
+    "right": (lambda c: changed(c, RIGHT_AT, b"\xff" * ENTRIES), "expected numbers below 255"),
+    "wrong": (lambda c: changed(c, WRONG_AT, b"\xff" * ENTRIES), "expected numbers below 255"),
+    "answers": (lambda c: changed(c, COUNTERS + 8, b"\xff" * 8), "answers, tokens: expected"),
     "vocabulary": (lambda c: changed(c, COUNTERS, b"\xff" * 4), "of another model"),
     "identity": (lambda c: changed(c, 8, b"ff"), "of another model"),
 }
@@ -161,9 +169,10 @@ def test_a_bad_file_is_told_and_replaced(name, path):
     second = program(told)
     assert len(told) == 1 and expected in told[0] and str(path) in told[0] and "\n" not in told[0]
     assert not knows(second, TEXT)
+    second.learn(TEXT)
     second.learn(OTHER)
     second.close()
-    assert knows(program(), OTHER)
+    assert knows(program(), TEXT) and knows(program(), OTHER)
 
 
 def test_a_file_that_is_just_being_made_is_none(path):
@@ -183,6 +192,45 @@ def test_what_waits_is_bounded(monkeypatch):
         learned.learn(text)
     idle(learned)
     assert knows(learned, OTHER) and not knows(learned, TEXT)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_pipe_in_the_place_of_the_file(path, folder, monkeypatch):
+    """Nobody reads it: to open it would wait forever."""
+    folder.mkdir()
+    os.mkfifo(path)
+    opened = os.open
+
+    def open_at_once(at, flags, *arguments, **named):
+        waits = at == path and not flags & (os.O_NONBLOCK | os.O_EXCL)
+        assert not waits, "it waits for a reader"
+        return opened(at, flags, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", open_at_once)
+    told = []
+    learned = program(told)
+    learned.learn(TEXT)
+    learned.close()
+    assert len(told) == 1 and "nobody reads this pipe" in told[0]
+
+
+def test_one_that_stays_keeps_no_other(path, folder, monkeypatch):
+    """All that can be deleted is, also what a killed program left beside a file."""
+    first = program()
+    first.learn(TEXT)
+    first.close()
+    for name in ("a", "z"):
+        (folder / f"{name}{file.SUFFIX}").write_bytes(b"mine")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    part = name_beside(path, "part")
+    part = part.with_name(part.name.replace(f".{os.getpid()}-", f".{ended.pid}-"))
+    part.write_bytes(path.read_bytes())
+    remove, kept = file.remove_whole, folder / f"a{file.SUFFIX}"
+    monkeypatch.setattr(file, "remove_whole", lambda at: None if at == kept else remove(at))
+    with pytest.raises(FileError, match="cannot be deleted"):
+        file.remove_all()
+    assert [*folder.iterdir()] == [kept]
 
 
 def test_a_name_is_one_line(path):
