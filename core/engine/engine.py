@@ -34,6 +34,7 @@ from llm_lite.core.messages import (
     CancelLoad,
     Command,
     Event,
+    ForgetLearnedDrafts,
     Generate,
     KeepConversation,
     Level,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from llm_lite.core.serving.service import Service
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
+_DONE_IN_ANY_CASE = KeepConversation | ForgetLearnedDrafts  # also when the window is closing
 
 
 class Engine:
@@ -236,7 +238,7 @@ class Engine:
                 for last in (self._kept.finish, self._clients.stop, self._host.unload):
                     self._attempt(last)
                 return
-            if not self._closing or isinstance(command, KeepConversation):
+            if not self._closing or isinstance(command, _DONE_IN_ANY_CASE):
                 self._carry_out(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:

@@ -21,8 +21,9 @@ class LearnedDrafts:
     """Of one model, for the engine's thread. Answers are learned when the engine is idle.
 
     The file is what counts: another program of the same person may write or delete it meanwhile.
-    Then what was learned here since the last writing is learned again on top of what is there; of
-    two programs that write in the same instant, the last one wins.
+    What was learned here since the last writing is learned again on top of what the other wrote; of
+    two programs that write in the same instant, the last one wins. Once the file was deleted, all
+    that was learned here until then is gone too.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class LearnedDrafts:
         self._pending: list[tuple[int, ...]] = []  # answers that are not in the table yet
         self._unsaved: list[tuple[int, ...]] = []  # answers that are not in the file yet
         self._since_saving = 0  # tokens
-        self._has_failed = False  # to read the model's file, or the table's to be written
+        self._has_failed = False  # to write the file
         self._tell: Callable[[str], None] = lambda sentence: None
 
     def report_to(self, tell: Callable[[str], None]) -> None:
@@ -80,10 +81,23 @@ class LearnedDrafts:
 
     def forget(self) -> None:
         """All that was learned, in memory; the file goes by `file.remove`."""
-        self._pending, self._unsaved, self._since_saving = [], [], 0
+        self._pending = []
         if self._model is not None:
-            self._model = replace(self._model, answers=0, tokens=0)
-            self._table = NgramTable()
+            self._empty()
+
+    def _empty(self) -> None:
+        """Nothing is learned, in memory."""
+        assert self._model is not None
+        self._model = replace(self._model, answers=0, tokens=0)
+        self._table, self._unsaved, self._since_saving = NgramTable(), [], 0
+
+    def _notice_deletion(self) -> None:
+        """Of the file, by another program: before each answer that is learned, so that those which
+        came before go with it and those behind stay."""
+        assert self._model is not None
+        if self._stamp and file.stamp_of(file.file_of(self._model.identity)) is None:
+            self._stamp = None
+            self._empty()
 
     def _open(self) -> None:
         """Once; where the model's file cannot be read, there is nothing to learn from it."""
@@ -113,6 +127,7 @@ class LearnedDrafts:
             self._tell(f"learned drafts: {error}; they begin with nothing learned")
 
     def _take_in(self, answer: tuple[int, ...]) -> None:
+        self._notice_deletion()
         self._unsaved.append(answer)
         self._since_saving += len(answer)
         self._add(answer)
@@ -126,6 +141,9 @@ class LearnedDrafts:
     def _save(self) -> None:
         """What cannot be written is told once, and tried again later."""
         assert self._model is not None and self._table is not None
+        self._notice_deletion()
+        if not self._unsaved:
+            return
         self._since_saving = 0
         path = file.file_of(self._model.identity)
         if file.stamp_of(path) != self._stamp:

@@ -18,6 +18,8 @@ from tests.core.generation.speculation.test_answers import GREEDY, NO_END, promp
 from tests.core.generation.speculation.test_policy import costs_of
 from tests.runners import BACKENDS, exact, running
 
+FLAT = {1: 0.010, 8: 0.0102}  # seconds of passes over so many tokens
+
 
 class Forking:
     """Knows the answer, and drafts it with forks: at every third place the draft goes wrong and
@@ -121,7 +123,7 @@ def logits_of(*chances):
 
 
 def test_branches_are_verified_where_a_pass_is_cheap_and_they_come():
-    flat, steep = {1: 0.010, 8: 0.0102}, {1: 0.010, 8: 0.030}
+    flat, steep = FLAT, {1: 0.010, 8: 0.030}
     branch = Branch((1, 2), 0, 4)
     for taken, came, expected in ((flat, 1, 2), (steep, 1, 0), (flat, 0, 0)):
         policy = DraftPolicy(costs_of(taken))
@@ -129,4 +131,34 @@ def test_branches_are_verified_where_a_pass_is_cheap_and_they_come():
             policy.judge(3, accepted=2, rejected=True)
             policy.judge_branch(4, is_right=bool(came and turn % 3 == 0))
         assert policy.branch_length(3, 3, branch, most=4) == expected, (taken, came)
-    assert DraftPolicy(costs_of(flat)).branch_length(3, 3, branch, most=1) <= 1
+    assert DraftPolicy(costs_of(flat)).branch_length(3, 3, branch, most=1) == 1
+
+
+class Offering:
+    """Drafts what it is told to, however much may be verified."""
+
+    name, seconds_per_token = "lookup", 0.0
+
+    def __init__(self, draft):
+        self._draft = draft
+
+    def draft(self, most, should_stop=None):
+        return self._draft
+
+
+@pytest.mark.parametrize("policy", (LongestDrafts, DraftPolicy))
+def test_a_draft_and_its_branch_are_no_more_than_a_step_verifies(policy):
+    random, verified = np.random.default_rng(3), set()
+    for _ in range(400):
+        most, count, more = (int(n) for n in random.integers(1, 9, 3))
+        tokens = [int(n) for n in random.integers(3, 30, min(most, count))]
+        fork = int(random.integers(len(tokens)))
+        branch = Branch((tokens[fork] + 30, *range(70, 70 + more)), fork, 4)
+        offered = Draft(tuple(tokens), 9, branch)
+        end = int(random.choice([*tokens, *branch.tokens]))
+        draft = Speculation((Offering(offered),), policy(costs_of(FLAT))).propose(most, {end})
+        assert len(draft.tokens) + len(draft.branch.tokens) <= most
+        assert not {*draft.tokens, *draft.branch.tokens} & {end}
+        assert not draft.branch.tokens or draft.branch.fork < len(draft.tokens)
+        verified.add((bool(draft.tokens), bool(draft.branch.tokens)))
+    assert verified == {(False, False), (True, False), (True, True)}

@@ -120,6 +120,24 @@ def test_what_another_program_deleted_stays_deleted(path):
     assert knows(program(), OTHER) and not knows(program(), TEXT)
 
 
+def test_what_was_learned_before_another_program_deleted_goes_too(path):
+    first = program()
+    first.learn(TEXT)
+    first.close()
+    second, third = program(), program()
+    for one in (second, third):
+        one.learn(TEXT)
+        idle(one)
+    file.remove(path)
+    second.close()
+    assert not path.exists(), "it was told before the deletion"
+    third.learn(OTHER)
+    idle(third)
+    assert knows(third, OTHER) and not knows(third, TEXT) and third.model.answers == 1
+    third.close()
+    assert knows(program(), OTHER) and not knows(program(), TEXT)
+
+
 def path_size():
     return COUNTERS + 24 + 11 * ENTRIES + 4
 

@@ -11,10 +11,12 @@ from llm_lite.core.messages import (
     DraftsLearned,
     ExecutorChanged,
     ForgetLearnedDrafts,
+    Generate,
     Logged,
     Reconfigure,
 )
 from tests.core.engine_client import GREEDY as SHORT
+from tests.core.engine_client import PATIENCE
 from tests.core.generation.speculation.test_answers import GREEDY, SAMPLED, answer_with, state
 from tests.runners import BACKENDS, exact, running
 
@@ -82,6 +84,20 @@ def test_forgetting_deletes_it_all(client, tiny_llama, folder):
     client.send(ForgetLearnedDrafts())
     assert client.until(DraftsLearned) == DraftsLearned(0, 0, 0)
     assert client.engine.close() and file.listed() == []
+
+
+def test_what_is_to_be_forgotten_is_where_the_window_closes(client, tiny_llama, folder, hook):
+    """While an answer runs, which is stopped."""
+    folder.mkdir()
+    (folder / f"other{file.SUFFIX}").write_bytes(b"of another model")
+    client.load(tiny_llama, exact("numpy", speculate="auto", learned_drafts="learn"))
+    client.until(DraftsLearned)
+    finished(client)
+    reached = hook.block_step(len(hook.steps) + 4)
+    client.send(Generate(2, (ChatMessage("user", "Hello there"),), SHORT))
+    assert reached.wait(PATIENCE)
+    client.send(ForgetLearnedDrafts())
+    assert client.engine.close(PATIENCE) and file.listed() == []
 
 
 def test_what_is_not_the_models_own_is_not_learned(client, tiny_llama):
