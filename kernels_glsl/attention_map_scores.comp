@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 // Row scores summed over a head's rows: SCORES of core/inspect/attention_scores.py in their order, then how
 // many rows there are of each kind of its ROWS. A workgroup a head.
+#include "common/halves.glsl"
 #include "common/lanes.glsl"
 layout(push_constant) uniform Push { uint stride, rows; };  // rows kept a head, rows in use
 layout(binding = 0) readonly buffer RowScores { uint row_scores[]; };
@@ -16,8 +17,8 @@ void main() {
   vec3 counts = vec3(0.0);
   for (uint row = lane; row < rows; row += LANES) {
     uint at = (gl_WorkGroupID.x * stride + row) * 3;
-    vec2 last = unpackHalf2x16(row_scores[at + 2]);  // first token, kind
-    shares += vec4(unpackHalf2x16(row_scores[at]), unpackHalf2x16(row_scores[at + 1]));
+    vec2 last = halves_of(row_scores[at + 2]);  // first token, kind
+    shares += vec4(halves_of(row_scores[at]), halves_of(row_scores[at + 1]));
     first += last.x;
     counts += step(vec3(1.0, 2.0, 3.0), vec3(last.y));
   }

@@ -100,7 +100,7 @@ def test_the_wheel_holds_the_program_and_nothing_else(wheel):
 
 
 def test_the_sources_that_the_kernel_study_shows_come_along(environment):
-    known = (*forms.VULKAN, forms.VULKAN_OWN, forms.SOFTWARE_OWN, *forms.CPU, forms.CPU_OWN)
+    known = (*forms.VULKAN, *forms.VULKAN_OWNS, *forms.CPU, forms.CPU_OWN)
     for path in {form.path for form in known}:
         shown = environment.site / KERNELS / "sources" / path
         assert shown.read_text("utf-8") == (ROOT / path).read_text("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -60,6 +61,12 @@ class DeviceInfo:
         return self.kind == "software" and self.max_texel_elements * 16 >= (
             self.max_storage_buffer_range
         )
+
+    @property
+    def unpacks_halves(self) -> bool:
+        """Whether shaders may unpack both float16 of a word by unpackHalf2x16. Lavapipe on Arm may
+        not: LLVM 15.0.6 ends the process over it ("Cannot select ... AArch64ISD::VLSHR")."""
+        return self.kind != "software" or platform.machine() not in ("aarch64", "arm64")
 
     @property
     def family(self) -> int | None:

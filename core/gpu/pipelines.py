@@ -111,10 +111,15 @@ class ComputePipeline:
         try:
             self.set_layout = self._create_set_layout()
             self.layout = self._create_layout()
-            self.handle = self._create_pipeline(spirv, constants or {})
+            self.handle = self._create_pipeline(spirv, self._of_driver() | dict(constants or {}))
         except BaseException:
             self.close()
             raise
+
+    def _of_driver(self) -> dict[str, int | float]:
+        """Constants that say what the driver can compile, of those that the shader declares."""
+        known = {"UNPACKS_HALVES": self._device.info.unpacks_halves}
+        return {name: known[name] for name in known if name in self.interface.constants}
 
     def _create_set_layout(self) -> Any:
         bindings = [

@@ -179,6 +179,7 @@ def model_info(
         has_chat_template=model_file.template.origin == "model",
         kind=model_file.model.kind,
         translator=_translator_info(model_file.model),
+        has_slice=model_file.model.draft_slice is not None,
         switches_thinking=bool(model_file.template.thinking_switch),
         tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),

@@ -157,17 +157,23 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
 
 
+def for_any_model(options: EngineOptions) -> EngineOptions:
+    """Without what only the model in use can draft by."""
+    speculate = "auto" if options.speculate == "slice" else options.speculate
+    return replace(options, draft_model="", speculate=speculate)
+
+
 def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
     first = (action.source or "") if state.first_source is None else state.first_source
-    # A draft model has the tokens of the model in use, or of the one that was asked for at start.
+    # What drafts is of the model in use, or of the one that was asked for at start.
     is_other = state.model is not None or first != (action.source or "")
     state, ended = end_reading(disconnected(state))
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
     load = Load(action.source or tr("the default model"))
-    options = replace(state.options, draft_model="") if is_other else state.options
+    options = for_any_model(state.options) if is_other else state.options
     state = replace(state, load=load, options=options, first_source=first)
     return state, (*stop, LoadModel(action.source, options))
 

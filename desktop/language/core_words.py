@@ -76,6 +76,11 @@ WORDS = (
         "An invocation makes 4 x 4 outputs, and takes values of a from its neighbours' registers."
     ),
     mark(
+        "This multiplies few rows, and prompts where the driver is software and its subgroups are "
+        "narrow. The invocations of a workgroup share k; values that one loads serve several "
+        "outputs."
+    ),
+    mark(
         "Three loops, one output after the other. Each addition waits for the one before it, so "
         "the vector units stay unused."
     ),

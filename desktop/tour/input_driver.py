@@ -20,7 +20,9 @@ from llm_lite.desktop.state.state import AppState
 AWAY = (-1.0e6, -1.0e6)
 SETTLING = 5  # times that the pointer follows what moves
 FRAME = 1 / 30  # seconds between two frames while waiting
-PATIENCE = 120.0  # seconds until something is taken never to happen
+# Seconds until something is taken never to happen: on a busy machine a driver in software compiles
+# for minutes.
+PATIENCE = 600.0
 
 
 class InputDriverError(LlmLiteError):

@@ -35,11 +35,15 @@ inline F32 load(const Nibbles* p) {
 #if defined(__AVX512F__)
   const __m512 levels = _mm512_setr_ps(-7.5f, -6.5f, -5.5f, -4.5f, -3.5f, -2.5f, -1.5f, -0.5f, 0.5f,
                                        1.5f, 2.5f, 3.5f, 4.5f, 5.5f, 6.5f, 7.5f);
-  // A byte in the low half of 64 bits: its upper four bits go to the high half. The choice of a
-  // level looks at four bits only.
-  const __m512i low = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-  const __m512i both = _mm512_or_si512(low, _mm512_slli_epi64(low, 28));
-  return (F32)_mm512_permutexvar_ps(both, levels);
+  // Four bytes to each lane of a half, shifted to the lane's level. The choice of a level looks at
+  // four bits only.
+  const __m512i shifts =
+      _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+  int32_t first, second;
+  std::memcpy(&first, p, sizeof first);
+  std::memcpy(&second, p + 4, sizeof second);
+  const __m512i words = _mm512_mask_set1_epi32(_mm512_set1_epi32(first), 0xff00, second);
+  return (F32)_mm512_permutexvar_ps(_mm512_srlv_epi32(words, shifts), levels);
 #else
   U32 word = {};
   if constexpr (kWidth == 8) {

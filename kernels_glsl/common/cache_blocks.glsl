@@ -1,5 +1,6 @@
 // Types of cache rows, and blocks of int8 and int4 with a float16 scale (core/quant/blocks/caches/
 // defines them).
+#include "common/halves.glsl"
 const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2, TYPE_I4 = 3;
 
 // Lanes that a row takes.
@@ -9,7 +10,7 @@ uint items_of(uint type, uint columns, uint block) {
 
 // The scale, rounded to float16, of a block whose largest magnitude is `levels` of it.
 float block_scale(float largest, float levels, bool finite) {
-  float scale = unpackHalf2x16(packHalf2x16(vec2(largest / levels, 0.0))).x;
+  float scale = halves_of(packHalf2x16(vec2(largest / levels, 0.0))).x;
   return finite ? scale : uintBitsToFloat(0x7FC00000u);
 }
 

@@ -75,8 +75,8 @@ void NAMED(eight)(uint row, uint group, uint i, out vec4 x[2]) {
   uint at = (row * KV_HEADS + group) * (HEAD_DIM / 8) + i;
 #ifdef ROWS_F16
   uvec4 words = imageLoad(ROWS_BLOCK, int(at));
-  x[0] = vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
-  x[1] = vec4(unpackHalf2x16(words.z), unpackHalf2x16(words.w));
+  x[0] = vec4(halves_of(words.x), halves_of(words.y));
+  x[1] = vec4(halves_of(words.z), halves_of(words.w));
 #else
   x[0] = uintBitsToFloat(imageLoad(ROWS_BLOCK, int(2 * at)));
   x[1] = uintBitsToFloat(imageLoad(ROWS_BLOCK, int(2 * at + 1)));
@@ -84,7 +84,7 @@ void NAMED(eight)(uint row, uint group, uint i, out vec4 x[2]) {
 }
 #elif defined(ROWS_F16)
 layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { uint NAMED(stored)[]; };
-vec2 NAMED(pair_at)(uint at) { return unpackHalf2x16(NAMED(stored)[at]); }
+vec2 NAMED(pair_at)(uint at) { return halves_of(NAMED(stored)[at]); }
 #else
 layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { vec2 NAMED(stored)[]; };
 vec2 NAMED(pair_at)(uint at) { return NAMED(stored)[at]; }

@@ -3,8 +3,10 @@
     python -m tests.cross.speculation [--prompts 500] [--draws 50000] [--backends cpu,vulkan,numpy]
 
 Greedy: prompts are lines of this repository's documents. On the processor the bundled model
-answers them in int4, elsewhere a tiny random one; without drafts, with those that pay, and with all
-that can be verified. Tokens and their probabilities must be the same. Sampled: answers of three
+answers them in int4, elsewhere a tiny random one; without drafts, with those that pay, with all
+that can be verified, and with those of each source alone: a draft model, learned drafts, drafts
+that fork, and the slice of a tiny Gemma 3n with all layers of E4B. Tokens and their probabilities
+must be the same. Sampled: answers of three
 tokens at several temperatures, by Pearson's chi-squared against the probability of every answer.
 Ends with 1 where anything differs.
 """
@@ -12,6 +14,7 @@ Ends with 1 where anything differs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import tempfile
@@ -35,6 +38,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from tests.core.generation.speculation.test_answers import NO_END
+from tests.core.generation.speculation.test_branches import Forking
 from tests.core.generation.speculation.test_distribution import (
     KEPT,
     LENGTH,
@@ -43,10 +47,13 @@ from tests.core.generation.speculation.test_distribution import (
     expected,
 )
 from tests.make_gguf import write_tiny_llama
+from tests.make_huggingface import write_tall_gemma3n
 from tests.paths import ROOT
 from tests.runners import exact, running
 
-GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=40)
+GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0)
+MOST, SLICED = 40, 6  # tokens of an answer
+Said = list[tuple[int, float]]  # tokens and their probabilities
 say = partial(print, flush=True)  # it takes minutes
 TEMPERATURES = (0.5, 1.0, 2.5)
 MOST_Z = 3.5  # of a normal variable: exceeded once in 4,000
@@ -59,8 +66,11 @@ def main() -> int:
         tiny = write_tiny_llama(Path(folder) / "tiny.gguf", seed=2, context=512)
         smaller = write_tiny_llama(Path(folder) / "smaller.gguf", seed=3, context=512)
         draft_model.LEAST_CHANCE = 0.0  # a tiny random model is never sure
+        sizes = {"hidden_size": 64, "intermediate_size": 512, "hidden_size_per_layer_input": 32}
+        tall = write_tall_gemma3n(Path(folder) / "tall", **sizes)
         for backend in arguments.backends.split(","):
             wrong += _greedy_on(backend, tiny, smaller, arguments.prompts)
+            wrong += _sliced_on(backend, tall, arguments.prompts)
         if arguments.draws:
             wrong += _sampled(tiny, arguments.draws)
     say("the same throughout" if not wrong else f"{wrong} differ")
@@ -76,32 +86,65 @@ def _greedy_on(backend: str, tiny: Path, smaller: Path, count: int) -> int:
         path = smaller = catalog.resolve(None)
         options = EngineOptions(backend="cpu", mode="int4", context=512)
     options = dataclasses.replace(options, speculate="lookup", draft_model=str(smaller))
-    device = Device.open() if backend == "vulkan" else None
-    began, wrong, drafted, accepted = time.monotonic(), 0, 0, 0
-    with running(path, options, device=device) as runner:
+    compared = Compared(f"{backend}: {count} greedy answers, drafted in five ways")
+    with _opened(backend) as device, running(path, options, device=device) as runner:
         model, table = runner.session.speculation.sources[-1:], NgramTable()
         learned = NgramSource(lambda: table)
         for prompt in _prompts(runner, count):
             plain, _ = _answered(runner, prompt, None)
             table.learn([token if n % 7 else 1 for n, (token, _) in enumerate(plain, 1)])
             ways = speculation_of("auto"), speculation_of("lookup")
-            alone = (Speculation(one, LongestDrafts()) for one in (model, (learned,)))
-            for way in (*ways, *alone):
-                found, decoder = _answered(runner, prompt, way)
-                wrong += found != plain
-                drafted += decoder.counts.drafted
-                accepted += decoder.counts.accepted
+            forking = Forking([token for token, _ in plain], len(prompt))
+            for sources in (model, (learned,), (forking,)):
+                ways = *ways, Speculation(sources, LongestDrafts())
+            for way in ways:
+                compared.add(plain, *_answered(runner, prompt, way))
+    return compared.told()
+
+
+def _sliced_on(backend: str, tall: Path, count: int) -> int:
+    """How many answers differ, of at most SLICED tokens each: its steps have 35 layers."""
+    compared = Compared(f"{backend}: {count} greedy answers, drafted by a slice")
+    options = exact(backend, context=512, speculate="slice")
+    with _opened(backend) as device, running(tall, options, device=device) as runner:
+        source = runner.session.speculation.sources[-1:]
+        for prompt in _prompts(runner, count, longest=40):
+            plain, _ = _answered(runner, prompt, None, SLICED)
+            way = Speculation(source, LongestDrafts())
+            compared.add(plain, *_answered(runner, prompt, way, SLICED))
+    return compared.told()
+
+
+@contextlib.contextmanager
+def _opened(backend: str) -> Iterator[Device | None]:
+    device = Device.open() if backend == "vulkan" else None
+    yield device
     if device is not None:
         device.close()
-    say(
-        f"{backend}: {count} greedy answers of up to {GREEDY.max_new_tokens} tokens, drafted in "
-        f"four ways: {wrong} differ; {accepted} of {drafted} drafted tokens accepted, "
-        f"{time.monotonic() - began:.0f} s"
-    )
-    return wrong if accepted else wrong + 1  # without drafts nothing was tried
 
 
-def _prompts(runner: Runner, count: int) -> Iterator[list[int]]:
+class Compared:
+    """Answers with drafts and without."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._began = what, time.monotonic()
+        self._wrong = self._drafted = self._accepted = 0
+
+    def add(self, plain: Said, found: Said, decoder: AnswerDecoder) -> None:
+        self._wrong += found != plain
+        self._drafted += decoder.counts.drafted
+        self._accepted += decoder.counts.accepted
+
+    def told(self) -> int:
+        """How many differed; without accepted drafts nothing was tried, which counts as one."""
+        say(
+            f"{self._what}: {self._wrong} differ; {self._accepted} of {self._drafted} drafted "
+            f"tokens accepted, {time.monotonic() - self._began:.0f} s"
+        )
+        return self._wrong if self._accepted else self._wrong + 1
+
+
+def _prompts(runner: Runner, count: int, longest: int = 400) -> Iterator[list[int]]:
     lines = [
         line
         for path in sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -110,17 +153,18 @@ def _prompts(runner: Runner, count: int) -> Iterator[list[int]]:
     ]
     step = max(1, len(lines) // count)
     for line in lines[: step * count : step]:
-        yield runner.model_file.tokenizer.encode(f"{line}\n{line[:30]}")[-400:]
+        yield runner.model_file.tokenizer.encode(f"{line}\n{line[:30]}")[-longest:]
 
 
 def _answered(
-    runner: Runner, prompt: list[int], speculation: Speculation | None
-) -> tuple[list[tuple[int, float]], AnswerDecoder]:
+    runner: Runner, prompt: list[int], speculation: Speculation | None, most: int = MOST
+) -> tuple[Said, AnswerDecoder]:
     session = runner.session
     session.speculation = speculation
     session.clear()
     decoder = AnswerDecoder(session, NO_END)
-    items = answer_steps(session, session.prepare(prompt), GREEDY, NO_END, decoder=decoder)
+    sampling = dataclasses.replace(GREEDY, max_new_tokens=most)
+    items = answer_steps(session, session.prepare(prompt), sampling, NO_END, decoder=decoder)
     chosen = [(i.token, i.probability) for i in items if hasattr(i, "token")]
     return chosen, decoder
 

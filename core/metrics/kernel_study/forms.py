@@ -72,6 +72,15 @@ SOFTWARE_OWN = Form(
     "invocation makes 4 x 4 outputs, and takes values of a from its neighbours' registers.",
     function="add_block",
 )
+MATVEC_OWN = Form(
+    OWN,
+    "own",
+    "kernels_glsl/matvec.comp",
+    "This multiplies few rows, and prompts where the driver is software and its subgroups are "
+    "narrow. The invocations of a workgroup share k; values that one loads serve several outputs.",
+    function="main",
+)
+VULKAN_OWNS = (VULKAN_OWN, SOFTWARE_OWN, MATVEC_OWN)
 CPU = (
     Form(
         "naive",

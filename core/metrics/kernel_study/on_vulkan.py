@@ -22,7 +22,13 @@ from llm_lite.core.gpu.pipelines import BufferRange, DescriptorSets
 from llm_lite.core.gpu.timing import DispatchClock
 from llm_lite.core.messages import StudyBackend
 from llm_lite.core.metrics.kernel_study import own
-from llm_lite.core.metrics.kernel_study.forms import SOFTWARE_OWN, VULKAN, VULKAN_OWN, Form
+from llm_lite.core.metrics.kernel_study.forms import (
+    MATVEC_OWN,
+    SOFTWARE_OWN,
+    VULKAN,
+    VULKAN_OWN,
+    Form,
+)
 from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
 
 F32 = NDArray[np.float32]
@@ -67,8 +73,14 @@ class VulkanProducts:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        rows = bool(Tuning.of(self._device.info).vector_tokens) and self._shape[2] % 32 == 0
-        return (*VULKAN, SOFTWARE_OWN if rows else VULKAN_OWN)
+        return (*VULKAN, self._own_form())
+
+    def _own_form(self) -> Form:
+        """Of the shader that `Product.dispatches` chooses."""
+        tuning, (rows, _, depth) = Tuning.of(self._device.info), self._shape
+        if tuning.vector_tokens and depth % 32 == 0:
+            return SOFTWARE_OWN
+        return MATVEC_OWN if rows <= tuning.matvec_tokens else VULKAN_OWN
 
     def peaks(self, check: Check) -> tuple[float, float]:
         """GFLOP/s of arithmetic, GB/s of memory."""

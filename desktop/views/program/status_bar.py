@@ -71,6 +71,11 @@ DRAFT_HINTS = (
     mark("Guess tokens where that is faster, first from what the text said; answers are the same"),
     mark("Guess as many as a pass can verify, faster or not; answers are the same"),
 )
+SLICE: tuple[Speculate, str] = ("slice", mark("By slice"))  # of models that have one
+SLICE_HINT = mark(
+    "As Auto, and where the text repeats nothing, guess by the smaller model among the weights of "
+    "this one; answers are the same"
+)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -218,10 +223,11 @@ def _draw_drafts(
     """The options as they are chosen."""
     actions = list[Action]()
     text(ui, tr("Drafts"), style="small")
-    hints, chosen = [*map(tr, DRAFT_HINTS)], options.speculate
-    options = replace(
-        options, speculate=chooser(ui, "executor.speculate", tr_labels(DRAFTS), chosen, hints)
-    )
+    has_slice = state.model is not None and state.model.has_slice
+    ways = (*DRAFTS, SLICE) if has_slice else DRAFTS
+    hints = [*map(tr, (*DRAFT_HINTS, SLICE_HINT)[: len(ways)])]
+    drafts = chooser(ui, "executor.speculate", tr_labels(ways), options.speculate, hints)
+    options = replace(options, speculate=drafts)
     if options.speculate != "off":
         options, actions = draw_draft_model(state, ui, options)
     if options.weighs_drafts:

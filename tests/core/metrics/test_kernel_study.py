@@ -19,7 +19,7 @@ from llm_lite.core.processor import multiply_adds_gflop_s as processor_gflop_s
 from tests.core.metrics.test_kernel_forms import SIZES, check_forms, quiet
 from tests.paths import ROOT
 
-OWN = (forms.VULKAN_OWN, forms.SOFTWARE_OWN, forms.CPU_OWN)
+OWN = (*forms.VULKAN_OWNS, forms.CPU_OWN)
 PAIRS = [*pairwise(forms.VULKAN), *pairwise(forms.CPU)]
 
 
@@ -42,8 +42,9 @@ def test_the_own_kernel_gives_the_product(device, backend, size):
 
 
 @pytest.mark.vulkan
-def test_the_own_kernel_is_the_shader_that_is_shown(device):
-    with closing(VulkanProducts(device, *operands(64, 64, 64))) as products:
+@pytest.mark.parametrize("size", [(64, 64, 64), (64, 64, 40), (3, 64, 64)])
+def test_the_own_kernel_is_the_shader_that_is_shown(device, size):
+    with closing(VulkanProducts(device, *operands(*size))) as products:
         stem = Path(products.forms[-1].path).stem
         assert products._own_dispatch().variant.startswith(f"{stem}.f32")
 

@@ -80,7 +80,7 @@ def app(display, tmp_path, monkeypatch):
     assert [m for device in devices for m in device.validation_messages] == []
 
 
-def turn(app, until, limit=120.0):
+def turn(app, until, limit=600.0):
     end = time.monotonic() + limit
     while not until(app.program.state):
         assert time.monotonic() < end, "waited too long"

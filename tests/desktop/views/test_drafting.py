@@ -150,6 +150,21 @@ def test_the_switch(one):
     assert action.options.speculate == "off"
 
 
+def test_a_slice_drafts_where_the_model_has_one(headless):
+    one = headless(answered(), size=(1400, 1700))
+    one.driver.click("status.executor")
+    assert not one.driver.shows("executor.speculate.slice")
+    sliced = replace(answered(), model=replace(READY.model, has_slice=True))
+    one = headless(sliced, size=(1400, 1700))
+    one.driver.click("status.executor")
+    one.driver.click("executor.speculate.slice")
+    (action,) = one.did(SetOptions)
+    assert action.options.speculate == "slice"
+    state = replace(sliced, options=action.options)
+    after, commands = act(OpenModel("/models/other"), state, 1.0)
+    assert after.options.speculate == commands[-1].options.speculate == "auto", "it may have none"
+
+
 def local(name, **changes):
     like = {"vocabulary": READY.model.vocabulary, "parameters": READY.model.parameters // 4}
     path = Path("/models") / name
