@@ -356,3 +356,16 @@ def test_drafts_that_few_models_have_are_not_kept():
     state = replace(AppState(), options=EngineOptions(speculate="slice", threads=2))
     kept = remember(state, before).options
     assert (kept.speculate, kept.threads) == ("lookup", 2)
+
+
+def test_the_window_learns_drafts_until_it_is_told_not_to(tmp_path):
+    """It keeps conversations anyway; without a window nothing is learned unasked."""
+    path = tmp_path / "settings.json"
+    first, problems = load(path)
+    assert (first.options.learned_drafts, problems) == ("learn", [])
+    assert EngineOptions().learned_drafts == "off"
+    save(replace(first, options=replace(first.options, learned_drafts="off")), path)
+    assert load(path)[0].options.learned_drafts == "off"
+    path.write_text('{"options": {"learned_drafts": "everything"}}', "utf-8")
+    again, problems = load(path)
+    assert again.options.learned_drafts == "learn" and "learned_drafts" in problems[0]
