@@ -10,7 +10,7 @@ from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 def known_tokens(program: Program) -> int:
     """Tokens that every embedding table has a row of."""
     tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
-    return min([program.vocabulary, *(table.shape[0] for table in tables)])
+    return min((table.shape[0] for table in tables), default=program.vocabulary)
 
 
 def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> None:

@@ -65,7 +65,11 @@ def main(
 
 
 def _run(words: list[str], imported: Callable[[], object]) -> int:
-    arguments = _parser().parse_args(_with_command(words))
+    parser = _parser()
+    for word in words:
+        if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
+            parser.error(f"argument {word[:-3]}: expected a value, found '--'")
+    arguments = parser.parse_args(_with_command(words))
     if hasattr(arguments, "backend"):  # a model will be loaded: it starts while we import
         sandbox().warm()
     command = importlib.import_module(_COMMANDS[arguments.command])

@@ -21,6 +21,14 @@ def test_numbers_that_are_none(capsys):
     assert "--device: expected a whole number, found 'x'" in capsys.readouterr().err
 
 
+def test_two_dashes_are_no_value(capsys):
+    """argparse would make an empty list of them, whatever the option takes."""
+    with pytest.raises(SystemExit) as caught:
+        main(["attention", "no-such-model", "--out=--", "--text=a"])
+    assert caught.value.code == 2
+    assert "argument --out: expected a value, found '--'" in capsys.readouterr().err
+
+
 def broken_models():
     whole = build_gguf(llama_metadata(TinyLlama()), llama_tensors(TinyLlama()))
     other = llama_metadata(TinyLlama()) | {"general.architecture": "other"}
