@@ -78,10 +78,10 @@ def test_heads_of_large_groups(tmp_path):
 
 
 @pytest.mark.parametrize("kv", ("fp16", "int8", "int4"))
-def test_long_contexts_and_long_drafts(kv, smollm2):
+def test_long_contexts_and_long_drafts(kv, long_llama):
     """Positions of one token are shared by several threads from some hundreds on, and from more
     than a thousand all of its heads read them in one stream."""
-    options = exact("cpu", speculate="lookup", activations="a8", context=2048)
+    options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
     options = dataclasses.replace(options, keys=kv, values=kv)
-    with running(smollm2, options) as runner:
+    with running(long_llama, options) as runner:
         check_bits(runner, depths=(250, 1010, 1100, 1800), drafted=31)

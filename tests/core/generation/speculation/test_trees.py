@@ -75,9 +75,9 @@ def test_heads_of_large_groups(tmp_path):
 
 
 @pytest.mark.parametrize("kv", ("fp16", "int4"))
-def test_long_contexts(kv, smollm2):
+def test_long_contexts(kv, long_llama):
     """Forks within a block of positions, at its end, and where positions are cut into parts."""
-    options = exact("cpu", speculate="lookup", activations="a8", context=2048)
+    options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
     options = dataclasses.replace(options, keys=kv, values=kv)
-    with running(smollm2, options) as runner:
+    with running(long_llama, options) as runner:
         check_trees(runner, (126, 250, 1021, 1800), ((2, 5, 4), (3, 12, 16)))
