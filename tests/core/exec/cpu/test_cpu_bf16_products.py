@@ -14,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
-from llm_lite.core.plan.plan import Program, Tensor
-from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.processor import available_isas, emulated_isas
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.cpu.test_cpu_shared import Tiny, alone, together
+from tests.core.exec.cpu.test_cpu_shared import PAGES, Tiny, alone, together
 from tests.core.exec.one_op import CONTEXT, FLOATS, VOCABULARY, OneOp, check, weight
 from tests.pairs import each_pair
 
@@ -251,22 +252,31 @@ def test_integers_have_the_bits_of_the_build_below(isa: str) -> None:
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @every_float
 @every_build
-def test_products_of_one_input_and_then_of_another(isa: str, dtype: str) -> None:
-    """What workers keep of an input is for its phase only, and beside what others keep of it."""
+def test_products_of_one_input_and_then_of_another(isa: str, dtype: str, shared: bool) -> None:
+    """What a worker keeps of an input is for its phase only, and beside what others keep of it."""
     case = OneOp()
-    case.inputs(96, "x", "other")
-    for name in ("a", "c", "d"):
-        case.random(name, 127, 96, dtype=dtype)
-    case.random("b", 127, 96, dtype="int4")
-
-    def build(b: PlanBuilder) -> Tensor:
-        x, other = case.input(b, "x"), case.input(b, "other")
-        total = b.matmul(x, b.weight("a"), "a.y")
-        for name, values in (("b", x), ("c", x), ("d", other)):
-            total = b.add(total, b.matmul(values, b.weight(name), f"{name}.y"), f"{name}.sum")
-        return total
-
-    case.build = build
-    check(case, isa, 5e-5)
+    case.random("x", MANY, 640)  # digits of which are more than the floats before those of int4
+    case.random("other", MANY, 640)
+    for name, form in (("a", dtype), ("b", "int4"), ("c", dtype), ("d", dtype)):
+        case.random(name, 127, 640, dtype=form)
+    builder = PlanBuilder(case.weights, Bucket(33, 33), integer_activations=False)
+    x, other = case.input(builder, "x"), case.input(builder, "other")
+    total, *others = [
+        builder.matmul(values, builder.weight(name), f"{name}.y")
+        for name, values in {"a": x, "b": x, "c": x, "d": other}.items()
+    ]
+    for y in others:
+        total = builder.add(total, y, f"{y.name}.sum")
+    plan = builder.finish(builder.output_rows(total, "rows"))
+    program = Program((plan,), PAGES.context, MANY, PAGES if shared else None)
+    cpu = CpuExecutor(program, case.weights, 1, isa=isa)
+    for first in (0, 7):
+        ids = np.arange(first, first + 33, dtype=np.int32)
+        part = Segment(0, 33, 33, np.arange(1, dtype=np.int32))
+        step = Step(ids, 0, 33, (part,) if shared else ())
+        expected = NumpyExecutor(program, case.weights).run(step)
+        np.testing.assert_allclose(cpu.run(step), expected, atol=3e-6 * np.abs(expected).max())
+    cpu.close()
