@@ -107,6 +107,16 @@ def test_each_product_keeps_the_last_bits_of_both(isa: str, dtype: str) -> None:
 
 @every_float
 @every_build
+def test_products_with_one_hot_rows_are_the_weights(isa: str, dtype: str) -> None:
+    """Digits of weights add up to them, bit for bit."""
+    case = case_of(dtype, 600, 70)
+    case.weights["x"] = weight("x", "f32", np.eye(MANY, 600, 520, np.float32))
+    (found,) = product(case, isa, (MANY,))
+    assert_same(found, case.weights["w"].dequantize()[:, 520 : 520 + MANY].T)
+
+
+@every_float
+@every_build
 def test_products_of_first_rows_and_columns(isa: str, dtype: str) -> None:
     case = case_of(dtype, 70, 127)
     case.random("x", MANY, 45)
