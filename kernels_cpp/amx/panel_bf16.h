@@ -1,8 +1,7 @@
 // Products of many tokens in float32 by tile registers, with weights that are floats: both as BF16
 // digits (amx/bf16_digits.h). A panel is kPanelRows rows of weights, of which two neighbouring
-// columns are a word and rows are lanes, as TDPBF16PS takes them; it meets all tokens. Each
-// register is a row of kRegisterBytes in memory, so that loads of them fall on different sets of
-// the caches.
+// columns are a word and rows are lanes, as TDPBF16PS takes them; it meets all tokens. In memory
+// the rows of a register follow each other, so that its loads fall on different sets of the caches.
 #pragma once
 
 #include "amx/bf16_digits.h"
@@ -35,25 +34,20 @@ struct Piece {
   int64_t steps() const { return (columns + kBf16Columns - 1) / kBf16Columns; }
 };
 
-// What a worker needs. kept: Task::kept of the digits that are there, of all pieces where they have
-// room; x: [pieces or 1][a register of tokens][kPieceSteps][kFloatDigits] registers; largest_x: of
-// each token, its largest first and last digits, by their bits, in any lane; panel:
-// [kPieceSteps][digits][kPanelVectors] registers; sums, of a panel that is no whole one: float32
-// [kMostGroups * kBf16Tokens][kPanelRows]; floats: for matmul_a32_by_panels; largest_weights: as
-// largest_x, of kWidth rows, a word of two lanes for each
+// What a worker needs.
 struct Bf16Scratch {
   // All digits of 128 tokens of 16,384 columns; of more, a piece, which every task makes.
   static constexpr int64_t kMostKept = 12 << 20;
   static constexpr size_t kPanelBytes = kPieceSteps * kFloatDigits * kPanelVectors * kRegisterBytes;
   static constexpr size_t kSumBytes = sizeof(float) * kMostGroups * kBf16Tokens * kPanelRows;
 
-  uint64_t& kept;
-  uint8_t* x;
-  U16* largest_x;
-  uint8_t* panel;
-  float* sums;
-  float* floats;
-  U16* largest_weights;
+  uint64_t& kept;        // Task::kept of the digits that are there
+  uint8_t* x;            // [pieces, or 1][registers of tokens][kPieceSteps][kFloatDigits] registers
+  U16* largest_x;        // of each token, of its first and last digits, their bits; in any lane
+  uint8_t* panel;        // [kPieceSteps][digits][kPanelVectors] registers
+  float* sums;           // of a panel of fewer rows: [kMostGroups * kBf16Tokens][kPanelRows]
+  float* floats;         // for matmul_a32_by_panels
+  U16* largest_weights;  // as largest_x, of kWidth rows, two lanes for each
 
   static int64_t piece_bytes(const Tensor& x) {
     return (x.n_rows + kBf16Tokens - 1) / kBf16Tokens * kTokenBytes;
@@ -276,7 +270,7 @@ inline void piece_by_bf16(const Tensor& weight, const Tensor& y, int64_t tokens,
   }
 }
 
-// The lanes of a word too, of which panels have a row each.
+// Of kWidth rows, two lanes for each.
 inline bool all_in_range(const U16& largest) {
   for (int i = 0; i < kBf16Columns; i += 2) {
     if (!in_range(largest[i] > largest[i + 1] ? largest[i] : largest[i + 1])) return false;
