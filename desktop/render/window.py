@@ -25,6 +25,7 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.swapchain import Presenter
+from llm_lite.desktop.render.x11_errors import ignore_lost_windows
 
 ICON_FILE = ASSETS / "icon" / "llm-lite.png"
 MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read
@@ -92,6 +93,8 @@ class Window:
         if not glfw.init():
             reason = self._last_error()
             raise DeviceError(f"No window can be opened: {reason}. {WITHOUT_A_WINDOW}")
+        if _platform_is("PLATFORM_X11"):
+            ignore_lost_windows()
         if not glfw.vulkan_supported():
             glfw.terminate()
             raise DeviceError(

@@ -48,12 +48,15 @@ class _Drag:
         self.lib.XSendEvent(self.display, ctypes.c_ulong(target), 0, ctypes.c_long(0), buffer)
         self.lib.XFlush(self.display)
 
-    def drop(self, at):
+    def over(self, at):
         lists, copy = self.atom("text/uri-list"), self.atom("XdndActionCopy")
-        selection, own = ctypes.c_ulong(self.atom("XdndSelection")), ctypes.c_ulong(self.own)
-        self.lib.XSetSelectionOwner(self.display, selection, own, ctypes.c_ulong(0))
         self.send(self.window, "XdndEnter", self.own, 5 << 24, lists)
         self.send(self.window, "XdndPosition", self.own, 0, at[0] << 16 | at[1], 0, copy)
+
+    def drop(self, at):
+        selection, own = ctypes.c_ulong(self.atom("XdndSelection")), ctypes.c_ulong(self.own)
+        self.lib.XSetSelectionOwner(self.display, selection, own, ctypes.c_ulong(0))
+        self.over(at)
         if not self.answer("XdndStatus"):
             return False
         self.send(self.window, "XdndDrop", self.own, 0, 0)

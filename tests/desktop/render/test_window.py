@@ -18,6 +18,7 @@ from llm_lite.desktop.render.window import Geometry, Window
 # isort: split
 import glfw
 
+from tests.children import answer_of
 from tests.desktop import x11
 
 pytestmark = pytest.mark.vulkan
@@ -353,3 +354,8 @@ def test_unreachable_display_is_a_clear_error(monkeypatch):
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(DeviceError, match="No window can be opened"):
         Window("llm-lite test")
+
+
+def test_a_file_manager_may_end_in_a_drag(display):
+    """The window's answer finds no window, and the server says so."""
+    assert answer_of("tests.desktop.render.lost_window_child", display) == 100
