@@ -1,13 +1,14 @@
-"""X errors of windows that are gone, over which Xlib would end the process.
+"""X errors cost a request; Xlib by itself ends the process.
 
 The window answers other programs, as when a file is dragged over it, and such a program may have
-ended meanwhile: the server then says BadWindow (X Window System Protocol, "Errors").
+ended meanwhile: the server then says BadWindow (X Window System Protocol, "Errors"). A driver makes
+requests as well: SwiftShader frees memory for pictures before the server has attached it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 BAD_WINDOW = 3  # X.h
@@ -26,19 +27,23 @@ class ErrorEvent(ctypes.Structure):
 HANDLER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ErrorEvent))
 
 
-@cache
-def ignore_lost_windows() -> Any:
-    """From now on; other errors go to Xlib's own handler. What is returned is Xlib's to call, so
-    the cache keeps it. None where Xlib is not installed."""
-    try:
-        set_handler = ctypes.CDLL("libX11.so.6").XSetErrorHandler
-    except OSError:
-        return None
-    set_handler.restype = HANDLER
+class ErrorHandler:
+    """Xlib's, until `close`. `tell` gets a sentence of each error but BadWindow. OSError where Xlib
+    is not installed."""
 
-    def handle(display: int, event: Any) -> int:
-        return 0 if event.contents.code == BAD_WINDOW else before(display, event)
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._set: Any = ctypes.CDLL("libX11.so.6").XSetErrorHandler
+        self._held = HANDLER(self._handle)  # as long as Xlib may call it
+        self._set(self._held)
 
-    handler = HANDLER(handle)
-    before = set_handler(handler)
-    return handler
+    def _handle(self, _display: int, event: Any) -> int:
+        error = event.contents
+        if error.code != BAD_WINDOW:
+            asked = f"request {error.request}.{error.minor}"
+            self._tell(f"The X server refused {asked} of this program: error {error.code}.")
+        return 0
+
+    def close(self) -> None:
+        """Xlib's own again."""
+        self._set(None)
