@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from llm_lite.core.engine.hosting import idle_work
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
+from tests import children
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -21,6 +22,8 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+DAY = 86_400.0  # seconds
 
 # Files of many seconds, longest first: a worker that began one last would work alone.
 LONG = (
@@ -74,6 +77,13 @@ def _runs_on_vulkan(item: pytest.Item) -> bool:
     case = getattr(item, "callspec", None)
     named = case is not None and "vulkan" in map(str, case.params.values())
     return named or "device" in getattr(item, "fixturenames", ())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What a test waits for may take most of the time that the test has, which 0 leaves open."""
+    limit = config.getoption("timeout", None)
+    seconds = float(config.getini("timeout") if limit is None else limit)
+    children.PATIENCE = 0.8 * (seconds or DAY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
