@@ -75,7 +75,11 @@ def _answers(
     engine: Engine, speculate: ServedSpeculation, prompts: tuple[Prompt, ...]
 ) -> list[Timed]:
     engine.send(StartServing(parallel=1, speculate=speculate))
-    until(engine, (ServingChanged,))
+    is_on = False
+    while not is_on:  # what was on ends first
+        changed = until(engine, (ServingChanged,))
+        assert isinstance(changed, ServingChanged) and not changed.problem, changed
+        is_on = changed.is_on
     service = engine.service()
     assert service is not None
     return [_answered(service, prompt) for prompt in prompts]
