@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-PATIENCE = 240  # seconds
+PATIENCE = 240.0  # seconds; tests/conftest.py sets it by the time that a test has
 _SERVED = ["tests.core.files.changed_files_child", "tests.core.formats.mapping_child"]
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_SERVED)

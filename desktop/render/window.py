@@ -25,6 +25,7 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.swapchain import Presenter
+from llm_lite.desktop.render.x11_errors import ErrorHandler
 
 ICON_FILE = ASSETS / "icon" / "llm-lite.png"
 MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read
@@ -61,7 +62,8 @@ class Window:
 
     All methods but `wake` belong to the main thread. `on_drop` receives files dropped on the
     window; `on_refresh` is called when the system wants a picture while it holds the event loop
-    (resizing by hand on some systems). Raises DeviceError when there is no display.
+    (resizing by hand on some systems), `on_problem` what the X server refused. Raises DeviceError
+    when there is no display.
     """
 
     def __init__(self, title: str, geometry: Geometry | None = None) -> None:
@@ -75,11 +77,13 @@ class Window:
         self._shown = False
         self.on_drop: Callable[[list[Path]], None] | None = None
         self.on_refresh: Callable[[], None] | None = None
+        self.on_problem: Callable[[str], None] | None = None
+        self._x_errors: ErrorHandler | None = None
         self._start_glfw()
         try:
             self.handle = self._create(title, geometry or Geometry())
         except BaseException:
-            glfw.terminate()
+            self._end_glfw()
             raise
         self._set_callbacks()
         self._set_icon()
@@ -92,12 +96,23 @@ class Window:
         if not glfw.init():
             reason = self._last_error()
             raise DeviceError(f"No window can be opened: {reason}. {WITHOUT_A_WINDOW}")
+        if _platform_is("PLATFORM_X11"):
+            self._x_errors = ErrorHandler(self._tell_problem)
         if not glfw.vulkan_supported():
-            glfw.terminate()
+            self._end_glfw()
             raise DeviceError(
                 "No window can be opened: the Vulkan loader or a driver for this display is not "
                 f"installed. {WITHOUT_A_WINDOW}"
             )
+
+    def _end_glfw(self) -> None:
+        glfw.terminate()
+        if self._x_errors is not None:
+            self._x_errors.close()
+
+    def _tell_problem(self, text: str) -> None:
+        if self.on_problem is not None:
+            self.on_problem(text)
 
     def _last_error(self) -> str:
         return self._errors[-1] if self._errors else "the window system gave no reason"
@@ -303,7 +318,7 @@ class Window:
             self.disconnect_imgui()
             glfw.destroy_window(self.handle)
             self.handle = None
-            glfw.terminate()
+            self._end_glfw()
 
 
 def has_input() -> bool:

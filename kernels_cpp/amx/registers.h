@@ -1,6 +1,7 @@
-// The eight tile registers of Intel's Advanced Matrix Extensions (AMX), as products of bytes use
-// them: each has up to 16 rows of up to 64 bytes. Intel 64 and IA-32 Architectures Software
-// Developer's Manual, volume 1, chapter 18, and LDTILECFG, TILELOADD, TDPBSSD in volume 2.
+// The eight tile registers of Intel's Advanced Matrix Extensions (AMX), as products of bytes and of
+// BF16 use them: each has up to 16 rows of up to 64 bytes. Intel 64 and IA-32 Architectures
+// Software Developer's Manual, volume 1, chapter 18, and LDTILECFG, TILELOADD, TDPBSSD, TDPBF16PS
+// in volume 2.
 //
 //   TileConfig                   rows and bytes a row of each register
 //   configure_tiles(config)      per thread; sets all registers to 0
@@ -11,6 +12,9 @@
 //   dot_signed<c, a, b>()        int32 c[m][n] += a[m][4k + i] * b[k][4n + i], summed over all k
 //                                and i = 0..3; bytes are signed
 //   dot_unsigned<c, a, b>()      the same with unsigned bytes in b
+//   dot_bf16<c, a, b>()          float32 c[m][n] += a[m][2k + i] * b[k][2n + i], BF16, summed over
+//                                all k for each i by itself, then over i = 0, 1; each sum is
+//                                rounded to nearest even, subnormal numbers count as 0 and become 0
 //
 // LLM_AMX_EMULATED: what these instructions are documented to do, in plain C++, so that kernels can
 // be tested on processors without them.

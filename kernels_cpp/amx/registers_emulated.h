@@ -3,6 +3,7 @@
 // amx/registers.h.
 #pragma once
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,11 +80,15 @@ inline void store_tile(void* to, int64_t stride) {
   }
 }
 
-template <typename OfB>
-inline void emulated_dot(EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
+inline void check_product(const EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
   fault_unless(c.rows == a.rows && c.row_bytes == b.row_bytes && a.row_bytes == 4 * b.rows &&
                    c.row_bytes % 4 == 0,
                "a product of registers whose shapes do not fit");
+}
+
+template <typename OfB>
+inline void emulated_dot(EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
+  check_product(c, a, b);
   for (int m = 0; m < c.rows; ++m) {
     for (int n = 0; n < c.row_bytes / 4; ++n) {
       int32_t sum;
@@ -104,6 +109,47 @@ inline void dot_signed() {
 template <int kC, int kA, int kB>
 inline void dot_unsigned() {
   emulated_dot<uint8_t>(emulated_tile(kC), emulated_tile(kA), emulated_tile(kB));
+}
+
+// Subnormal numbers as the processor takes them, and as it leaves them: 0 of their sign.
+inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+
+// The BF16 in the lower (0) or the upper half (1) of a word
+inline float bf16_of(uint32_t word, int half) {
+  const uint32_t bits = half == 0 ? word << 16 : word & 0xffff0000u;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return flushed(value);
+}
+
+inline void emulated_dot_bf16(EmulatedTile& c, const EmulatedTile& a, const EmulatedTile& b) {
+  check_product(c, a, b);
+  constexpr int kWords = kTileRegisterBytes / 4;
+  const int columns = c.row_bytes / 4;
+  for (int m = 0; m < c.rows; ++m) {
+    float sums[2][kWords] = {}, own[kWords];
+    for (int k = 0; k < b.rows; ++k) {
+      uint32_t left, right[kWords];
+      std::memcpy(&left, a.bytes[m] + 4 * k, sizeof left);
+      std::memcpy(right, b.bytes[k], sizeof right);
+      for (int half = 0; half < 2; ++half) {
+        const float x = bf16_of(left, half);
+        float* to = sums[half];
+        for (int n = 0; n < columns; ++n)
+          to[n] = flushed(std::fma(x, bf16_of(right[n], half), to[n]));
+      }
+    }
+    std::memcpy(own, c.bytes[m], sizeof own);
+    for (int n = 0; n < columns; ++n) {
+      own[n] = flushed(flushed(own[n]) + flushed(sums[0][n] + sums[1][n]));
+    }
+    std::memcpy(c.bytes[m], own, sizeof own);
+  }
+}
+
+template <int kC, int kA, int kB>
+inline void dot_bf16() {
+  emulated_dot_bf16(emulated_tile(kC), emulated_tile(kA), emulated_tile(kB));
 }
 
 }  // namespace LLM_ISA

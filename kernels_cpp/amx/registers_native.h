@@ -34,6 +34,12 @@ template <int kC, int kA, int kB>
 inline void dot_unsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kC), "i"(kA), "i"(kB));
 }
+#if defined(__AMX_BF16__)
+template <int kC, int kA, int kB>
+inline void dot_bf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kC), "i"(kA), "i"(kB));
+}
+#endif
 
 }  // namespace LLM_ISA
 }  // namespace llm

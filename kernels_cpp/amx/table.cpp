@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "amx/panel.h"
+#include "amx/panel_a8.h"
 
 namespace llm {
 namespace LLM_ISA {

@@ -8,20 +8,30 @@ namespace LLM_ISA {
 
 // x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial of degree 7: the first term
 // left out, r^8 / 40320, is below 6e-9. Results saturate at e^-87 and e^88; NaN stays NaN.
+//
+// Each operation waits for the one before, so vectors that are there together take them in turns.
+template <int kVectors>
+inline void exp(F32 (&x)[kVectors]) {
+  const auto each = [](const auto& step) {
+    for (int v = 0; v < kVectors; ++v) step(v);
+  };
+  F32 n[kVectors], p[kVectors];
+  each([&](int v) { x[v] = min(broadcast(88.0f), max(broadcast(-87.0f), x[v])); });
+  each([&](int v) { n[v] = round_nearest(x[v] * 1.44269504f); });
+  each([&](int v) { x[v] -= n[v] * 0.693359375f; });  // ln 2 in two parts, the first ends in zeros
+  each([&](int v) { x[v] -= n[v] * -2.12194440e-4f; });
+  each([&](int v) { p[v] = x[v] * (1.0f / 5040) + 1.0f / 720; });
+  for (const float term : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) {
+    each([&](int v) { p[v] = p[v] * x[v] + term; });
+  }
+  // times 2^n
+  each([&](int v) { x[v] = from_bits(bits_of(p[v]) + ((U32)to_i32(n[v]) << 23)); });
+}
+
 inline F32 exp(F32 x) {
-  x = min(broadcast(88.0f), max(broadcast(-87.0f), x));
-  const F32 n = round_nearest(x * 1.44269504f);
-  F32 r = x - n * 0.693359375f;  // ln 2 in two parts, the first with zeros at its end
-  r = r - n * -2.12194440e-4f;
-  F32 p = broadcast(1.0f / 5040);
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return from_bits(bits_of(p) + ((U32)to_i32(n) << 23));  // times 2^n
+  F32 alone[] = {x};
+  exp(alone);
+  return alone[0];
 }
 
 // Within 0.625 by a polynomial (Moshier, Cephes), as 1 - 2 / (e^2x + 1) loses the digits of small

@@ -74,7 +74,7 @@ Features detect() {
       {"avx512f", zmm && bit(seven.b, 16)},    {"avx512dq", zmm && bit(seven.b, 17)},
       {"avx512bw", zmm && bit(seven.b, 30)},   {"avx512vl", zmm && bit(seven.b, 31)},
       {"avx512vnni", zmm && bit(seven.c, 11)}, {"amxtile", tiles},
-      {"amxint8", tiles && bit(seven.d, 25)},
+      {"amxint8", tiles && bit(seven.d, 25)},  {"amxbf16", tiles && bit(seven.d, 22)},
   };
 }
 
@@ -86,14 +86,17 @@ const std::vector<Build>& builds() {
   };
   static const auto v4 = with(v2, {"avx512f", "avx512dq", "avx512bw", "avx512vl"});
   static const auto vnni = with(v4, {"avx512vnni"});
+  static const auto tiles = with(vnni, {"amxtile", "amxint8"});
   static const std::vector<Build> all = {
       {"scalar", {}, scalar::table, scalar::study_table},
       {"avx2", v2, avx2::table, avx2::study_table},
       {"avxvnni", with(v2, {"avxvnni"}), avxvnni::table, avxvnni::study_table},
       {"avx512", v4, avx512::table, avx512::study_table},
       {"avx512vnni", vnni, avx512vnni::table, avx512vnni::study_table},
-      {"amx", with(vnni, {"amxtile", "amxint8"}), amx::table, avx512vnni::study_table},
+      {"amx", tiles, amx::table, avx512vnni::study_table},
+      {"amxbf16", with(tiles, {"amxbf16"}), amxbf16::table, avx512vnni::study_table},
       {"amxemulated", vnni, amxemulated::table, avx512vnni::study_table, true},
+      {"amxbf16emulated", vnni, amxbf16emulated::table, avx512vnni::study_table, true},
   };
   return all;
 }

@@ -42,10 +42,17 @@ struct Brain {  // the upper half of a binary32
   uint16_t bits;
 };
 
+// A loop over lanes becomes as many instructions in GCC 12.
 inline F32 broadcast(float x) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_set1_ps(x);
+#elif defined(__AVX2__)
+  return (F32)_mm256_set1_ps(x);
+#else
   F32 v;
   for (int i = 0; i < kWidth; ++i) v[i] = x;
   return v;
+#endif
 }
 
 inline U32 bits_of(F32 x) { return (U32)x; }
@@ -289,7 +296,8 @@ inline F32 smallest_each(F32 (&v)[kWidth]) {
   return join_each(v, [](F32 a, F32 b) { return min(a, b); });
 }
 
-// Rows become columns: lane j of v[i] changes places with lane i of v[j].
+// Rows become columns: lane j of v[i] changes places with lane i of v[j]; in each part of kRows
+// lanes by itself.
 template <int kBit, int... i>
 inline void exchange(F32& a, F32& b, std::integer_sequence<int, i...>) {
   const F32 low = shuffle<((i & kBit) ? (i ^ kBit) + kWidth : i)...>(a, b);
@@ -298,10 +306,10 @@ inline void exchange(F32& a, F32& b, std::integer_sequence<int, i...>) {
   b = high;
 }
 
-template <int kBit = 1>
-inline void transpose(F32 (&v)[kWidth]) {
-  if constexpr (kBit < kWidth) {
-    for (int i = 0; i < kWidth; ++i) {
+template <int kBit = 1, int kRows>
+inline void transpose(F32 (&v)[kRows]) {
+  if constexpr (kBit < kRows) {
+    for (int i = 0; i < kRows; ++i) {
       if (!(i & kBit)) {
         exchange<kBit>(v[i], v[i + kBit], std::make_integer_sequence<int, kWidth>());
       }

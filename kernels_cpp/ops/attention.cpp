@@ -338,6 +338,7 @@ static void attention(const Op& op, const Step& step, const Task& task) {
 
 static size_t attention_scratch(const Op& op) {
   const int64_t d = shape_of(op).head_dim;
+  // of rows as of blocks: block_floats has room for the digits of kMaxQueries
   const int64_t floats = kMaxQueries * 2 * padded(d) + block_floats(d) + kFewRows * kPositions;
   return floats * sizeof(float) + (op.segments > 0 ? 2 * gathered_bytes(d) : 0);
 }

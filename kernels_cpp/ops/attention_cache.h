@@ -3,6 +3,7 @@
 
 #include "base/exp.h"
 #include "ops/cache_values.h"
+#include "ops/digits.h"
 #include "ops/kernels.h"
 #include "ops/rotate.h"
 
@@ -10,6 +11,8 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int64_t kMaxQueries = 48;  // query rows of a task: tokens x heads that share keys
+constexpr int64_t kPositions = 128;  // of a block of a few query rows
+constexpr int64_t kLine = 64;        // bytes of a cache line
 
 struct Shape {
   int64_t heads, kv_heads, head_dim, window;
@@ -55,6 +58,7 @@ struct Query {
   float most, weight, gain, softcap, sink;
   int64_t begin, end;  // the positions it sees
   Bias bias;
+  DigitRow digits = {};  // of q, where keys are turned
 };
 
 // n scores, a multiple of kWidth
@@ -63,6 +67,20 @@ inline void cap(float* scores, int64_t n, float softcap) {
     store(scores + i, tanh(load(scores + i) / softcap) * softcap);
   }
 }
+
+// Memory that is asked for while other memory is in use, a few lines with every key: more at once
+// would wait for each other.
+struct Stream {
+  const uint8_t *at, *end;
+  int lines;
+
+  void ask(int64_t n = 1) {
+    if (at >= end) return;
+    for (int64_t i = 0; i < n * lines; ++i) __builtin_prefetch(at + i * kLine);
+    skip(n);
+  }
+  void skip(int64_t n) { at += n * lines * kLine; }
+};
 
 // A head's rows of one cache, as T; some types have a scale a row.
 template <typename T>

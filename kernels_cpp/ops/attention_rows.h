@@ -5,33 +5,17 @@
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
 #pragma once
 
-#include "ops/attention_cache.h"
+#include "ops/attention_nibbles.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int64_t kPositions = 128;  // of a block
-constexpr int64_t kLine = 64;        // bytes of a cache line
-constexpr int kFewRows = 8;          // more are faster as blocks: attention_block.h
+constexpr int kFewRows = 8;  // more are faster as blocks: attention_block.h
 
 // Key/value heads side by side that a task attends to, each with `group` queries.
 struct Heads {
   int64_t first, count, group, d;
   int64_t end;  // of the positions: other tasks go on up to it
-};
-
-// Memory that is asked for while other memory is in use, a few lines with every key: more at once
-// would wait for each other.
-struct Stream {
-  const uint8_t *at, *end;
-  int lines;
-
-  void ask() {
-    if (at >= end) return;
-    for (int i = 0; i < lines; ++i) __builtin_prefetch(at + i * kLine);
-    skip(1);
-  }
-  void skip(int64_t n) { at += n * lines * kLine; }
 };
 
 // Of keys, of values
@@ -119,11 +103,17 @@ __attribute__((noinline)) void score(const Query* queries, const HeadRows<K>& ke
   }
 }
 
+// Vectors of scores of a row that become weights together, while those of other rows do
+template <int kRows>
+constexpr int kWeighed = kRows < 3 ? 4 / kRows : 1;
+
 // The largest score of each row, or what was the largest before; scores behind the n weigh nothing.
 template <int kRows>
 inline void find_most(const Query* queries, int64_t n, float* scores, F32 (&most)[kRows]) {
+  constexpr int64_t kStep = kWeighed<kRows> * kWidth;
+  const int64_t end = (n + kStep - 1) / kStep * kStep;
   for (int r = 0; r < kRows; ++r) {
-    for (int64_t i = n; i < padded(n); ++i) scores[r * kPositions + i] = -__builtin_inff();
+    for (int64_t i = n; i < end; ++i) scores[r * kPositions + i] = -__builtin_inff();
     most[r] = broadcast(queries[r].most);
   }
   for (int64_t i = 0; i < n; i += kWidth) {
@@ -139,13 +129,20 @@ __attribute__((noinline)) void weigh(Query* queries, const HeadRows<V>& values, 
                                      int64_t d, float* scores) {
   F32 most[kRows], weights[kRows] = {};
   find_most<kRows>(queries, n, scores, most);
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const F32 scales = values.scales(i, n - i);
-    for (int r = 0; r < kRows; ++r) {
-      float* at = scores + r * kPositions + i;
-      const F32 w = exp(load(at) - most[r]);
-      store(at, w * scales);
-      weights[r] += w;
+  constexpr int kVectors = kWeighed<kRows>;
+  for (int64_t i = 0; i < n; i += kVectors * kWidth) {
+    F32 w[kVectors * kRows];
+    for (int k = 0; k < kVectors * kRows; ++k) {
+      w[k] = load(scores + k % kRows * kPositions + i + k / kRows * kWidth) - most[k % kRows];
+    }
+    exp(w);
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t first = i + v * kWidth;
+      const F32 scales = values.scales(first, n - first);
+      for (int r = 0; r < kRows; ++r) {
+        store(scores + r * kPositions + first, w[v * kRows + r] * scales);
+        weights[r] += w[v * kRows + r];
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -212,11 +209,20 @@ inline void add_biases(const Query* queries, int64_t n_queries, int64_t p, int64
   }
 }
 
+template <int kRows, typename K>
+inline void score_keys(const Query* queries, const HeadRows<K>& keys, int64_t n, int64_t d,
+                       Stream& ahead, float* scores) {
+  if constexpr (kMayTurn<K>) {
+    if (turns<K>(d)) return score_turned<kRows>(queries, keys, n, d, ahead, scores);
+  }
+  score<kRows>(queries, keys, n, d, ahead, scores);
+}
+
 // n positions from p on, which lie from the first row of `keys` and `values` on
 template <int kRows, typename K, typename V>
 inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
                        const HeadRows<V>& values, int64_t p, int64_t n, int64_t d, Streams& ahead) {
-  score<kRows>(queries, keys, n, d, ahead.keys, scores);
+  score_keys<kRows>(queries, keys, n, d, ahead.keys, scores);
   if (queries[0].bias.row != nullptr) add_biases(queries, kRows, p, n, scores);
   if (queries[0].softcap > 0) {
     for (int r = 0; r < kRows; ++r) cap(scores + r * kPositions, padded(n), queries[0].softcap);
@@ -276,12 +282,16 @@ inline HeadRows<T> rows_of(const Tensor& cache, const Places& places, int64_t he
 // queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
 // taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
 // side by side share its lines. What is asked for goes on into the next task's part, which this
-// thread takes next. scores: [kFewRows][kPositions], and behind them, where positions may lie
-// apart, gathered_bytes twice
+// thread takes next. scores: [kFewRows][kPositions], behind them the digits of the queries and,
+// where positions may lie apart, gathered_bytes twice
 template <typename K, typename V>
 inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
                         const Tensor& values, const Places& places) {
-  auto* const gathered_keys = reinterpret_cast<uint8_t*>(scores + kFewRows * kPositions);
+  auto* const digits = reinterpret_cast<int8_t*>(scores + kFewRows * kPositions);
+  for (int64_t r = 0; r < heads.count * heads.group && turns<K>(heads.d); ++r) {
+    queries[r].digits = split_query(queries[r].q, heads.d, digits + r * kDigits * heads.d);
+  }
+  auto* const gathered_keys = reinterpret_cast<uint8_t*>(digits + kMaxQueries * kDigits * heads.d);
   uint8_t* const gathered_values = gathered_keys + gathered_bytes(heads.d);
   const int64_t end = queries[0].end;
   for (int64_t p = queries[0].begin; p < end;) {

@@ -15,6 +15,19 @@ constexpr int kDigits = 3;
 constexpr int kDigitBlock = 32;
 constexpr int kDigitBytes = kDigits * kDigitBlock;  // of a block: 32 of each digit
 
+// A row of floats as digits. Sums of their products with unsigned levels begin with what stands for
+// the level 0; `rest` is what they lack in the end, in steps.
+struct DigitRow {
+  const int8_t* at;  // [kDigits] of the row
+  float step, rest;
+  int32_t begin[kDigits];
+};
+
+// The products of a row, from those of its digits
+inline F32 joined(const DigitRow& row, const I32 (&sums)[kDigits]) {
+  return (to_f32(sums[2] * 256 + sums[1]) * 256.0f + (to_f32(sums[0]) + row.rest)) * row.step;
+}
+
 // A block of some tokens, which are all reached from one address.
 template <int kTokens>
 struct DigitsX {
@@ -23,11 +36,12 @@ struct DigitsX {
   float sums[kTokens];  // of the values
 };
 
-// The least power of two that leaves |x| / step < 2^22; NaN where x has no finite value.
-inline float digit_step(const float* x) {
+// The least power of two that leaves |x| / step < 2^22 of n values, whole vectors; NaN where one of
+// them is not finite.
+inline float digit_step(const float* x, int64_t n) {
   constexpr uint32_t kOneExponent = 1u << 23, kInfinite = 255 * kOneExponent;
   U32 most = {};  // without their sign, floats are in the order of their bits
-  for (int i = 0; i < kDigitBlock; i += kWidth) {
+  for (int64_t i = 0; i < n; i += kWidth) {
     const U32 bits = bits_of(abs(load(x + i)));
     most = (U32)choose((I32)(bits > most), (F32)bits, (F32)most);
   }
@@ -43,7 +57,8 @@ inline float digit_step(const float* x) {
   return value;
 }
 
-inline void split_digits(const float* x, float step, int8_t* digits) {
+// Of kDigitBlock values; digits: those of a kind `apart` behind those of the kind before
+inline void split_digits(const float* x, float step, int8_t* digits, int64_t apart) {
   const float inverse = step == step ? 1.0f / step : 0.0f;
   int32_t whole[kDigitBlock];
   for (int i = 0; i < kDigitBlock; i += kWidth) {
@@ -52,8 +67,8 @@ inline void split_digits(const float* x, float step, int8_t* digits) {
   }
   for (int i = 0; i < kDigitBlock; ++i) {
     digits[i] = static_cast<int8_t>(whole[i]);
-    digits[kDigitBlock + i] = static_cast<int8_t>((whole[i] + 0x80) >> 8);
-    digits[2 * kDigitBlock + i] = static_cast<int8_t>((whole[i] + 0x8080) >> 16);
+    digits[apart + i] = static_cast<int8_t>((whole[i] + 0x80) >> 8);
+    digits[2 * apart + i] = static_cast<int8_t>((whole[i] + 0x8080) >> 16);
   }
 }
 
@@ -65,8 +80,8 @@ inline void split_tokens(const float* const (&x)[kTokens], int64_t n, DigitsX<kT
       F32 total = {};
       for (int j = 0; j < kDigitBlock; j += kWidth) total += load(x[t] + i + j);
       blocks->sums[t] = sum(total);
-      blocks->steps[t] = digit_step(x[t] + i);
-      split_digits(x[t] + i, blocks->steps[t], blocks->digits[t]);
+      blocks->steps[t] = digit_step(x[t] + i, kDigitBlock);
+      split_digits(x[t] + i, blocks->steps[t], blocks->digits[t], kDigitBlock);
     }
   }
 }

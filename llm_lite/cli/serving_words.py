@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import StartServing
+from llm_lite.core.messages import SERVED_SPECULATIONS, StartServing
 from llm_lite.core.plain_text import quote
 
 if TYPE_CHECKING:
@@ -97,7 +97,15 @@ def serving_options(arguments: argparse.Namespace) -> StartServing:
         value = getattr(arguments, name)
         if not low <= value <= high:
             raise RequestError(f"--{name}: expected {low} to {high}, found {value}")
-    return StartServing(parallel=arguments.parallel, most_waiting=arguments.queue)
+    speculate = arguments.speculate
+    if speculate not in SERVED_SPECULATIONS:
+        raise RequestError(
+            f"--speculate {speculate}: answers of a server are drafted by their own texts alone; "
+            f"expected {', '.join(SERVED_SPECULATIONS)}"
+        )
+    return StartServing(
+        parallel=arguments.parallel, most_waiting=arguments.queue, speculate=speculate
+    )
 
 
 def _key(arguments: argparse.Namespace) -> str:

@@ -1,7 +1,8 @@
 """llama.cpp's own drafts: llama-server with and without speculative decoding, a prompt at a time.
 
-Its kinds that need no second model are those that look tokens up ("--spec-type" of llama-server).
-They are measured with the settings that the program has of itself.
+Its kinds that need no second model are those that look tokens up ("--spec-type" of llama-server);
+another takes a file of a draft model. They are measured with the settings that the program has of
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from urllib.request import Request, urlopen
 from llm_lite.core.records import dataclass
 
 NONE = "none"
-KINDS = (NONE, "ngram-simple", "ngram-mod", "ngram-cache")  # what --spec-type is called
+LOOKUPS = ("ngram-simple", "ngram-mod", "ngram-cache")  # what --spec-type is called
+DRAFT_MODEL = "draft-simple"
 _PATIENCE = 120.0  # seconds, until a server is ready or has answered
 
 
@@ -36,12 +38,20 @@ class PeerAnswer:
 
 
 @contextlib.contextmanager
-def servers(program: Path, gguf: Path, threads: int, context: int) -> Iterator[Mapping[str, str]]:
-    """The address of a server for each of KINDS. SystemExit where one does not start."""
+def servers(
+    program: Path, gguf: Path, threads: int, context: int, draft: Path | None = None
+) -> Iterator[Mapping[str, str]]:
+    """The address of a server for each kind: none, and LOOKUPS or, with the file of a draft model,
+    DRAFT_MODEL. SystemExit where one does not start."""
+    kinds: dict[str, list[str | Path]] = {NONE: [], **{kind: [] for kind in LOOKUPS}}
+    if draft is not None:
+        kinds = {NONE: [], DRAFT_MODEL: ["-md", draft, "-td", str(threads)]}
+    words: list[str | Path] = [program, "-m", gguf, "-np", "1", "-c", str(context)]
+    words += ["-t", str(threads), "-tb", str(threads), "--no-webui"]
     with contextlib.ExitStack() as stack:
         yield {
-            kind: stack.enter_context(_server(program, gguf, threads, context, kind))
-            for kind in KINDS
+            kind: stack.enter_context(_server([*words, "--spec-type", kind, *own]))
+            for kind, own in kinds.items()
         }
 
 
@@ -61,13 +71,13 @@ def ask(address: str, prompt: Sequence[int], new: int) -> PeerAnswer:
 
 
 @contextlib.contextmanager
-def _server(program: Path, gguf: Path, threads: int, context: int, kind: str) -> Iterator[str]:
+def _server(words: Sequence[str | Path]) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [program, "-m", gguf, "--port", str(port), "-np", "1", "-c", str(context)]
-    words += ["-t", str(threads), "-tb", str(threads), "--no-webui", "--spec-type", kind]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*words, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(process, address)

@@ -1,6 +1,8 @@
 """Where a step's time goes on the C++ executor, by kind of op.
 
-python -m tests.bench.profile_step --mode int4 --tokens 1 --depth 0
+python -m tests.bench.profile_step --mode int4 --tokens 1 --depth 0 [--verify]
+
+`--verify`: tokens as drafts are verified, each with its logits and the bits of a step of its own.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ def main() -> None:
     tokens = random.integers(0, executor.program.vocabulary, arguments.tokens).astype(np.int32)
     if arguments.tokens > executor.program.max_tokens:
         raise SystemExit(f"--tokens: expected at most {executor.program.max_tokens}, a step's most")
-    step = Step(tokens, arguments.depth)
-    plan = executor.program.plan_for(step.count, step.outputs)
+    outputs = arguments.tokens if arguments.verify else 1
+    step = Step(tokens, arguments.depth, outputs, stepwise=arguments.verify)
+    plan = executor.program.plan_for(step.count, step.outputs, stepwise=step.stepwise)
     executor.run(step)
     print_profile(plan, *executor.measure(plan, step, arguments.repeat))
     runner.close()
@@ -63,6 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--activations", default="auto")
     parser.add_argument("--tokens", type=int, default=1)
     parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--verify", action="store_true")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=50)
     return parser.parse_args()

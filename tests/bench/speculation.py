@@ -9,9 +9,10 @@ chat, where nothing repeats. Greedy answers; a pair that differs ends the run. T
 the tokens behind the first one. A task's gain is the median of all its pairs, beside the least and
 the most. `--clock cpu` counts the time that the process computed, with one thread: what a machine
 that others use can still tell. `--peer` asks llama-server too, round by round, with the same
-tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`). `--task` runs
-one of the four. A true pair of models out of one file is `--mode fp32 --speculate
-smollm2-135m-instruct`: its drafts come from the same weights in int4.
+tokens and its own drafts (FOLDER is that of `python -m tests.bench.peers --server`): by looking up
+or, where MODEL drafts, by the same model in Q4_0. `--task` runs one of the four. A true pair of
+models out of one file is `--mode fp32 --speculate smollm2-135m-instruct`: its drafts come from the
+same weights in int4.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ from tests.paths import ROOT
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 CONTEXT = 4096
-PEER_TYPE = "Q4_0"  # of the peer's file, beside our int4
+# Of the peer's file, beside our mode
+PEER_TYPES = {"int4": "Q4_0", "int8": "Q8_0", "fp16": "F16", "fp32": "F32"}
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=160)
 
 
@@ -170,9 +172,11 @@ def _drafting(runner: Runner, word: str) -> Speculation | None:
 def _peer(arguments: argparse.Namespace) -> AbstractContextManager[Mapping[str, str]]:
     if arguments.peer is None:
         return nullcontext({})
-    file = arguments.peer / "models" / peers.FILES[PEER_TYPE]
+    files = {mode: arguments.peer / "models" / peers.FILES[t] for mode, t in PEER_TYPES.items()}
+    draft = files["int4"] if speculation(arguments.speculate)[1] else None
     program = peers.server_of(arguments.peer)
-    return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT)
+    file = files[arguments.mode]
+    return llama_cpp_drafts.servers(program, file, arguments.threads, CONTEXT, draft)
 
 
 def _measured(
@@ -242,7 +246,7 @@ def _peer_rows(
 ) -> dict[str, dict[str, float]]:
     """Of the peer's kinds of drafts: gains over none within a round."""
     rows = {}
-    for kind in llama_cpp_drafts.KINDS:
+    for kind in rounds[0]:
         gains = [one[kind].rate / one[llama_cpp_drafts.NONE].rate for one in rounds]
         drafted = sum(one[kind].drafted for one in rounds)
         rows[kind] = {

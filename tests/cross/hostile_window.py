@@ -36,13 +36,22 @@ from tests.paths import ROOT
 
 WAYS = ("argument", "dialog", "drop")
 INPUT_MS, CLOSE_SECONDS = 100.0, 2.0  # the bars
-FROZEN = 5.0  # seconds without an answer that are not waited beyond
-START_SECONDS, END_SECONDS = 30.0, 10.0
 BUTTON, SPOT, AWAY = (28, 28), (12, 28), (28, 200)  # pixels: of the rail's first button, beside it
 LIT = DARK.hover  # the button's colour under the pointer
 BETWEEN = 0.02  # seconds between two movements
 KEYSTROKE = 0.04  # seconds; Dear ImGui takes one change of a key a frame
 SETTLING = 0.3  # seconds
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that are not waited beyond."""
+
+    start: float = 30.0  # for the window, and for the good model's answer
+    drop: float = 10.0  # for the window to take a file that is dropped
+    frame: float = 5.0  # for a movement to be shown, or the window counts as frozen
+    look: float = 6.0  # for what the person is told of the file
+    end: float = 10.0  # for the process, once its window is closed
 
 
 @dataclass
@@ -52,7 +61,7 @@ class Result:
     longest_ms: float = 0.0  # until the screen showed a movement
     median_ms: float = 0.0
     moves: int = 0
-    frozen: bool = False  # it did not, for FROZEN seconds
+    frozen: bool = False  # it did not, for `Limits.frame` seconds
     own_ms: float = (
         0.0  # that the event loop computed itself in one pass, since the file was opened
     )
@@ -99,7 +108,16 @@ def x_server() -> Iterator[str]:
 class Program:
     """The program with a witness, in a folder of its own."""
 
-    def __init__(self, display: str, folder: Path, good: Path, hostile: Hostile, way: str) -> None:
+    def __init__(
+        self,
+        display: str,
+        folder: Path,
+        good: Path,
+        hostile: Hostile,
+        way: str,
+        limits: Limits,
+    ) -> None:
+        self.limits = limits
         self.display, self._folder, self._hostile, self.way = display, folder, hostile, way
         self._notes, self._errors = folder / "notes", folder / "stderr"
         self._notes.touch()
@@ -164,7 +182,7 @@ class Program:
         if self.way != "argument":
             self.opened = time.monotonic()
         if self.way == "drop":
-            xdnd.drop(self.display, self.window, self._hostile.path)
+            xdnd.drop(self.display, self.window, self._hostile.path, self.limits.drop)
         elif self.way == "dialog":
             strokes = (("Control_L", True), ("o", True), ("o", False), ("Control_L", False))
             for number, stroke in enumerate(strokes, 1):
@@ -176,7 +194,7 @@ class Program:
         start = time.monotonic()
         if self.running and self.window:
             x11.ask_to_close(self.display, self.window)
-        self.wait(lambda: False, END_SECONDS)
+        self.wait(lambda: False, self.limits.end)
         seconds = time.monotonic() - start
         if self.running:
             self.process.kill()
@@ -212,7 +230,7 @@ class Eye:
         while (self._pointer.color(*SPOT) == LIT) != lit:
             if not self._program.running:
                 return
-            if time.perf_counter() - start > FROZEN:
+            if time.perf_counter() - start > self._program.limits.frame:
                 self.frozen = True
                 return
             time.sleep(0.001)
@@ -222,13 +240,15 @@ class Eye:
         self._pointer.close()
 
 
-def try_file(display: str, good: Path, hostile: Hostile, way: str, seconds: float = 6.0) -> Result:
-    """Open it, look for so many seconds at most, close the window."""
+def try_file(
+    display: str, good: Path, hostile: Hostile, way: str, limits: Limits | None = None
+) -> Result:
+    """Open it, look until the person is told of it, close the window."""
     result = Result(hostile.name, way)
     with tempfile.TemporaryDirectory() as name:
-        program = Program(display, Path(name), good, hostile, way)
+        program = Program(display, Path(name), good, hostile, way, limits or Limits())
         try:
-            _watch(program, hostile, result, seconds)
+            _watch(program, hostile, result)
         finally:
             result.exit_seconds = program.close()
         result.code, result.stderr = program.process.returncode, program.stderr()[-2000:]
@@ -246,18 +266,18 @@ def try_file(display: str, good: Path, hostile: Hostile, way: str, seconds: floa
     return result
 
 
-def _watch(program: Program, hostile: Hostile, result: Result, seconds: float) -> None:
-    if not program.wait(program.appeared, START_SECONDS):
+def _watch(program: Program, hostile: Hostile, result: Result) -> None:
+    if not program.wait(program.appeared, program.limits.start):
         result.problems.append("no window appeared")
         return
-    if program.way != "argument" and not program.wait(program.answered, START_SECONDS):
+    if program.way != "argument" and not program.wait(program.answered, program.limits.start):
         result.problems.append("the good model did not answer")
         return
     time.sleep(SETTLING)
     eye = Eye(program)
     try:
         program.open()
-        _look(program, hostile, eye, seconds)
+        _look(program, hostile, eye)
         if not program.heard("answered", "error", "warning"):
             result.problems.append("the person was told nothing")
     finally:
@@ -267,9 +287,9 @@ def _watch(program: Program, hostile: Hostile, result: Result, seconds: float) -
     result.moves, result.host_ms = len(eye.took), eye.late
 
 
-def _look(program: Program, hostile: Hostile, eye: Eye, seconds: float) -> None:
+def _look(program: Program, hostile: Hostile, eye: Eye) -> None:
     """Until a while after the file's fate is told, or time is over."""
-    end, settled = time.monotonic() + seconds, False
+    end, settled = time.monotonic() + program.limits.look, False
     during = hostile.during
     while time.monotonic() < end and program.running and not eye.frozen:
         eye.look()
@@ -291,7 +311,7 @@ def row(one: Result) -> str:
     return f"{one.file:28} {one.way:9} {longest:>8} {times} {one.exit_seconds:4.1f} s  {words}"
 
 
-def run(ways: Sequence[str], only: str, seconds: float) -> Iterator[Result]:
+def run(ways: Sequence[str], only: str, limits: Limits) -> Iterator[Result]:
     """Each file in each way; first a model that is as it should be, to compare with."""
     with tempfile.TemporaryDirectory() as name, x_server() as display:
         good = write_tiny_llama(Path(name) / "good.gguf", seed=2)
@@ -302,7 +322,7 @@ def run(ways: Sequence[str], only: str, seconds: float) -> Iterator[Result]:
             files = [Hostile("nothing wrong", other), *make(folder)]
             for hostile in files:
                 if only in hostile.name:
-                    yield try_file(display, good, hostile, way, seconds)
+                    yield try_file(display, good, hostile, way, limits)
 
 
 def main() -> int:
@@ -310,14 +330,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="", help="files whose name has this in it")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--seconds", type=float, default=6.0, help="that a file is looked at")
+    parser.add_argument(
+        "--seconds", type=float, default=Limits.look, help="that a file is looked at"
+    )
     arguments = parser.parse_args()
     if shutil.which("Xvfb") is None:
         print("Xvfb is not installed", file=sys.stderr)
         return 2
-    results = []
+    results, limits = [], Limits(look=arguments.seconds)
     print(HEAD)
-    for result in run(arguments.ways.split(","), arguments.only, arguments.seconds):
+    for result in run(arguments.ways.split(","), arguments.only, limits):
         results.append(result)
         print(row(result), flush=True)
         if arguments.out:

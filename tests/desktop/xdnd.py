@@ -12,18 +12,19 @@ import urllib.parse
 from tests.desktop import x11
 
 SELECTION_NOTIFY, SELECTION_REQUEST, CLIENT_MESSAGE = 31, 30, 33
-PATIENCE = 10.0  # seconds for the window to answer
 
 
-def drop(name, window, path, at=(400, 300)):
-    """Drop `path` on `window` of the display `name`; whether the window took it in time."""
+def drop(name, window, path, patience, at=(400, 300)):
+    """Drop `path` on `window` of the display `name`; whether the window took it, each of its two
+    answers within `patience` seconds."""
     with x11._connection(name) as (lib, display):
-        return _Drag(lib, display, window, path).drop(at)
+        return _Drag(lib, display, window, path, patience).drop(at)
 
 
 class _Drag:
-    def __init__(self, lib, display, window, path):
+    def __init__(self, lib, display, window, path, patience):
         self.lib, self.display, self.window = lib, display, window
+        self.patience = patience
         quoted = urllib.parse.quote_from_bytes(os.fsencode(path))
         self.data = f"file://{quoted}\r\n".encode()
         lib.XCreateSimpleWindow.restype = ctypes.c_ulong
@@ -47,12 +48,15 @@ class _Drag:
         self.lib.XSendEvent(self.display, ctypes.c_ulong(target), 0, ctypes.c_long(0), buffer)
         self.lib.XFlush(self.display)
 
-    def drop(self, at):
+    def over(self, at):
         lists, copy = self.atom("text/uri-list"), self.atom("XdndActionCopy")
-        selection, own = ctypes.c_ulong(self.atom("XdndSelection")), ctypes.c_ulong(self.own)
-        self.lib.XSetSelectionOwner(self.display, selection, own, ctypes.c_ulong(0))
         self.send(self.window, "XdndEnter", self.own, 5 << 24, lists)
         self.send(self.window, "XdndPosition", self.own, 0, at[0] << 16 | at[1], 0, copy)
+
+    def drop(self, at):
+        selection, own = ctypes.c_ulong(self.atom("XdndSelection")), ctypes.c_ulong(self.own)
+        self.lib.XSetSelectionOwner(self.display, selection, own, ctypes.c_ulong(0))
+        self.over(at)
         if not self.answer("XdndStatus"):
             return False
         self.send(self.window, "XdndDrop", self.own, 0, 0)
@@ -61,7 +65,7 @@ class _Drag:
     def answer(self, kind):
         """Serve the window until it says so."""
         event, wanted = ctypes.create_string_buffer(192), self.atom(kind)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self.patience
         while time.monotonic() < end:
             if not self.lib.XPending(self.display):
                 time.sleep(0.005)

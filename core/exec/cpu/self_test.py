@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 TOKENS, INPUTS, OUTPUTS = 40, 256, 50  # more than a panel each way, and no whole number of them
 STEPS = (1, 3, TOKENS)  # each has kernels of its own
-FORMATS_TRIED = ("f16", "int4", "int8", "q4_1", "q6_k")  # values, and levels of each kind
+# values, and levels of each kind
+FORMATS_TRIED = ("f16", "bf16", "f32", "int4", "int8", "q4_1", "q6_k")
 ALLOWED = 1e-4  # of the largest value: sums of float32 in another order
 
 log = logging.getLogger(__name__)

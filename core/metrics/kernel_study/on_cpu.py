@@ -14,8 +14,8 @@ from llm_lite.core.metrics.kernel_study import own
 from llm_lite.core.metrics.kernel_study.forms import CPU, CPU_OWN, Form
 from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
 from llm_lite.core.processor import (
+    available_isas,
     default_threads,
-    isa_name,
     multiply_adds_gflop_s,
     processor_name,
     read_gb_s,
@@ -37,7 +37,7 @@ class CpuProducts:
         self._a, self._b, self._transposed = a, b, np.ascontiguousarray(b.T)
         self._c = np.full((a.shape[0], b.shape[0]), np.nan, np.float32)
         self._executor: CpuExecutor | None = None
-        self._threads, self._isa = threads or default_threads(), isa or isa_name()
+        self._threads, self._isa = threads or default_threads(), isa or _of_vectors()
         self._study = _cpp.KernelStudy(self._isa, self._threads)
 
     @property
@@ -86,3 +86,8 @@ class CpuProducts:
     def close(self) -> None:
         if self._executor is not None:
             self._executor.close()
+
+
+def _of_vectors() -> str:
+    """The highest build that multiplies floats in vectors, whose arithmetic is the roof."""
+    return [name for name in available_isas() if not name.startswith("amxbf16")][-1]

@@ -127,17 +127,19 @@ def _draw_rates(state: AppState, ui: Ui, points: Sequence[RateSample], limit: fl
     rates = np.array([p.rate for p in points], np.float64)
     with ui.font(style="small"):
         if _begin(ui, "##rates", tr("seconds of writing"), "tok/s"):
-            top = max(rates.max() * 1.15, limit * 1.4)  # above the limit stand its words
-            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            most = max(rates.max(), limit)  # drafts may bring more than the limit
+            room = 1.4 if limit else 1.15  # for the limit's words, above both
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, most * room, imgui.Cond_.always)
             times = _plot_answers(ui, points, rates, 0)
             if limit:
-                _draw_limit(state, ui, times, limit)
+                _draw_limit(state, ui, times, limit, most)
             implot.end_plot()
     ui.mark("performance.rates")
 
 
-def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float) -> None:
-    """Where reading the weights and the cache once for each token would end."""
+def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float, most: float) -> None:
+    """Where reading the weights and the cache once for each token would end; its words stand above
+    `most`, the highest that is drawn."""
     assert state.last_stats is not None
     spec = implot.Spec()
     spec.line_color = vec(ui.theme.palette.muted)
@@ -147,7 +149,7 @@ def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float) -> None:
     middle = float(times[0] + times[-1]) / 2
     read = size(state.last_stats.read_bytes)
     words = tr("memory allows {rate} tok/s: {read} a token").format(rate=rate(limit), read=read)
-    implot.plot_text(words, middle, limit, above)
+    implot.plot_text(words, middle, most, above)
 
 
 def _draw_steps(ui: Ui, points: Sequence[RateSample]) -> None:

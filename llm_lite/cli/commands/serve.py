@@ -38,11 +38,6 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    if arguments.speculate not in ("auto", "off"):
-        raise RequestError(
-            f"--speculate {arguments.speculate}: answers of a server share their steps and are not "
-            "drafted; expected auto or off"
-        )
     kind = kind_by_header(arguments.model)
     if kind == "encoder" or kind == "encoder-decoder":
         return _serve_directly(arguments, config, options)
@@ -69,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """Answers that share steps are not drafted."""
+    """Drafts of answers are the business of what is served: `serving_options`."""
     return replace(engine_options(arguments), speculate="off", draft_model="")
 
 

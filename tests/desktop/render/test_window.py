@@ -18,6 +18,7 @@ from llm_lite.desktop.render.window import Geometry, Window
 # isort: split
 import glfw
 
+from tests.children import answer_of
 from tests.desktop import x11
 
 pytestmark = pytest.mark.vulkan
@@ -353,3 +354,20 @@ def test_unreachable_display_is_a_clear_error(monkeypatch):
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(DeviceError, match="No window can be opened"):
         Window("llm-lite test")
+
+
+def test_a_file_manager_may_end_in_a_drag(display):
+    """The window's answer finds no window, and the server says so."""
+    assert answer_of("tests.desktop.render.lost_window_child", display) == 100
+
+
+def test_a_request_that_the_x_server_refuses_costs_a_sentence(program):
+    """As of a driver that frees what the server has not taken yet."""
+    told, lib = [], x11._library()
+    program.window.on_problem = told.append
+    own = glfw._glfw.glfwGetX11Display
+    own.restype = ctypes.c_void_p
+    no_pixmap = ctypes.c_ulong(0x1FFFFFFF)
+    lib.XFreePixmap(ctypes.c_void_p(own()), no_pixmap)
+    assert program.until(lambda: told)
+    assert told == ["The X server refused request 54.0 of this program: error 4."]

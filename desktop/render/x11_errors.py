@@ -1,0 +1,49 @@
+"""X errors cost a request; Xlib by itself ends the process.
+
+The window answers other programs, as when a file is dragged over it, and such a program may have
+ended meanwhile: the server then says BadWindow (X Window System Protocol, "Errors"). A driver makes
+requests as well: SwiftShader frees memory for pictures before the server has attached it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+BAD_WINDOW = 3  # X.h
+
+
+class ErrorEvent(ctypes.Structure):
+    """XErrorEvent of Xlib.h."""
+
+    _fields_ = (
+        ("type", ctypes.c_int), ("display", ctypes.c_void_p), ("resource", ctypes.c_ulong),
+        ("serial", ctypes.c_ulong), ("code", ctypes.c_ubyte), ("request", ctypes.c_ubyte),
+        ("minor", ctypes.c_ubyte),
+    )  # fmt: skip
+
+
+HANDLER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ErrorEvent))
+
+
+class ErrorHandler:
+    """Xlib's, until `close`. `tell` gets a sentence of each error but BadWindow. OSError where Xlib
+    is not installed."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._set: Any = ctypes.CDLL("libX11.so.6").XSetErrorHandler
+        self._held = HANDLER(self._handle)  # as long as Xlib may call it
+        self._set(self._held)
+
+    def _handle(self, _display: int, event: Any) -> int:
+        error = event.contents
+        if error.code != BAD_WINDOW:
+            asked = f"request {error.request}.{error.minor}"
+            self._tell(f"The X server refused {asked} of this program: error {error.code}.")
+        return 0
+
+    def close(self) -> None:
+        """Xlib's own again."""
+        self._set(None)
