@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from llm_lite.core.plan.checks import (
     expect_blocks,
     expect_product,
 )
-from llm_lite.core.plan.memory import lifetimes, place
+from llm_lite.core.plan.memory import lifetimes, place, placed
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
 from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
@@ -316,7 +315,7 @@ class PlanBuilder:
         """Place the scratch tensors and freeze. `logits` stays readable after the step."""
         lives = lifetimes(self._tensors, [(op,) for op in self._ops], logits.id)
         offsets, arena = place(lives)
-        tensors = tuple(replace(t, offset=offsets.get(t.id, 0)) for t in self._tensors)
+        tensors = placed(self._tensors, offsets)
         return Plan(
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,

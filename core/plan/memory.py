@@ -25,17 +25,19 @@ def lifetimes(
     tensors: Sequence[Tensor], groups: Sequence[Sequence[Op]], kept: int
 ) -> dict[int, Lifetime]:
     """Of scratch tensors by id, in groups of ops that run at once; `kept` lives to the end."""
-    lives: dict[int, Lifetime] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
     for index, group in enumerate(groups):
         for tensor_id in (i for op in group for i in op.outputs + op.given):
-            tensor = tensors[tensor_id]
-            if tensor.kind is not Kind.SCRATCH:
-                continue
-            size = tensor.shape[0] * tensor_row_bytes(tensor)
-            first = lives[tensor_id].first if tensor_id in lives else index
-            lives[tensor_id] = Lifetime(size, first, index)
-    lives[kept] = replace(lives[kept], last=len(groups))
-    return lives
+            if tensors[tensor_id].kind is Kind.SCRATCH:
+                first.setdefault(tensor_id, index)
+                last[tensor_id] = index
+    last[kept] = len(groups)
+    return {i: Lifetime(_bytes(tensors[i]), first[i], last[i]) for i in first}
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.shape[0] * tensor_row_bytes(tensor)
 
 
 def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:
@@ -56,6 +58,11 @@ def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:
             in_use.setdefault(op, []).append((offset, offset + size))
         arena = max(arena, offset + size)
     return offsets, arena
+
+
+def placed(tensors: Sequence[Tensor], offsets: Mapping[int, int]) -> tuple[Tensor, ...]:
+    """Those at their offsets among all, which are weights for the most part."""
+    return tuple(replace(t, offset=offsets[t.id]) if t.id in offsets else t for t in tensors)
 
 
 def _lowest_gap(size: int, taken: Iterable[_Span]) -> int:

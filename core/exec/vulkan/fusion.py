@@ -102,8 +102,11 @@ class _Grouping:
 
     def groups(self) -> tuple[Group, ...]:
         found: list[Group] = []
-        while (at := sum(len(group.ops) for group in found)) < len(self._plan.ops):
-            found += self._normed(at) or [self._group(at)]
+        at = 0
+        while at < len(self._plan.ops):
+            more = self._normed(at) or [self._group(at)]
+            at += sum(len(group.ops) for group in more)
+            found += more
         return tuple(found)
 
     def _group(self, at: int) -> Group:
