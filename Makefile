@@ -16,10 +16,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOUR := build/tour
-# Files of tests, spread over all cores in the order that tests/conftest.py gives them.
+# Files of tests, spread over workers, whose number and order tests/conftest.py gives.
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
-SOURCES := CMakeLists.txt tools/kernel_schema.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
+SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 

@@ -4,6 +4,7 @@ import tests.process  # noqa: F401
 
 # isort: split
 import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -24,35 +25,51 @@ settings.load_profile("any machine")
 
 DAY = 86_400.0  # seconds
 
-# Files of ten seconds and more, longest first: a worker that began one last would work alone.
+# Files of many seconds, longest first: a worker that began one last would work alone.
 LONG = (
     "sanitize/test_kernels.py",
     "desktop/tour/test_tour.py",
-    "desktop/tour/test_other_models.py",
-    "desktop/app/test_app.py",
-    "fuzz/test_doors.py",
-    "core/models/test_smollm2.py",
-    "core/inspect/test_smollm2_attention.py",
-    "core/models/test_huggingface_logits.py",
-    "core/engine/hosting/test_switching.py",
-    "fuzz/test_runner.py",
-    "cli/test_streams.py",
-    "bench/test_instructions.py",
-    "core/convert/test_slicing.py",
-    "core/exec/vulkan/test_vulkan_attention.py",
-    "core/exec/vulkan/test_vulkan_fusion.py",
-    "core/exec/vulkan/test_vulkan_kernels.py",
-    "core/exec/vulkan/test_vulkan_model.py",
     "core/exec/vulkan/test_vulkan_shared_steps.py",
-    "core/text/test_chat_template.py",
-    "core/convert/test_quantizing.py",
-    "cli/test_interrupts.py",
+    "core/exec/vulkan/test_vulkan_kernels.py",
+    "fuzz/test_doors.py",
+    "desktop/app/test_app.py",
+    "core/exec/vulkan/test_vulkan_model.py",
+    "core/exec/vulkan/test_vulkan_fusion.py",
+    "core/exec/vulkan/test_vulkan_attention.py",
+    "bench/test_instructions.py",
+    "test_notebook.py",
+    "cli/test_streams.py",
     "recipes/test_recipes.py",
+    "desktop/views/test_translating.py",
+    "core/models/test_huggingface_logits.py",
+    "core/text/test_chat_template.py",
+    "core/models/test_smollm2.py",
+    "core/exec/vulkan/test_vulkan_seen.py",
+    "desktop/attention/test_slots.py",
+    "cli/test_conversation.py",
+    "desktop/views/test_lesson.py",
+    "test_wheel.py",
+    "core/convert/test_quantizing.py",
+    "cli/commands/test_model_queue.py",
+    "core/engine/test_engine.py",
+    "core/engine/hosting/test_model_host.py",
+    "core/engine/hosting/test_switching.py",
     "sanitize/test_plants.py",
     "sanitize/test_pool.py",
+    "fuzz/test_runner.py",
+    "cli/test_interrupts.py",
+    "core/convert/test_slicing.py",
     "desktop/state/test_outside_text.py",
-    "test_wheel.py",
+    "desktop/tour/test_other_models.py",
+    "core/inspect/test_smollm2_attention.py",
 )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: a quarter of a worker's time it waits, mostly for processes that it has
+    started."""
+    own = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return 1 + (len(own(0)) if own else os.cpu_count() or 1)
 
 
 def _runs_on_vulkan(item: pytest.Item) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 Case = tuple[Any, ...]
+Pair = tuple[tuple[int, int], ...]  # two of (axis, value)
 
 
 def each_pair(names: str, *axes: Sequence[Any], also: Iterable[Case] = ()) -> pytest.MarkDecorator:
@@ -23,14 +25,17 @@ def pairs(*axes: Sequence[Any], also: Iterable[Case] = ()) -> list[Case]:
     """
     numbers = [range(len(axis)) for axis in axes]
     chosen = [tuple(axis.index(v) for axis, v in zip(axes, case, strict=True)) for case in also]
-    left = set().union(*map(_pairs_of, itertools.product(*numbers)))
-    left -= set().union(*map(_pairs_of, chosen))
+    bits: defaultdict[Pair, int] = defaultdict(itertools.count().__next__)
+    held = {case: _held_by(case, bits) for case in itertools.product(*numbers)}
+    left = (1 << len(bits)) - 1
+    for case in chosen:
+        left &= ~held[case]
     while left:
-        chosen.append(max(itertools.product(*numbers), key=lambda c: len(_pairs_of(c) & left)))
-        left -= _pairs_of(chosen[-1])
+        chosen.append(max(held, key=lambda case: (held[case] & left).bit_count()))
+        left &= ~held[chosen[-1]]
     return [tuple(axis[i] for axis, i in zip(axes, case, strict=True)) for case in chosen]
 
 
-def _pairs_of(case: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
-    """Of (axis, value)s, each two."""
-    return set(itertools.combinations(enumerate(case), 2))
+def _held_by(case: tuple[int, ...], bits: defaultdict[Pair, int]) -> int:
+    """The pairs of (axis, value)s of a case, each as its bit."""
+    return sum(1 << bits[pair] for pair in itertools.combinations(enumerate(case), 2))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.commands import CommandPool, memory_barrier
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.logical_device import LogicalDevice
 from llm_lite.core.gpu.memory_types import (
@@ -265,8 +265,7 @@ def full_barrier(command_buffer: Any) -> None:
     """Everything before happens before everything after, the host's reads included."""
     stages = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | vk.VK_PIPELINE_STAGE_HOST_BIT
     read, write = vk.VK_ACCESS_MEMORY_READ_BIT, vk.VK_ACCESS_MEMORY_WRITE_BIT
-    barrier = vk.VkMemoryBarrier(srcAccessMask=write, dstAccessMask=read | write)
-    vk.vkCmdPipelineBarrier(command_buffer, stages, stages, 0, 1, [barrier], 0, None, 0, None)
+    memory_barrier(command_buffer, (stages, write), (stages, read | write))
 
 
 def _as_bytes(data: Bytes) -> NDArray[np.uint8]:

@@ -20,6 +20,7 @@ ROUNDS = 50
 EVERY_BUILD = (
     "core/exec/cpu/test_cpu_ops.py",
     "core/exec/cpu/test_cpu_matmul.py",
+    "core/exec/cpu/test_cpu_bf16_products.py",
     "core/exec/cpu/test_cpu_attention.py",
     "core/exec/cpu/test_cpu_encoder_attention.py",
     "core/exec/cpu/test_cpu_shared.py",

@@ -24,7 +24,7 @@ from llm_lite.core.exec.vulkan.fusion import Group, groups_of, placed
 from llm_lite.core.exec.vulkan.kernels import dispatches, group_dispatches
 from llm_lite.core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from llm_lite.core.exec.vulkan.pacing import Pacer
-from llm_lite.core.exec.vulkan.record import Recorder
+from llm_lite.core.exec.vulkan.record import OpRecordings, Recorder
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
@@ -132,6 +132,7 @@ class VulkanExecutor:
         self._pipelines = self._own(Pipelines(device))
         sets = self._own(DescriptorSets(device))
         self._recorder = Recorder(self._pool, self._pipelines, sets)
+        self._ops = OpRecordings(Recorder(self._pool, self._pipelines, sets))
 
     def _own(self, resource: Any) -> Any:
         self._closing.append(resource)
@@ -224,16 +225,13 @@ class VulkanExecutor:
     ) -> None:
         self._check_step(plan, step)
         self._write_step(step)
-        ops = [op for op in plan.ops[first:last] if op.name not in skip]
-        calls = [self._dispatches(plan, op) for op in ops]
-        sets, queue = DescriptorSets(self._device), self._device.compute
-        try:
-            recorder = Recorder(self._pool, self._pipelines, sets)
-            segments = recorder.segments(calls, self.tuning.segment_work)
-            queue.wait(queue.submit(segments))
-            self._pool.free(segments)
-        finally:
-            sets.close()
+        key = first, last, frozenset(skip)
+        if (segments := self._ops.get(plan, key)) is None:
+            ops = [op for op in plan.ops[first:last] if op.name not in skip]
+            calls = [self._dispatches(plan, op) for op in ops]
+            segments = self._ops.record(plan, key, calls, self.tuning.segment_work)
+        queue = self._device.compute
+        queue.wait(queue.submit(segments))
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
         """As `Executor.measure`: the whole as replayed, the ops by the device's clock, one behind

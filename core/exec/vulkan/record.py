@@ -12,6 +12,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.pipeline_store import Pipelines
 from llm_lite.core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 from llm_lite.core.gpu.timing import Timestamps
+from llm_lite.core.plan.plan import Plan
 from llm_lite.core.records import dataclass
 
 MOST_PIECES = 16  # of one dispatch; more would cost more than they help
@@ -157,6 +158,30 @@ class Recorder:
             vk.vkCmdCopyBuffer(command_buffer, source[0].handle, target[0].handle, 1, [region])
             memory_barrier(command_buffer, (copy, written), (host, vk.VK_ACCESS_HOST_READ_BIT))
         return command_buffer
+
+
+Ops = tuple[int, int, frozenset[str]]  # first, last; the names of those left out
+
+
+class OpRecordings:
+    """Command buffers of some ops of a plan, recorded once: a comparison of executors, op by op,
+    runs the same ones at each step."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._kept: dict[tuple[int, Ops], tuple[Plan, list[Any]]] = {}
+
+    def get(self, plan: Plan, ops: Ops) -> list[Any] | None:
+        """To be submitted in order, one submit at a time."""
+        kept = self._kept.get((id(plan), ops))
+        return kept and kept[1]
+
+    def record(
+        self, plan: Plan, ops: Ops, calls: Sequence[Sequence[Dispatch]], budget: int
+    ) -> list[Any]:
+        segments = self._recorder.segments(calls, budget)
+        self._kept[id(plan), ops] = plan, segments  # the plan, so that its id stays its own
+        return segments
 
 
 def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[Piece]]]:

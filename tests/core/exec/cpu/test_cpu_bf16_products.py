@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
@@ -18,7 +19,7 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Segment, Step
-from llm_lite.core.processor import available_isas, emulated_isas
+from llm_lite.core.processor import available_isas, cpu_features, emulated_isas
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.cpu.test_cpu_shared import PAGES, Tiny, alone, together
 from tests.core.exec.one_op import CONTEXT, FLOATS, VOCABULARY, OneOp, check, weight
@@ -70,6 +71,14 @@ def assert_exact(case: OneOp, found: NDArray[np.float32], units: float) -> None:
     """Errors in units of rounding, of the sum of all products without their signs."""
     x, w = values(case.weights["x"])[: len(found)], values(case.weights["w"])
     assert (np.abs(found - x @ w.T) <= units * UNIT * (np.abs(x) @ np.abs(w).T)).all()
+
+
+@pytest.mark.skipif("scalar" not in _cpp.available_isas(), reason="not all builds are compiled")
+def test_tiles_of_bytes_alone_give_the_build_below() -> None:
+    has, builds = cpu_features(), _cpp.available_isas()
+    tiles = has["amxtile"] and has["amxint8"] and BASE in builds
+    assert ("amx" in builds) == tiles
+    assert ("amxbf16" in builds) == (tiles and has["amxbf16"])
 
 
 @each_pair(
