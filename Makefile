@@ -52,7 +52,8 @@ vulkan: setup-test
 check: setup-test lint
 	$(BIN)/python -m pytest $(IN_PARALLEL)
 
-lint: setup-test
+# Needs no kernels: `make -j2 setup lint` checks types on one core meanwhile.
+lint: $(VENV)/.test
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
 	$(BIN)/mypy
