@@ -20,7 +20,7 @@ TOUR := build/tour
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
-PYTHON_FILES := llm_lite core desktop tests tools
+PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
 .PHONY: messages run setup setup-test test vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
@@ -52,7 +52,8 @@ vulkan: setup-test
 check: setup-test lint
 	$(BIN)/python -m pytest $(IN_PARALLEL)
 
-lint: setup-test
+# Needs no kernels: `make -j2 setup lint` checks types on one core meanwhile.
+lint: $(VENV)/.test
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
 	$(BIN)/mypy

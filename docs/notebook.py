@@ -14,8 +14,9 @@
 # hold its weights in fewer bits.
 #
 # This notebook is a text file. Jupyter opens it as it is where `jupytext` is installed
-# (`pip install jupyterlab jupytext`, `jupyter lab`, then "Open With: Notebook"). `jupytext --to ipynb
-# docs/notebook.py` makes the other form. [Python](python.md) tells what else there is.
+# (`pip install jupyterlab jupytext`, `jupyter lab`, then "Open With: Notebook").
+# `jupytext --to ipynb docs/notebook.py` makes the other form. [Python](python.md) tells what else
+# there is.
 
 # %%
 import numpy as np

@@ -83,14 +83,14 @@ uint part_row(uint i, uint split) {
 
 // Tokens of the workgroup, from `first` to before `end`, that see positions of one sequence.
 struct Run {
-  uint first, end, table;
+  uint first, end, places;
 };
 
 Run run_from(uint first, uint tokens) {
-  if (!PAGED) return Run(0, tokens, table_of(first_token()));  // one token, or no branch
-  uint token = first_token(), end = first + 1, table = table_of(token + first);
-  while (end < tokens && table_of(token + end) == table) ++end;
-  return Run(first, end, table);
+  if (!PAGED) return Run(0, tokens, places_of(first_token()));  // one token, or no branch
+  uint token = first_token(), end = first + 1, places = places_of(token + first);
+  while (end < tokens && places_of(token + end) == places) ++end;
+  return Run(first, end, places);
 }
 
 bool is_of(Run run, uint i) {
@@ -99,7 +99,7 @@ bool is_of(Run run, uint i) {
 
 // Of the block's position s.
 uint row_of(Run run, uint block, uint s) {
-  return PAGED ? seen_row(run.table, block) + s : seen_row(run.table, block + s);
+  return PAGED ? seen_row(run.places, block) + s : seen_row(run.places, block + s);
 }
 
 void score(Run run, uint block, uint lane, uint group) {

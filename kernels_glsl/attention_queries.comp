@@ -66,16 +66,16 @@ float score(vec4 q[QUADS], uint row, uint group) {
 }
 
 // Where POSITIONS positions lie, from the first of them on, as far as `last`.
-void rows_of(uint table, uint first, uint last, out uint rows[POSITIONS]) {
-  uint page_row = PAGED ? seen_row(table, first) : 0;
+void rows_of(uint places, uint first, uint last, out uint rows[POSITIONS]) {
+  uint page_row = PAGED ? seen_row(places, first) : 0;
   [[unroll]] for (uint s = 0; s < POSITIONS; ++s)
-    rows[s] = PAGED ? page_row + min(s, last - first) : seen_row(table, min(first + s, last));
+    rows[s] = PAGED ? page_row + min(s, last - first) : seen_row(places, min(first + s, last));
 }
 
 void main() {
   uint query = gl_GlobalInvocationID.x, token = query / HEADS, head = query % HEADS;
   if (token >= rows_in_use()) return;
-  uint group = head * KV_HEADS / HEADS, own = position_of(token), table = table_of(token);
+  uint group = head * KV_HEADS / HEADS, own = position_of(token), places = places_of(token);
   uint last = last_seen(token);
   vec4 q[QUADS], sums[QUADS];
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
@@ -91,7 +91,7 @@ void main() {
   for (uint first = turns_begin; first <= last; first += POSITIONS) {
     float weights[POSITIONS], top = largest;
     uint rows[POSITIONS];
-    rows_of(table, first, last, rows);
+    rows_of(places, first, last, rows);
     [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
       bool visible = first + s <= last && first + s >= begin;
       weights[s] = capped(biased(score(q, rows[s], group), head, own, first + s));

@@ -5,6 +5,9 @@ import tests.process  # noqa: F401
 # isort: split
 import gc
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,19 @@ def pytest_configure(config: pytest.Config) -> None:
     limit = config.getoption("timeout", None)
     seconds = float(config.getini("timeout") if limit is None else limit)
     children.PATIENCE = 0.8 * (seconds or DAY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Each worker imports a share of the tests first: in a fresh checkout pytest rewrites their
+    assertions at their first import, which takes longer than all other collecting."""
+    if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        worker = getattr(session.config, "workerinput", {"workerid": "gw0", "workercount": 1})
+        files = sorted((ROOT / "tests").rglob("test_*.py"))
+        for path in files[int(worker["workerid"][2:]) :: worker["workercount"]]:
+            with suppress(Exception, pytest.skip.Exception):  # collecting tells of it
+                import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

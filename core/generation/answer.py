@@ -37,7 +37,6 @@ from llm_lite.core.messages import (
     GenerationStats,
     PrefillProgress,
     PromptToken,
-    SourceDrafts,
     StopReason,
     ToolSpec,
 )
@@ -264,19 +263,13 @@ class Answer:
         context_used = runner.session.context_used
         timed = self._teller.stats(self._prefilled_tokens) if self._teller else GenerationStats()
         return replace(
-            timed,
+            self._counts.told(timed),
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
             read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
             inspect_ms=1e3 * self._interrupted,
-            passes=self._counts.passes,
-            drafted=self._counts.drafted,
-            accepted=self._counts.accepted,
-            drafted_passes=self._counts.drafted_passes,
-            drafted_by=tuple(SourceDrafts(name, *n) for name, n in self._counts.by_source.items()),
-            saved_ms=1e3 * self._counts.saved_seconds,
             pass_ms=_pass_ms(runner.session),
         )
 

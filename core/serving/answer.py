@@ -15,6 +15,7 @@ from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Sampler, check_bias
+from llm_lite.core.generation.speculation.decoder import DraftCounts
 from llm_lite.core.generation.steps import choose_next
 from llm_lite.core.generation.token_texts import TokenTeller, labelled
 from llm_lite.core.messages import (
@@ -27,7 +28,7 @@ from llm_lite.core.messages import (
     ServedRequest,
     StopReason,
 )
-from llm_lite.core.serving.pages import pages_for
+from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.serving.service import AnswerEvent, Emit
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -76,6 +77,8 @@ class ServedAnswer:
         self.reason: StopReason | None = None  # once it is over
         self.problem = ""
         self.last_chunk = 0  # the step in which its prompt was last read on
+        self.counts = DraftCounts()
+        self.end_tokens = tokenizer.end_ids  # nothing is drafted behind these
 
     @property
     def reused_tokens(self) -> int:
@@ -88,6 +91,12 @@ class ServedAnswer:
     @property
     def new_tokens(self) -> int:
         return len(self._teller.produced)
+
+    @property
+    def left(self) -> int:
+        """Tokens that may be chosen yet."""
+        new = self.request.sampling.max_new_tokens - self.new_tokens
+        return min(new, self._context - len(self.paged.tokens) + 1)
 
     @property
     def seconds(self) -> float:
@@ -123,13 +132,35 @@ class ServedAnswer:
         if len(self.paged.tokens) > context:
             self.end("context", f"the context of {context} tokens is full")
 
-    def take(self, logits: NDArray[np.float32], step_seconds: float) -> None:
-        """Choose what follows all tokens, of float32 [V]; it may be the last one."""
+    def take_all(
+        self,
+        logits: NDArray[np.float32],
+        drafted: tuple[int, ...],
+        pool: PagePool,
+        step_seconds: float,
+    ) -> int:
+        """Choose what follows all tokens, of float32 [1 + drafted tokens, V]; and what follows
+        drafted ones, as long as they are chosen: how many were."""
+        for accepted, row in enumerate(logits):
+            if accepted:
+                self.paged.advance(pool, 1)
+            self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:])
+            if self.is_over or self.paged.tokens[-1:] != list(drafted[accepted : accepted + 1]):
+                break
+        return accepted
+
+    def _take(
+        self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...]
+    ) -> None:
+        """Choose what follows all tokens, of float32 [V]; it may be the last one. `drafted`: for
+        its place and behind."""
         try:
             choice = choose_next(self._sampler, self._guide, logits, self.paged.tokens)
         except LlmLiteError as error:
             self.end("error", str(error))
             return
+        is_drafted = drafted[:1] == (choice.token,)
+        choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
         self._teller.take(choice, self.paged.computed, step_seconds)
         if self._teller.is_over:
             self.end("end" if self._teller.ended else "stop string")
@@ -155,7 +186,7 @@ class ServedAnswer:
         stats = GenerationStats()
         if self._is_begun:
             stats = replace(
-                self._teller.stats(self.prompt_tokens - self._reused),
+                self.counts.told(self._teller.stats(self.prompt_tokens - self._reused)),
                 prompt_tokens=self.prompt_tokens,
                 reused_tokens=self._reused,
                 context_used=used,

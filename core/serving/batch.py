@@ -30,8 +30,10 @@ class Batch:
     """Of one runner, which closes the executor with its own. Every head weighs 1 here, whatever a
     person has set for the chat."""
 
-    def __init__(self, runner: Runner, options: StartServing) -> None:
-        """RequestError where the model or the memory has no room for what is asked,
+    def __init__(self, runner: Runner, options: StartServing, segments: int = 0) -> None:
+        """Steps have so many `segments` or, if these are more, as answers run at once.
+
+        RequestError where the model or the memory has no room for what is asked,
         UnsupportedError where the executor has no shared steps, DeviceError."""
         self.runner = runner
         if runner.translator is not None:
@@ -46,13 +48,14 @@ class Batch:
                 f"answers at once: expected 1 to {MOST_PARALLEL}, found {options.parallel}"
             )
         self.pool = PagePool(_page_count(runner, options, self.context))
+        self.segments = max(options.parallel, segments)
         model = runner.model
         build = backends.shared_build_options(
             runner.choice,
             runner.options,
             model.shape,
             context=self.context,
-            sequences=options.parallel,
+            sequences=self.segments,
             pages=self.pool.count,
         )
         self.executor = executor_beside(runner, model, build)

@@ -32,11 +32,12 @@ _LONGEST_WAIT = 60.0  # seconds: when to ask again, at most
 @dataclass(frozen=True, slots=True)
 class StepPart:
     """The next tokens of an answer, of its prompt or of what it has said; the logits of the last
-    one if `outputs` is 1."""
+    one if `outputs` is 1, and of each of those that were drafted behind."""
 
     answer: ServedAnswer
     count: int
     outputs: int
+    drafted: tuple[int, ...] = ()
 
 
 class Scheduler:

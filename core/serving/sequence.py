@@ -94,6 +94,10 @@ class PagedTokens:
         last = count - 1
         return [self.segment(1, outputs if i == last else 0, i) for i in range(count)]
 
+    def drafted_segments(self, count: int, drafted: int) -> list[Segment]:
+        """Drafted tokens behind the next `count`, each by itself."""
+        return [self.segment(1, 1, count + i) for i in range(drafted)]
+
     def next_tokens(self, count: int) -> list[int]:
         return self.tokens[self.computed : self.computed + count]
 

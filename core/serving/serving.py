@@ -16,6 +16,7 @@ from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import CHANGED, Desk
+from llm_lite.core.serving.drafts import ServedDrafts, drafts_of
 from llm_lite.core.serving.glass import Responses
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
 from llm_lite.core.serving.service import ModeDoor
@@ -48,6 +49,7 @@ class Serving:
         )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
+        self._drafts = ServedDrafts(None)  # of the batch
         self._is_on = False
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
@@ -75,7 +77,8 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
-            self._batch = Batch(runner, self._options)
+            self._drafts = drafts_of(runner, self._options)
+            self._batch = Batch(runner, self._options, self._drafts.most_segments)
         except LlmLiteError as error:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
@@ -160,20 +163,27 @@ class Serving:
                 self._desk.end_embedding().fail(error, batch)
         parts = self._scheduler.parts(batch.pool, self._desk.embedding)
         if parts:
+            if self._desk.embedding is None:
+                parts = self._drafts.extended(parts, batch.segments, batch.pool)
             self._run(batch, parts)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
         tokens, segments = list[int](), list[Segment]()
         for part in parts:
             paged = part.answer.paged
-            tokens += paged.next_tokens(part.count)
+            tokens += [*paged.next_tokens(part.count), *part.drafted]
             segments += paged.segments(part.count, part.outputs)
+            segments += paged.drafted_segments(part.count, len(part.drafted))
         logits, row = batch.run(tokens, tuple(segments), self._is_closing), 0
+        self._drafts.note_step(parts, batch.last_seconds)
         for part in parts:
             part.answer.paged.advance(batch.pool, part.count)
             if part.outputs:
-                part.answer.take(logits[row], batch.last_seconds)
-                row += 1
+                outputs = 1 + len(part.drafted)
+                rows, seconds = logits[row : row + outputs], batch.last_seconds
+                accepted = part.answer.take_all(rows, part.drafted, batch.pool, seconds)
+                self._drafts.count(part, accepted, seconds)
+                row += outputs
 
     def _end_those_over(self) -> None:
         for answer in self._scheduler.over():

@@ -119,7 +119,7 @@ class InputDriver:
         limit: float = PATIENCE,
         pace: float = FRAME,
     ) -> None:
-        """Draw like the window does until `until` holds. Raises RobotError after `limit` s."""
+        """Draw like the window does until `until` holds; InputDriverError after `limit` s."""
         end = time.monotonic() + limit
         while not until(self.state):
             start = time.monotonic()

@@ -30,8 +30,8 @@ def run_tour(
     """Write pictures and report.json into `directory`; the report.
 
     `process_start` is on the clock of time.monotonic. Raises DeviceError without a device to draw
-    with, RobotError when the interface does not behave, and what the model's loading raises as
-    LlmLiteError. `engine` makes another engine than the real one, for tests.
+    with, InputDriverError when the interface does not behave, and what the model's loading raises
+    as LlmLiteError. `engine` makes another engine than the real one, for tests.
     """
     make_folder(directory)
     stage = Stage(options, sampling, process_start, language)

@@ -39,9 +39,9 @@ uint kv_length_of(uint token) {
   return position_of(end - 1) + 1;
 }
 
-// What cache_row needs to know of a token: the word at which the table of its sequence begins, or of
+// Where the positions of a token lie, as cache_row takes it: the word at which the table of its sequence begins, or of
 // a plain step how many rows positions behind the fork lie further.
-uint table_of(uint token) {
+uint places_of(uint token) {
   return TABLE_PAGES == 0 ? skipped_of(token) : TABLE_WORDS + uint(step_words[SEGMENT_WORDS + token]) * TABLE_PAGES;
 }
 
@@ -50,7 +50,7 @@ uint fork_position() {
   return start_position() + uint(step_words[BRANCH]) - uint(step_words[SKIPPED]);
 }
 
-uint cache_row(uint table, uint position, uint cache_rows) {
-  if (TABLE_PAGES != 0) return uint(step_words[table + position / PAGE]) * PAGE + position % PAGE;
-  return (table == 0 || position < fork_position() ? position : position + table) % cache_rows;
+uint cache_row(uint places, uint position, uint cache_rows) {
+  if (TABLE_PAGES != 0) return uint(step_words[places + position / PAGE]) * PAGE + position % PAGE;
+  return (places == 0 || position < fork_position() ? position : position + places) % cache_rows;
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from typing import Any
 
 import numpy as np
 
@@ -36,16 +37,24 @@ _PATIENCE = 600.0
 class Timed:
     """One request, and when its tokens came."""
 
-    def __init__(self, service: Service, tokens: list[int], new: int) -> None:
+    def __init__(self, service: Service, new: int, **prompt: Any) -> None:
+        """`prompt`: of the AnswerRequest."""
         self.asked = time.perf_counter()
         self.came: list[float] = []
         self.tokens: list[int] = []
         self.done = threading.Event()
         sampling = SamplingOptions(temperature=0.0, max_new_tokens=new)
-        request = AnswerRequest(
-            "bench", tokens=tuple(tokens), sampling=sampling, client=str(id(self))
-        )
+        request = AnswerRequest("bench", sampling=sampling, client=str(id(self)), **prompt)
         self.number = service.submit(request, self._hear)
+
+    def wait(self) -> Timed:
+        self.done.wait(_PATIENCE)
+        return self
+
+    @property
+    def seconds(self) -> float:
+        """Behind the first token."""
+        return self.came[-1] - self.came[0]
 
     @property
     def first_ms(self) -> float:
@@ -67,10 +76,10 @@ def main() -> None:
             arguments.backend, mode=arguments.mode, threads=arguments.threads, context=2048
         )
         engine.send(LoadModel(arguments.model, options))
-        loaded = _until(engine, (ModelLoaded, LoadFailed))
+        loaded = until(engine, (ModelLoaded, LoadFailed))
         assert isinstance(loaded, ModelLoaded), loaded
-        engine.send(StartServing(parallel=arguments.clients))
-        changed = _until(engine, (ServingChanged,))
+        engine.send(StartServing(parallel=arguments.clients, speculate="off"))
+        changed = until(engine, (ServingChanged,))
         service = engine.service()
         assert service is not None, changed
         _measure(service, loaded.model.vocabulary, arguments)
@@ -81,13 +90,13 @@ def main() -> None:
 def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -> None:
     random = np.random.default_rng(1)
 
-    def prompt() -> list[int]:
-        return random.integers(300, vocabulary, arguments.prompt).tolist()
+    def prompt() -> tuple[int, ...]:
+        return tuple(random.integers(300, vocabulary, arguments.prompt).tolist())
 
     def round_of(clients: int) -> tuple[float, list[Timed]]:
         prompts = [prompt() for _ in range(clients)]
         began = time.perf_counter()
-        asked = [Timed(service, tokens, arguments.new) for tokens in prompts]
+        asked = [Timed(service, arguments.new, tokens=tokens) for tokens in prompts]
         for one in asked:
             one.done.wait(_PATIENCE)
         return sum(len(one.tokens) for one in asked) / (time.perf_counter() - began), asked
@@ -107,13 +116,12 @@ def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -
             f"{steps} steps of {1e3 * seconds / steps:.2f} ms, "
             f"{1e3 * (wall - seconds) / tokens:.3f} ms a token besides"
         )
-    others = [Timed(service, prompt(), 1500) for _ in range(arguments.clients - 1)]
+    others = [Timed(service, 1500, tokens=prompt()) for _ in range(arguments.clients - 1)]
     while not all(one.came for one in others):
         time.sleep(0.01)
     firsts = []
     for _ in range(12):
-        late = Timed(service, prompt(), 4)
-        late.done.wait(_PATIENCE)
+        late = Timed(service, 4, tokens=prompt()).wait()
         firsts.append(late.first_ms)
     for one in others:
         service.cancel(one.number)
@@ -124,7 +132,7 @@ def _measure(service: Service, vocabulary: int, arguments: argparse.Namespace) -
     )
 
 
-def _until(engine: Engine, kinds: tuple[type, ...]) -> Event:
+def until(engine: Engine, kinds: tuple[type, ...]) -> Event:
     while True:
         for event in engine.wait(1.0):
             if isinstance(event, kinds):

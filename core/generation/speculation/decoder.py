@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import NO_BRANCH, NO_DRAFT, Branch, Draft
 from llm_lite.core.generation.speculation.speculation import Speculation
+from llm_lite.core.messages import GenerationStats, SourceDrafts
 from llm_lite.core.records import dataclass
 
 
@@ -70,6 +71,18 @@ class DraftCounts:
         self.saved_seconds += single
         drafted, before = self.by_source.get(source, (0, 0))
         self.by_source[source] = drafted, before + 1
+
+    def told(self, stats: GenerationStats) -> GenerationStats:
+        """The statistics of an answer with these."""
+        return replace(
+            stats,
+            passes=self.passes,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            drafted_passes=self.drafted_passes,
+            drafted_by=tuple(SourceDrafts(name, *n) for name, n in self.by_source.items()),
+            saved_ms=1e3 * self.saved_seconds,
+        )
 
 
 class AnswerDecoder:

@@ -95,9 +95,14 @@ class Speculation:
     """Of a model on an executor. What was learned stays from one answer to the next."""
 
     def __init__(
-        self, sources: Sequence[DraftSource] = (), policy: LengthPolicy | None = None
+        self,
+        sources: Sequence[DraftSource] = (),
+        policy: LengthPolicy | None = None,
+        *,
+        may_branch: bool = True,
     ) -> None:
         """Sources are asked in this order."""
+        self._may_branch = may_branch
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
@@ -168,7 +173,7 @@ class Speculation:
         began = perf_counter()
         draft = source.draft(most, should_stop)
         seconds = perf_counter() - began if price else 0.0
-        draft = _before(ends, draft)
+        draft = _before(ends, draft if self._may_branch else replace(draft, branch=NO_BRANCH))
         tried = len(draft.tokens)
         if tried and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)

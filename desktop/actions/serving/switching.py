@@ -114,7 +114,9 @@ def due(state: AppState) -> Result:
     wanted = serving.phase in ("starting", "on") and not serving.asked
     if not wanted or state.model is None or state.load is not None:
         return state, ()
-    command = StartServing(parallel=serving.choice.parallel)
+    chosen = state.options.speculate
+    speculate = "auto" if chosen == "slice" else chosen
+    command = StartServing(parallel=serving.choice.parallel, speculate=speculate)
     return replace(state, serving=replace(serving, asked=True)), (command,)
 
 

@@ -38,11 +38,6 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    if arguments.speculate not in ("auto", "off"):
-        raise RequestError(
-            f"--speculate {arguments.speculate}: answers of a server share their steps and are not "
-            "drafted; expected auto or off"
-        )
     kind = kind_by_header(arguments.model)
     if kind == "encoder" or kind == "encoder-decoder":
         return _serve_directly(arguments, config, options)
@@ -69,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """Answers that share steps are not drafted."""
-    return replace(engine_options(arguments), speculate="off", draft_model="")
+    """`serving_options` say whether answers are drafted; the engine loads the model that drafts."""
+    options = engine_options(arguments)
+    return options if options.draft_model else replace(options, speculate="off")
 
 
 def _serve_directly(

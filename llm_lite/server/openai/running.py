@@ -157,6 +157,8 @@ def timings(choice: Choice) -> dict[str, Any]:
         "prompt_n": stats.prompt_tokens - stats.reused_tokens,
         "prompt_per_second": round(stats.prefill_tok_s, 2),
         "predicted_n": stats.new_tokens,
+        "draft_n": stats.drafted,
+        "draft_n_accepted": stats.accepted,
         "predicted_per_second": round(stats.decode_tok_s, 2),
         "first_token_ms": round(stats.ttft_ms, 1),
     }

@@ -84,6 +84,7 @@ _USAGE = _shape(
 _TIMINGS = _shape(
     "Timings",
     *(_has(name, _COUNT) for name in ("cache_n", "prompt_n", "predicted_n")),
+    *(_has(name, _COUNT) for name in ("draft_n", "draft_n_accepted")),
     *(
         _has(name, _NUMBER)
         for name in ("prompt_per_second", "predicted_per_second", "first_token_ms")

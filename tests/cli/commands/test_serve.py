@@ -163,10 +163,14 @@ def test_nothing_of_a_server_is_imported_before_one_runs():
     assert found.stdout.strip() == "[]"
 
 
-def test_answers_of_a_server_are_not_drafted(capsys, tiny_llama):
-    """Refused before a model is loaded or an address taken."""
-    assert main(["serve", str(tiny_llama), *NUMPY, "--speculate", "lookup"]) == 1
+def test_answers_of_a_server_are_drafted_by_their_own_texts(capsys, tiny_llama):
+    """Others are refused before a model is loaded or an address taken."""
+    assert main(["serve", str(tiny_llama), *NUMPY, "--speculate", "slice"]) == 1
     said = capsys.readouterr().err
-    assert "--speculate lookup" in said and "expected auto or off" in said
-    assert parsed("--speculate", "off").speculate == "off"
-    assert parsed().speculate == "auto"
+    assert "--speculate slice" in said and "expected off, auto, lookup or a model" in said
+    for speculate in ("off", "auto", "lookup"):
+        assert serving_options(parsed("--speculate", speculate)).speculate == speculate
+        assert not serving_options(parsed("--speculate", speculate)).by_draft_model
+    assert serving_options(parsed()).speculate == "auto"
+    by_model = serving_options(parsed("--speculate", "smaller.gguf"))
+    assert (by_model.speculate, by_model.by_draft_model) == ("auto", True)

@@ -16,6 +16,7 @@ from llm_lite.core.loading.fitting import DEFAULT_CONTEXT
 from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, quantized
+from tests.pairs import each_pair
 from tests.runners import BACKENDS, exact, running
 
 
@@ -134,9 +135,7 @@ def test_a_plan_names_the_formats_that_its_weights_have(tiny_llama, monkeypatch,
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("activations", ["a32", "a8"])
+@each_pair("backend, mode, activations", BACKENDS, MODES, ("a32", "a8"))
 def test_every_mode_computes_about_the_same(tiny_llama, device, backend, mode, activations):
     tokens = [5, 60, 200, 7]
     with running(tiny_llama) as runner:

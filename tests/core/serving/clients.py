@@ -50,7 +50,9 @@ class Asked:
         return "".join(e.text for e in self.events if isinstance(e, TokenDecoded))
 
 
-def serve(client, **options):
+def serve(client, speculate="off", **options):
+    """Without drafts a step is a token, which tests count."""
+    options["speculate"] = speculate
     client.send(StartServing(**options))
     changed = client.until(ServingChanged)
     while not changed.is_on and not changed.problem:  # it was on before

@@ -20,6 +20,7 @@ from tests.pairs import each_pair
 CONTEXT = 4500  # above it parts are no longer
 # heads, heads of keys, values of a head: alone, in groups, more than a task has, odd
 SHAPES = [(9, 3, 64), (8, 1, 32), (14, 2, 16), (64, 8, 16), (6, 6, 12), (4, 1, 127), (2, 1, 160)]
+SHAPES += [(12, 2, 128), (2, 2, 64)]
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
 CACHES += [("i4", "i4"), ("f16", "i4"), ("i4", "i8")]
 STARTS = (2047, 2100, 4096, 4477)

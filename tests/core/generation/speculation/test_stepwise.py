@@ -9,6 +9,7 @@ from llm_lite.core.plan.plan import Kind
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
+from tests.pairs import each_pair
 from tests.runners import BACKENDS, exact, running
 
 # Windows, caps, biases by distance, learned positions, norms of heads, scaled residuals
@@ -48,19 +49,19 @@ def check_bits(runner, depths=DEPTHS, drafted=DRAFTED):
         assert states(session.executor, rows) == expected, depth
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_families(name, backend, tmp_path, request):
+@each_pair("name, backend, depth", FAMILIES, BACKENDS, DEPTHS)
+def test_families(name, backend, depth, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     family = family_of(name)
     path = write_case(family, next(iter(family.cases)), tmp_path)
     with running(path, exact(backend, speculate="lookup"), device=device) as runner:
-        check_bits(runner)
+        check_bits(runner, depths=(depth,))
 
 
-@pytest.mark.parametrize("backend", ("cpu", "vulkan"))
-@pytest.mark.parametrize("activations", ("a32", "a8"))
-@pytest.mark.parametrize("mode", ("fp32", "fp16", "int8", "int4"))
+@each_pair(
+    "mode, activations, backend",
+    *(("fp32", "fp16", "int8", "int4"), ("a32", "a8"), ("cpu", "vulkan")),
+)
 def test_weights_and_activations(mode, activations, backend, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     path = write_tiny_llama(tmp_path / "m.gguf", seed=4)
@@ -78,10 +79,10 @@ def test_heads_of_large_groups(tmp_path):
 
 
 @pytest.mark.parametrize("kv", ("fp16", "int8", "int4"))
-def test_long_contexts_and_long_drafts(kv, smollm2):
+def test_long_contexts_and_long_drafts(kv, long_llama):
     """Positions of one token are shared by several threads from some hundreds on, and from more
     than a thousand all of its heads read them in one stream."""
-    options = exact("cpu", speculate="lookup", activations="a8", context=2048)
+    options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
     options = dataclasses.replace(options, keys=kv, values=kv)
-    with running(smollm2, options) as runner:
+    with running(long_llama, options) as runner:
         check_bits(runner, depths=(250, 1010, 1100, 1800), drafted=31)

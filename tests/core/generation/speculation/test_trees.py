@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from llm_lite.core.plan.step import Fork
-from tests.core.generation.speculation.test_stepwise import FAMILIES, states, step_of
+from tests.core.generation.speculation.test_stepwise import DEPTHS, FAMILIES, states, step_of
 from tests.families import family_of
 from tests.family_checks import write_case
 from tests.make_gguf import write_tiny_llama
+from tests.pairs import each_pair
 from tests.runners import BACKENDS, exact, running
 
 # Tokens that both paths have, further ones of the first path, those of the branch
@@ -46,14 +47,13 @@ def check_trees(runner, depths, shapes=SHAPES):
             assert states(session.executor, range(depth, len(branch))) == other_rows
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_families(name, backend, tmp_path, request):
+@each_pair("name, backend, depth, shape", FAMILIES, BACKENDS, DEPTHS, SHAPES)
+def test_families(name, backend, depth, shape, tmp_path, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     family = family_of(name)
     path = write_case(family, next(iter(family.cases)), tmp_path)
     with running(path, exact(backend, speculate="lookup"), device=device) as runner:
-        check_trees(runner, depths=(1, 7, 30))
+        check_trees(runner, (depth,), (shape,))
 
 
 @pytest.mark.parametrize("backend", ("cpu", "vulkan"))
@@ -75,9 +75,9 @@ def test_heads_of_large_groups(tmp_path):
 
 
 @pytest.mark.parametrize("kv", ("fp16", "int4"))
-def test_long_contexts(kv, smollm2):
+def test_long_contexts(kv, long_llama):
     """Forks within a block of positions, at its end, and where positions are cut into parts."""
-    options = exact("cpu", speculate="lookup", activations="a8", context=2048)
+    options = exact("cpu", speculate="lookup", activations="a8", context=2048, threads=2)
     options = dataclasses.replace(options, keys=kv, values=kv)
-    with running(smollm2, options) as runner:
+    with running(long_llama, options) as runner:
         check_trees(runner, (126, 250, 1021, 1800), ((2, 5, 4), (3, 12, 16)))
