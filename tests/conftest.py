@@ -92,6 +92,13 @@ def _runs_on_vulkan(item: pytest.Item) -> bool:
     return named or "device" in getattr(item, "fixturenames", ())
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What a test waits for may take most of the time that the test has, which 0 leaves open."""
+    limit = config.getoption("timeout", None)
+    seconds = float(config.getini("timeout") if limit is None else limit)
+    children.PATIENCE = 0.8 * (seconds or DAY)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[object]:
     """Each worker imports a share of the tests first: in a fresh checkout pytest rewrites their
@@ -103,13 +110,6 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
             with suppress(Exception, pytest.skip.Exception):  # collecting tells of it
                 import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     return (yield)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """What a test waits for may take most of the time that the test has, which 0 leaves open."""
-    limit = config.getoption("timeout", None)
-    seconds = float(config.getini("timeout") if limit is None else limit)
-    children.PATIENCE = 0.8 * (seconds or DAY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -87,6 +87,9 @@ class StartServing:
     cache_budget: int = 0  # bytes for pages of the cache; 0: as many as all answers at once take
     most_waiting: int = 64
     speculate: ServedSpeculation = "auto"  # of an answer that runs alone
+    # With drafts of the model that EngineOptions name, too: where nobody chats, whose text it would
+    # have to follow as well.
+    by_draft_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Drafts of an answer that runs alone: tokens that its text says come next, verified in its step.
+"""Drafts of an answer that runs alone: tokens that its text, or a smaller model, says come next,
+verified in its step.
 
 Each drafted token is a segment of its own behind the answer's next one, in the same pages of the
 cache. A segment of one token gets the bits that it has in a step by itself, whatever else is in
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from llm_lite.core.generation.speculation.draft import LOOKUP
+from llm_lite.core.generation.speculation.draft import DraftSource
+from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import ServedSpeculation
+from llm_lite.core.messages import StartServing
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.pages import PagePool
@@ -63,10 +65,13 @@ class ServedDrafts:
         counts, drafted = part.answer.counts, len(part.drafted)
         if part.answer.new_tokens == 1 + accepted:  # the first one follows the prompt
             return
-        single = self.speculation.policy.costs.seconds(1) if self.speculation else 0.0
-        counts.note_pass(drafted, seconds, single, LOOKUP)
+        single, source, drafting = 0.0, "", 0.0
+        if self.speculation is not None and part.answer is self._answer:
+            single = self.speculation.policy.costs.seconds(1)
+            source, drafting = self.speculation.drafted_by, self.speculation.drafting_seconds
+        counts.note_pass(drafted, seconds, single, source, drafting)
         for _ in range(accepted):
-            counts.note_accepted(single, LOOKUP)
+            counts.note_accepted(single, source)
 
     def _follow(self, answer: ServedAnswer) -> None:
         """The sources know all of the answer's text, and how the last drafts did."""
@@ -81,9 +86,12 @@ class ServedDrafts:
         self._answer, self._heard = answer, len(text)
 
 
-def drafts_of(runner: Runner, speculate: ServedSpeculation) -> ServedDrafts:
+def drafts_of(runner: Runner, options: StartServing) -> ServedDrafts:
     """As a person chose for a server; `auto` drafts nothing on software devices."""
-    if not backends.drafts(runner.choice, replace(runner.options, speculate=speculate)):
+    if not backends.drafts(runner.choice, replace(runner.options, speculate=options.speculate)):
         return ServedDrafts(None)
-    policy = LongestDrafts() if speculate == "lookup" else None
-    return ServedDrafts(Speculation(policy=policy, may_branch=False))
+    sources: list[DraftSource] = [LookupSource()]
+    if options.by_draft_model and runner.draft is not None:
+        sources.append(runner.draft.source)
+    policy = LongestDrafts() if options.speculate == "lookup" else None
+    return ServedDrafts(Speculation(sources, policy, may_branch=False))

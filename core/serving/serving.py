@@ -77,7 +77,7 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
-            self._drafts = drafts_of(runner, self._options.speculate)
+            self._drafts = drafts_of(runner, self._options)
             self._batch = Batch(runner, self._options, self._drafts.most_segments)
         except LlmLiteError as error:
             self._log("error", f"serving has ended: {error}")

@@ -7,6 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from llm_lite.cli.engine_words import speculation
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import SERVED_SPECULATIONS, StartServing
 from llm_lite.core.plain_text import quote
@@ -97,14 +98,17 @@ def serving_options(arguments: argparse.Namespace) -> StartServing:
         value = getattr(arguments, name)
         if not low <= value <= high:
             raise RequestError(f"--{name}: expected {low} to {high}, found {value}")
-    speculate = arguments.speculate
-    if speculate not in SERVED_SPECULATIONS:
+    speculate, draft_model = speculation(arguments.speculate)
+    if speculate == "slice":
         raise RequestError(
-            f"--speculate {speculate}: answers of a server are drafted by their own texts alone; "
-            f"expected {', '.join(SERVED_SPECULATIONS)}"
+            "--speculate slice: answers of a server are drafted by their own texts, or by another "
+            f"model; expected {', '.join(SERVED_SPECULATIONS)} or a model"
         )
     return StartServing(
-        parallel=arguments.parallel, most_waiting=arguments.queue, speculate=speculate
+        parallel=arguments.parallel,
+        most_waiting=arguments.queue,
+        speculate=speculate,
+        by_draft_model=bool(draft_model),
     )
 
 

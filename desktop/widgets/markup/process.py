@@ -14,7 +14,8 @@ from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess
 
 WORKER = "llm_lite.desktop.widgets.markup.worker"
-LIMITS = Limits(cpu_seconds=2.0, wall_seconds=10.0, memory_bytes=512 << 20)
+# On a busy machine the process waits for a core far longer than it computes.
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
 KEPT = 2048  # answers
 MOST_WAITING = 256
 

@@ -64,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """Drafts of answers are the business of what is served: `serving_options`."""
-    return replace(engine_options(arguments), speculate="off", draft_model="")
+    """`serving_options` say whether answers are drafted; the engine loads the model that drafts."""
+    options = engine_options(arguments)
+    return options if options.draft_model else replace(options, speculate="off")
 
 
 def _serve_directly(

@@ -167,7 +167,10 @@ def test_answers_of_a_server_are_drafted_by_their_own_texts(capsys, tiny_llama):
     """Others are refused before a model is loaded or an address taken."""
     assert main(["serve", str(tiny_llama), *NUMPY, "--speculate", "slice"]) == 1
     said = capsys.readouterr().err
-    assert "--speculate slice" in said and "expected off, auto, lookup" in said
+    assert "--speculate slice" in said and "expected off, auto, lookup or a model" in said
     for speculate in ("off", "auto", "lookup"):
         assert serving_options(parsed("--speculate", speculate)).speculate == speculate
+        assert not serving_options(parsed("--speculate", speculate)).by_draft_model
     assert serving_options(parsed()).speculate == "auto"
+    by_model = serving_options(parsed("--speculate", "smaller.gguf"))
+    assert (by_model.speculate, by_model.by_draft_model) == ("auto", True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.messages import SamplingOptions, TokenDecoded
 from llm_lite.core.plan.step import PAGE
 from tests.core.serving.clients import Asked, serve
@@ -80,3 +81,19 @@ def test_drafts_take_the_pages_that_are_there(client, served_model):
     assert found[0] == found[1]
     assert found[0][1] == "context"
     assert len(found[0][0]) == PAGE - len(PROMPT) + 1
+
+
+def test_a_model_drafts_where_nothing_repeats(client, served_model, monkeypatch):
+    """The model itself, in another mode: most of its tokens come."""
+    monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)  # a random model is never sure
+    client.load(served_model, exact(speculate="lookup", draft_model=str(served_model)))
+    drawn = replace(LONG, temperature=1.5, seed=3, max_new_tokens=40)
+    plain = answers(client, "off", [LONG, drawn])
+    tokens = [asked.tokens() for asked in plain]
+    found = answers(client, "lookup", [LONG, drawn], by_draft_model=True)
+    assert [asked.tokens() for asked in found] == tokens
+    sources = {one.source for asked in found for one in asked.finished().stats.drafted_by}
+    assert sources == {"lookup", "model"}
+    assert "model" not in {
+        one.source for asked in plain for one in asked.finished().stats.drafted_by
+    }
