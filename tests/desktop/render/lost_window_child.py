@@ -1,6 +1,8 @@
 """A drag whose source ends before the window has answered, in a process of its own: Xlib ends that.
 Run by test_window.py."""
 
+import os
+
 import glfw
 
 from llm_lite.desktop.render.window import Geometry, Window
@@ -9,6 +11,7 @@ from tests.desktop import x11, xdnd
 
 def main(arguments):
     (display,) = arguments
+    os.environ["DISPLAY"] = display  # the server of children may have begun without
     window = Window("llm-lite test", Geometry(700, 500))
     glfw.show_window(window.handle)
     window.poll_events()
