@@ -69,6 +69,7 @@ class ServedDrafts:
         if self.speculation is not None and part.answer is self._answer:
             single = self.speculation.policy.costs.seconds(1)
             source, drafting = self.speculation.drafted_by, self.speculation.drafting_seconds
+            self.speculation.drafting_seconds = 0.0  # counted once, whatever the next step has
         counts.note_pass(drafted, seconds, single, source, drafting)
         for _ in range(accepted):
             counts.note_accepted(single, source)
