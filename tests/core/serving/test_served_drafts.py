@@ -62,7 +62,8 @@ def test_the_cache_holds_what_was_said(client, served_model):
     assert second.tokens() == again
 
 
-def test_nothing_is_drafted_where_several_are_answered(client, served_model):
+def test_answers_are_the_same_beside_others(client, served_model):
+    """Drafts begin where one of them is left alone."""
     client.load(served_model, exact())
     alone = [asked.tokens() for asked in answers(client, "off", parallel=3)]
     together = answers(client, "lookup", parallel=3)
@@ -84,7 +85,7 @@ def test_drafts_take_the_pages_that_are_there(client, served_model):
 
 
 def test_a_model_drafts_where_nothing_repeats(client, served_model, monkeypatch):
-    """The model itself, in another mode: most of its tokens come."""
+    """Of the same weights in another mode; where one is named, and only there."""
     monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)  # a random model is never sure
     client.load(served_model, exact(speculate="lookup", draft_model=str(served_model)))
     drawn = replace(LONG, temperature=1.5, seed=3, max_new_tokens=40)
