@@ -134,6 +134,7 @@ class Serving:
     def _drop_batch(self) -> None:
         """Its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
+        self._drafts = ServedDrafts(None)
         self._responses.clear()
         if (embedding := self._desk.embedding) is not None:
             embedding.restart()
@@ -164,7 +165,8 @@ class Serving:
         parts = self._scheduler.parts(batch.pool, self._desk.embedding)
         if parts:
             if self._desk.embedding is None:
-                parts = self._drafts.extended(parts, batch.segments, batch.pool)
+                places, pool = batch.segments, batch.pool
+                parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
