@@ -162,7 +162,7 @@ class Serving:
                 raise
             except LlmLiteError as error:
                 self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool, self._desk.embedding)
+        parts = self._scheduler.parts(batch.pool, batch.segments, self._desk.embedding)
         if parts:
             if self._desk.embedding is None:
                 places, pool = batch.segments, batch.pool
