@@ -22,7 +22,7 @@ from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import StartServing
+from llm_lite.core.messages import EngineOptions, ServedSpeculation, StartServing
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.pages import PagePool
@@ -120,11 +120,17 @@ def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
 
 def drafts_of(runner: Runner, options: StartServing) -> ServedDrafts:
     """As a person chose for a server; `auto` drafts nothing on software devices."""
-    if not backends.drafts(runner.choice, replace(runner.options, speculate=options.speculate)):
+    chosen = options.speculate or _of_chat(runner.options)
+    if not backends.drafts(runner.choice, replace(runner.options, speculate=chosen)):
         return ServedDrafts(None)
     sources: list[DraftSource] = [LookupSource()]
     if options.by_draft_model and runner.draft is not None:
         runner.draft.source.most_read = CHUNK
         sources.append(runner.draft.source)
-    policy = LongestDrafts() if options.speculate == "lookup" else None
+    policy = LongestDrafts() if chosen == "lookup" else None
     return ServedDrafts(Speculation(sources, policy, may_branch=False))
+
+
+def _of_chat(options: EngineOptions) -> ServedSpeculation:
+    """Answers that share steps are not drafted by a slice."""
+    return "auto" if options.speculate == "slice" else options.speculate

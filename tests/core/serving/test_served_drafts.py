@@ -8,7 +8,12 @@ import pytest
 
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation.lookup import LookupSource
-from llm_lite.core.messages import Reconfigure, SamplingOptions, TokenDecoded
+from llm_lite.core.messages import (
+    Reconfigure,
+    SamplingOptions,
+    ServingChanged,
+    TokenDecoded,
+)
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving import drafts
 from tests.core.serving.clients import Asked, serve
@@ -182,3 +187,17 @@ def test_a_draft_model_reads_a_long_text_in_pieces(client, served_model, hook, m
     service.cancel(left.number)
     assert left.finished().stop_reason == "stopped"
     assert Asked(service, tokens=TWICE, sampling=LONG).tokens() == plain
+
+
+def test_the_chats_choice_reaches_a_server_that_is_on(client, served_model):
+    """Where it was switched on without one of its own."""
+    client.load(served_model, exact(speculate="off"))
+    service = serve(client, speculate=None)
+    plain = Asked(service, tokens=PROMPT, sampling=LONG)
+    assert plain.finished().stats.drafted == 0
+    for chosen, has_drafts in (("lookup", True), ("off", False)):
+        client.send(Reconfigure(exact(speculate=chosen)))
+        client.until(ServingChanged)
+        asked = Asked(service, tokens=PROMPT, sampling=LONG)
+        assert asked.tokens() == plain.tokens()
+        assert (asked.finished().stats.drafted > 0) == has_drafts
