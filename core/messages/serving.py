@@ -86,7 +86,8 @@ class StartServing:
     context: int = 0  # positions of one answer; 0: as the model is loaded
     cache_budget: int = 0  # bytes for pages of the cache; 0: as many as all answers at once take
     most_waiting: int = 64
-    speculate: ServedSpeculation = "auto"  # of an answer that runs alone
+    # Drafts of an answer that runs alone; None: as the chat's, also once these are changed.
+    speculate: ServedSpeculation | None = None
     # With drafts of the model that EngineOptions name, too: where nobody chats, whose text it would
     # have to follow as well.
     by_draft_model: bool = False

@@ -134,6 +134,7 @@ class Serving:
     def _drop_batch(self) -> None:
         """Its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
+        self._drafts = ServedDrafts(None)
         self._responses.clear()
         if (embedding := self._desk.embedding) is not None:
             embedding.restart()
@@ -161,10 +162,11 @@ class Serving:
                 raise
             except LlmLiteError as error:
                 self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool, self._desk.embedding)
+        parts = self._scheduler.parts(batch.pool, batch.segments, self._desk.embedding)
         if parts:
             if self._desk.embedding is None:
-                parts = self._drafts.extended(parts, batch.segments, batch.pool)
+                places, pool = batch.segments, batch.pool
+                parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:

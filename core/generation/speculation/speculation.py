@@ -181,7 +181,8 @@ class Speculation:
         if branch.tokens and branch.fork < tried < room:
             left = room - tried
             more = self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
-        reading = max(0.0, seconds - _PLAUSIBLE * (1 + most) * price)
+        drafting = 0.0 if draft.is_reading else _PLAUSIBLE * (1 + most) * price
+        reading = max(0.0, seconds - drafting)
         return Proposal(source.name, draft, tried, more, seconds, reading)
 
     def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
@@ -206,7 +207,7 @@ def _before(ends: Collection[int], draft: Draft) -> Draft:
     tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
     other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
     branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
-    return Draft(tokens, draft.evidence, branch)
+    return replace(draft, tokens=tokens, branch=branch)
 
 
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
