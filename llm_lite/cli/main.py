@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -66,7 +67,7 @@ def main(
 
 def _run(words: list[str], imported: Callable[[], object]) -> int:
     parser = _parser()
-    for word in words:
+    for word in takewhile(lambda word: word != "--", words):  # options end there
         if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
             parser.error(f"argument {word[:-3]}: expected a value, found '--'")
     arguments = parser.parse_args(_with_command(words))

@@ -48,7 +48,7 @@ def run(tiny_llama):
 
 def test_an_encoder_decoder_serves_targets(tmp_path):
     model = write_case(t5.FAMILY, "gated", tmp_path)
-    process = spawn("serve", model, "--port", 0, *NUMPY)
+    process = spawn("serve", model, "--port", 0, "--speculate", "other", *NUMPY)
     try:
         address = address_of(process)
         rest = b"".join(process.stdout.readline() for _ in range(2))
@@ -59,6 +59,7 @@ def test_an_encoder_decoder_serves_targets(tmp_path):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         assert process.returncode == 0 and b"Traceback" not in said
+        assert b"other is not used, as what an encoder-decoder writes is not drafted" in said
     finally:
         process.kill()
         process.communicate()
