@@ -126,22 +126,7 @@ def _parser() -> Parser:
     )
     for name, what in TRANSLATING:
         add_translating(commands.add_parser(name, parents=[engine], help=what), at_least)
-    logits = _instrument(
-        commands, "logits", "write the logits after every token of a text", "X.npy"
-    )
-    logits.add_argument(
-        "--decoder-tokens",
-        metavar="0,1,2",
-        help="tokens of the target, for an encoder-decoder; its source is the text",
-    )
-    attention = _instrument(
-        commands,
-        "attention",
-        "write the attention probabilities of every head over a text",
-        "X.npz",
-    )
-    attention.add_argument("--layers", metavar="0,3-5", help="all by default")
-    attention.add_argument("--heads", metavar="0,3-5", help="all by default")
+    _instruments(commands)
     _tokenize(commands)
     _bench(commands, speculating)
     study = "measure five implementations of one matrix product against the limits of this machine"
@@ -307,6 +292,26 @@ def _machine(commands: Subparsers, engine: Parser) -> None:
         help="measure every weight mode on this machine, and recommend one",
     )
     doctor.add_argument("--model", metavar="MODEL", help="model for --benchmark-modes")
+
+
+def _instruments(commands: Subparsers) -> None:
+    """What a model computes, as files."""
+    logits = _instrument(
+        commands, "logits", "write the logits after every token of a text", "X.npy"
+    )
+    logits.add_argument(
+        "--decoder-tokens",
+        metavar="0,1,2",
+        help="tokens of the target, for an encoder-decoder; its source is the text",
+    )
+    attention = _instrument(
+        commands,
+        "attention",
+        "write the attention probabilities of every head over a text",
+        "X.npz",
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="all by default")
+    attention.add_argument("--heads", metavar="0,3-5", help="all by default")
 
 
 def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:
