@@ -168,10 +168,10 @@ def _choose(instance: Instance, index: int | None) -> tuple[Any, DeviceInfo]:
     found = list(zip(instance.physical_devices(), _descriptions(instance), strict=True))
     if index is not None:
         if not 0 <= index < len(found):
-            raise DeviceError(f"There is no Vulkan device {index}: {len(found)} were found.")
+            raise DeviceError(f"there is no Vulkan device {index}: {len(found)} were found")
         physical, info = found[index]
         if not info.usable:
-            raise DeviceError(f"{info.name} cannot be used: {info.why_not}.")
+            raise DeviceError(f"{info.name} cannot be used: {info.why_not}")
         return physical, info
     usable = [pair for pair in found if pair[1].usable]
     if not usable:

@@ -61,7 +61,7 @@ def chunks_of(tokenizer: Tokenizer, text: str, size: int, most: int = 0) -> list
     if not chunks:
         raise RequestError(
             f"the text has {len(tokens)} tokens, too few for a chunk of {size}: "
-            "give a longer text or a smaller chunk"
+            "expected a longer text or a smaller context"
         )
     chunks = [[*begin, *chunk[len(begin) :]] for chunk in chunks]
     return chunks[:most] if most else chunks

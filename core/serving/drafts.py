@@ -1,5 +1,5 @@
-"""Drafts of an answer that runs alone: tokens that its text, or a smaller model, says come next,
-verified in its step.
+"""Drafts of an answer that runs alone: tokens that its text, a smaller model or the model's own
+slice says come next, verified in its step.
 
 Each drafted token is a segment of its own behind the answer's next one, in the same pages of the
 cache. A segment of one token gets the bits that it has in a step by itself, whatever else is in
@@ -19,12 +19,15 @@ from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
+from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import EngineOptions, ServedSpeculation, StartServing
+from llm_lite.core.messages import Speculate, StartServing
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.paged_slice import PagedSlice
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.scheduler import CHUNK, StepPart
 
@@ -36,14 +39,10 @@ PIECE = 2048  # tokens of a text that sources hear of between two steps: some mi
 class ServedDrafts:
     """Of one batch, on the engine's thread. What was learned stays from one answer to the next."""
 
-    speculation: Speculation | None  # None: nothing is drafted
+    speculation: Speculation | None = None  # None: nothing is drafted
+    _slice: PagedSlice | None = None  # that is one of its sources
     _text: list[int] = field(default_factory=list)  # of the answer that was drafted last; it grows
     _known: int = 0  # first tokens of it that the sources know
-
-    @property
-    def most_segments(self) -> int:
-        """Of a step, for one answer; 0: nothing is drafted."""
-        return MOST_IN_A_STEP if self.speculation else 0
 
     def extended(
         self, parts: list[StepPart], places: int, pool: PagePool, is_closing: StopCheck
@@ -103,6 +102,8 @@ class ServedDrafts:
         def should_stop() -> bool:
             return answer.is_cancelled or is_closing()
 
+        if self._slice is not None:
+            self._slice.paged = answer.paged
         try:
             return self.speculation.propose(most, answer.end_tokens, should_stop).tokens
         except CancelledError:  # told as the next step begins
@@ -118,19 +119,33 @@ def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
     return part if part.count == part.outputs == 1 else None
 
 
-def drafts_of(runner: Runner, options: StartServing) -> ServedDrafts:
-    """As a person chose for a server; `auto` drafts nothing on software devices."""
-    chosen = options.speculate or _of_chat(runner.options)
-    if not backends.drafts(runner.choice, replace(runner.options, speculate=chosen)):
-        return ServedDrafts(None)
+def chosen_drafts(runner: Runner, options: StartServing) -> Speculate:
+    """As a person chose for a server; `off` where nothing is drafted, as on software devices."""
+    chosen = options.speculate or runner.options.speculate
+    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
+    return chosen if drafts else "off"
+
+
+def batch_of(runner: Runner, options: StartServing) -> Batch:
+    """With room in its steps for the drafts of an answer; RequestError where a slice is to draft
+    and the model has none, and as of Batch."""
+    chosen = chosen_drafts(runner, options)
+    cut = backends.slice_to_draft(chosen, runner.model.draft_slice)
+    return Batch(runner, options, 0 if chosen == "off" else MOST_IN_A_STEP, cut)
+
+
+def drafts_of(batch: Batch, options: StartServing) -> ServedDrafts:
+    """Of a batch that `batch_of` made with the same options."""
+    runner = batch.runner
+    chosen = chosen_drafts(runner, options)
+    if chosen == "off":
+        return ServedDrafts()
     sources: list[DraftSource] = [LookupSource()]
+    paged = PagedSlice(batch) if batch.program.has_slice else None
+    if paged is not None:
+        sources.append(SliceDraftSource(paged))
     if options.by_draft_model and runner.draft is not None:
         runner.draft.source.most_read = CHUNK
         sources.append(runner.draft.source)
     policy = LongestDrafts() if chosen == "lookup" else None
-    return ServedDrafts(Speculation(sources, policy, may_branch=False))
-
-
-def _of_chat(options: EngineOptions) -> ServedSpeculation:
-    """Answers that share steps are not drafted by a slice."""
-    return "auto" if options.speculate == "slice" else options.speculate
+    return ServedDrafts(Speculation(sources, policy, may_branch=False), paged)

@@ -49,6 +49,11 @@ class Encoder(Model):
         """What computes, in which weight mode, and why."""
         return self._encoder.executor_info
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of a text that `embed` reads; the rest of a longer text is left out."""
+        return self._encoder.most_tokens
+
     def embed(self, texts: str | Sequence[str]) -> NDArray[np.float32]:
         """float32 [texts, width of vectors], pooled and normalised as the model's own
         configuration says; tokens beyond what it says are not read."""

@@ -21,21 +21,45 @@ from llm_lite.core.messages import (
 def add_engine(
     engine: argparse._ArgumentGroup, at_least: Callable[[int], Callable[[str], int]]
 ) -> None:
-    engine.add_argument("--backend", choices=BACKENDS, default="auto")
-    engine.add_argument("--device", type=at_least(0), metavar="N", help="see `llm-lite doctor`")
-    engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
-    engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
+    engine.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default="auto",
+        help="the executor. auto, the default: Vulkan on a GPU, else cpu. cpu: the C++ kernels. "
+        "numpy: the slow reference",
+    )
+    engine.add_argument(
+        "--device",
+        type=at_least(0),
+        metavar="N",
+        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+    )
+    engine.add_argument("--mode", choices=MODES, default="as-stored", help="weight mode")
+    engine.add_argument(
+        "--activations",
+        choices=ACTIVATIONS,
+        default="auto",
+        help="type of activations in matrix products: a32 is float32, a8 blocks of int8",
+    )
     engine.add_argument(
         "--kv",
         type=kv_types,
         default=("fp16", "fp16"),
         metavar="TYPE[,TYPE]",
-        help=f"the cache's type, or those of keys and values: {', '.join(KV_TYPES)}",
+        help=f"type of the KV cache, or of keys and of values: {', '.join(KV_TYPES)}",
     )
-    engine.add_argument("--threads", type=at_least(0), default=0, metavar="N")
-    engine.add_argument("--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size")
     engine.add_argument(
-        "--force", action="store_true", help="load the model even if memory will not do"
+        "--threads",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="processor threads; 0: automatic",
+    )
+    engine.add_argument(
+        "--ctx", type=at_least(0), default=0, metavar="TOKENS", help="context size; 0: automatic"
+    )
+    engine.add_argument(
+        "--force", action="store_true", help="load the model even if it does not fit in memory"
     )
 
 
@@ -45,10 +69,11 @@ def add_speculation(engine: argparse._ArgumentGroup) -> None:
         "--speculate",
         default="auto",
         metavar=f"{{{','.join(SPECULATES)},MODEL}}",
-        help="draft tokens from what the text said before, and verify several in one pass over the "
-        "weights: never, where it is faster, or always (lookup); or as auto, and where nothing "
-        "repeats with a slice of Gemma 3n E4B's own weights, or with a smaller model of the same "
-        "vocabulary (a path or name); answers are the same",
+        help="speculative decoding: draft tokens, then verify several in one pass; answers stay "
+        "the same. off: never. lookup: draft what followed the same words earlier in the text. "
+        "auto: lookup where it is faster (the default). slice: auto, and also draft with a slice "
+        "of Gemma 3n E4B's own weights. MODEL: auto, and also draft with this smaller model of "
+        "the same vocabulary, a path or a name",
     )
 
 
@@ -58,9 +83,9 @@ def add_learned_drafts(engine: argparse._ArgumentGroup) -> None:
         "--learned-drafts",
         choices=DRAFT_LEARNINGS,
         default="use",
-        help="draft tokens from what the model answered in other conversations too: not at all, "
-        "from what was learned in the window (use), or also learn from these answers, in a file on "
-        "disk; `llm-lite drafts` lists and deletes what was learned",
+        help="also draft tokens from the model's answers in other conversations. off: no. use: "
+        "from what the window learned and keeps on disk (the default). learn: also learn from "
+        "these answers. `llm-lite drafts` lists and deletes what was learned",
     )
 
 

@@ -13,15 +13,22 @@ def add_kernels(
         "--on",
         choices=("vulkan", "cpu", "both"),
         default="both",
-        help="measure shaders, C++ or both, if there is a Vulkan device; both if left out",
+        help="measure shaders, C++ kernels or both (the default)",
     )
-    parser.add_argument("--device", type=at_least(0), metavar="N", help="see `llm-lite doctor`")
-    parser.add_argument("--threads", type=at_least(0), default=0, metavar="N", help="of C++")
+    parser.add_argument(
+        "--device",
+        type=at_least(0),
+        metavar="N",
+        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+    )
+    parser.add_argument(
+        "--threads", type=at_least(0), default=0, metavar="N", help="threads of the C++ kernels"
+    )
     parser.add_argument(
         "--size",
         type=at_least(0),
         default=0,
         metavar="N",
-        help="rows and columns of the matrices; 0: as large as takes the device seconds",
+        help="rows and columns of the matrices; 0: chosen so that a measurement takes seconds",
     )
     parser.add_argument("--json", action="store_true")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from llm_lite.cli.parser import Commands
 from llm_lite.core.records import dataclass
 
 _FOLDER = "llm_lite.cli.commands.library"
@@ -19,7 +20,7 @@ class Action:
 
 
 def _list(parser: argparse.ArgumentParser) -> None:
-    text = "also what belongs to a model and is none: projectors of images, adapters"
+    text = "also files that belong to a model: image projectors, adapters"
     parser.add_argument("--all", action="store_true", help=text)
 
 
@@ -33,21 +34,37 @@ def _queue(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=words,
         metavar="|".join(words),
-        help="without a word, the jobs are listed; run carries out what waits, remove takes a row "
-        "away, clear those of what is done or has failed, undo a deletion that waits, delete-now "
-        "carries it out, keep-source has a job not delete its source",
+        help="without one of these, the jobs are listed. run: carry out waiting jobs. remove: take "
+        "a job off the list. clear: take off finished and failed ones. undo: cancel a waiting "
+        "deletion. delete-now: carry it out. keep-source: do not delete the source of a job",
     )
-    parser.add_argument("job", nargs="*", metavar="ID", help="of a job, or how no other id begins")
+    parser.add_argument(
+        "job", nargs="*", metavar="ID", help="id of a job, or a beginning that no other id has"
+    )
 
 
 def _search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", help="parts of names; nothing at all: the curated list")
+    parser.add_argument("words", nargs="*", help="parts of names; without them, the curated list")
     add = parser.add_argument
-    add("--task", default="text-generation", help='the hub\'s word, "" for any (%(default)s)')
-    add("--licence", default="", metavar="NAME", help="as the hub writes it: apache-2.0, mit")
-    add("--size", default="", metavar="SIZE", help="of the smallest file, at most: 800MB, 4GB")
-    add("--any", action="store_true", help="also what this program cannot run")
-    add("--limit", type=int, default=20, metavar="N", help="results (%(default)s)")
+    add(
+        "--task",
+        default="text-generation",
+        help='task as the hub calls it, "" for any (%(default)s)',
+    )
+    add(
+        "--licence",
+        default="",
+        metavar="NAME",
+        help="licence as the hub writes it: apache-2.0, mit",
+    )
+    add(
+        "--size",
+        default="",
+        metavar="SIZE",
+        help="largest size of a model's smallest file: 800MB, 4GB",
+    )
+    add("--any", action="store_true", help="also models that this program cannot run")
+    add("--limit", type=int, default=20, metavar="N", help="most results (%(default)s)")
 
 
 def _show(parser: argparse.ArgumentParser) -> None:
@@ -58,12 +75,16 @@ def _pull(parser: argparse.ArgumentParser) -> None:
     text = "OWNER/NAME on the hub; FILE: a path, a format such as Q4_K_M, or a part of a name"
     parser.add_argument("source", metavar="REPO[:FILE]", help=text)
     parser.add_argument("--revision", default="", help="a branch, tag or commit (main)")
-    text = "make a variant of it in this weight mode, calibrated where it is int4"
+    text = "then make a variant in this weight mode; int4 is calibrated"
     parser.add_argument("--quantize", metavar="int4|int8|fp16|fp32", help=text)
-    parser.add_argument("--no-calibration", action="store_true", help="int4 in seconds, and worse")
-    text = "cut this smaller model out of it first, as E2B out of Gemma 3n E4B"
+    parser.add_argument(
+        "--no-calibration",
+        action="store_true",
+        help="make int4 without calibration: in seconds, and less exact",
+    )
+    text = "first cut this smaller model out of it, such as E2B out of Gemma 3n E4B"
     parser.add_argument("--slice", default="", metavar="NAME", help=text)
-    text = "delete what was fetched once the variant or slice was written and read back"
+    text = "delete the download after the variant or slice was written and checked"
     parser.add_argument("--delete-source", action="store_true", help=text)
 
 
@@ -71,53 +92,68 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="NAME", help="a local name or path")
     parser.add_argument("--ctx", type=int, default=0, metavar="TOKENS", help="context size")
     parser.add_argument("--backend", choices=("auto", "vulkan", "cpu"), default="auto")
-    parser.add_argument("--device", type=int, metavar="N", help="see `llm-lite doctor`")
-    text = "measure how fast memory reads again, which is kept otherwise"
+    parser.add_argument(
+        "--device",
+        type=int,
+        metavar="N",
+        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+    )
+    text = "measure the memory bandwidth again, instead of using the stored figure"
     parser.add_argument("--measure", action="store_true", help=text)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="NAME", help="a local name or path")
-    text = "ask the hub for the hashes, instead of what the cache calls its files"
+    text = "compare with the hashes on the hub, instead of those in the cache's file names"
     parser.add_argument("--online", action="store_true", help=text)
 
 
 def _import(parser: argparse.ArgumentParser) -> None:
-    text = "a GGUF file, a Hugging Face directory or a variant; it stays where it lies"
+    text = "a GGUF file, a Hugging Face directory or a variant; it is not copied"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=text)
 
 
 def _remove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="a name, a part of one, or a path")
     which = parser.add_mutually_exclusive_group()
-    text = "not the models, but the variants and slices that were made of them"
+    text = "delete only the variants and slices made of the models"
     which.add_argument("--variants", action="store_true", help=text)
-    text = "the models with the variants and slices that were made of them"
+    text = "delete the models and the variants and slices made of them"
     which.add_argument("--both", action="store_true", help=text)
-    parser.add_argument("--yes", action="store_true", help="without asking")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _gc(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, delete nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list what would be deleted, delete nothing"
+    )
 
 
 ACTIONS = {
-    "list": Action(f"{_FOLDER}.listing", "the models on this machine", _list),
-    "queue": Action(f"{_FOLDER}.queueing", "what is fetched, quantized and deleted", _queue),
-    "search": Action(f"{_FOLDER}.searching", "models on the hub, by words", _search),
-    "show": Action(f"{_FOLDER}.showing", "a model on the hub, with its files", _show),
-    "pull": Action(f"{_FOLDER}.pulling", "fetch a model from the hub", _pull),
-    "fit": Action(f"{_FOLDER}.fitting", "what a model takes in every mode, and what fits", _fit),
-    "verify": Action(f"{_FOLDER}.verifying", "whether a model's files are what they were", _verify),
-    "import": Action(f"{_FOLDER}.importing", "use a model where it lies", _import),
-    "remove": Action(f"{_FOLDER}.removing", "delete models, after asking", _remove),
-    "gc": Action(f"{_FOLDER}.collecting", "delete what is left over of downloads", _gc),
+    "list": Action(f"{_FOLDER}.listing", "list the models on this machine", _list),
+    "queue": Action(
+        f"{_FOLDER}.queueing", "list and steer downloads, quantizations and deletions", _queue
+    ),
+    "search": Action(f"{_FOLDER}.searching", "search for models on the hub", _search),
+    "show": Action(f"{_FOLDER}.showing", "show a model on the hub, with its files", _show),
+    "pull": Action(f"{_FOLDER}.pulling", "download a model from the hub", _pull),
+    "fit": Action(
+        f"{_FOLDER}.fitting", "show the memory a model needs in every mode, and what fits", _fit
+    ),
+    "verify": Action(f"{_FOLDER}.verifying", "check a model's files against their hashes", _verify),
+    "import": Action(
+        f"{_FOLDER}.importing",
+        "add a model that is already on this machine, without copying it",
+        _import,
+    ),
+    "remove": Action(f"{_FOLDER}.removing", "delete models, after a question", _remove),
+    "gc": Action(f"{_FOLDER}.collecting", "delete leftovers of downloads", _gc),
 }
 
 
 def add_actions(models: argparse.ArgumentParser) -> None:
-    actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = models.add_subparsers(action=Commands, dest="action", required=True, metavar="ACTION")
     for name, action in ACTIONS.items():
-        parser = actions.add_parser(name, help=action.help, description=action.help)
+        parser = actions.add_parser(name, help=action.help)
         action.add_words(parser)
         parser.add_argument("--json", action="store_true", help="as JSON, for other programs")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.encoder_words import add_embedding, add_filling
 from llm_lite.cli.engine_words import add_engine, add_learned_drafts, add_speculation, kv_types
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
+from llm_lite.cli.parser import Commands, Parser, Subparsers, at_least, mistyped
 from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
@@ -21,7 +20,6 @@ from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.cli.translating_words import TRANSLATING, add_translating
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import MODES, OVERFLOWS
-from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.sandbox.process import sandbox
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
@@ -48,7 +46,7 @@ _COMMANDS = {
     "quantize": "llm_lite.cli.commands.quantize",
     "verify": "llm_lite.cli.commands.verify",
 }
-_LONGEST_ERROR = 400  # characters
+MODEL = "a GGUF file, a Hugging Face directory, a variant, or a name (`llm-lite models list`)"
 INTERRUPTED = interrupts.CODE
 
 
@@ -70,7 +68,7 @@ def _run(words: list[str], imported: Callable[[], object]) -> int:
     for word in takewhile(lambda word: word != "--", words):  # options end there
         if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
             parser.error(f"argument {word[:-3]}: expected a value, found '--'")
-    arguments = parser.parse_args(_with_command(words))
+    arguments = parser.parse_args(_with_command(words, parser))
     if hasattr(arguments, "backend"):  # a model will be loaded: it starts while we import
         sandbox().warm()
     command = importlib.import_module(_COMMANDS[arguments.command])
@@ -83,26 +81,18 @@ def _run(words: list[str], imported: Callable[[], object]) -> int:
         raise OutOfMemoryError(f"{error}; --force loads it all the same") from None
 
 
-if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction["_Parser"]
-
-
-class _Parser(argparse.ArgumentParser):
-    """Its errors quote what was typed."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(one_line(message[:_LONGEST_ERROR]))
-
-
-def _with_command(words: list[str]) -> list[str]:
+def _with_command(words: list[str], parser: Parser) -> list[str]:
     """`llm-lite` and `llm-lite FILE` open the desktop."""
     if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help", "--version")):
         return words
+    problem = mistyped(words[0], _COMMANDS) if words else ""
+    if problem:
+        parser.error(problem)
     return ["desktop", *words]
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="llm-lite",
         description="Run a language model on your own machine and see inside it while it talks.",
         epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file or of a "
@@ -110,7 +100,9 @@ def _parser() -> _Parser:
         "`llm-lite models list` shows; without one, smollm2-135m-instruct.",
     )
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        action=Commands, dest="command", required=True, metavar="COMMAND"
+    )
     engine = _engine_parent()
     speculating = [engine, _speculation_parent()]
     answering = [*speculating, _sampling_parent()]
@@ -118,27 +110,27 @@ def _parser() -> _Parser:
     _window(commands, answering)
     _chat(commands, answering)
     add_serving(
-        commands.add_parser("serve", parents=speculating, help="serve other programs, by HTTP")
+        commands.add_parser(
+            "serve",
+            parents=speculating,
+            help="answer other programs through OpenAI's protocol, and a page in the browser",
+        )
     )
-    add_embedding(commands.add_parser("embed", parents=[engine], help="vectors of texts"))
+    add_embedding(
+        commands.add_parser(
+            "embed", parents=[engine], help="turn texts into vectors, and compare them"
+        )
+    )
     add_filling(
-        commands.add_parser("fill", parents=[engine], help="what masked tokens of a text could be")
+        commands.add_parser("fill", parents=[engine], help="predict the masked tokens of a text")
     )
     for name, what in TRANSLATING:
-        add_translating(commands.add_parser(name, parents=[engine], help=what), _at_least)
-    logits = _instrument(commands, "logits", "logits after every token of a text", "X.npy")
-    logits.add_argument(
-        "--decoder-tokens", metavar="0,1,2", help="of an encoder-decoder, whose source is the text"
-    )
-    attention = _instrument(
-        commands, "attention", "attention probabilities of every head over a text", "X.npz"
-    )
-    attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
-    attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
+        add_translating(commands.add_parser(name, parents=[engine], help=what), at_least)
+    _instruments(commands)
     _tokenize(commands)
     _bench(commands, speculating)
-    study = "measure one matrix product in five forms, beside the limits of this machine"
-    add_kernels(commands.add_parser("kernels", help=study), _at_least)
+    study = "measure five implementations of one matrix product against the limits of this machine"
+    add_kernels(commands.add_parser("kernels", help=study), at_least)
     _slice(commands)
     _synth(commands)
     _perplexity(commands)
@@ -147,24 +139,29 @@ def _parser() -> _Parser:
     return parser
 
 
-def _window(commands: _Commands, answering: list[_Parser]) -> None:
+def _window(commands: Subparsers, answering: list[Parser]) -> None:
     desktop = commands.add_parser("desktop", parents=answering, help="open the window")
-    desktop.add_argument("model", nargs="?", metavar="MODEL")
+    desktop.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
 
     tour = commands.add_parser(
-        "tour", parents=answering, help="drive the real interface offscreen and write its pictures"
+        "tour", parents=answering, help="run the window without a display and write pictures of it"
     )
     tour.add_argument("directory", type=Path, metavar="DIR")
     tour.add_argument("--prompt", help="what to ask the model")
     tour.add_argument("--model", metavar="MODEL")
-    tour.add_argument("--language", default="en", metavar="CODE", help="of the texts: en, ko")
+    tour.add_argument(
+        "--language", default="en", metavar="CODE", help="language of the window: en, ko"
+    )
 
 
-def _chat(commands: _Commands, answering: list[_Parser]) -> None:
-    chat = commands.add_parser("chat", parents=answering, help="talk in the terminal")
-    chat.add_argument("model", nargs="?", metavar="MODEL")
+def _chat(commands: Subparsers, answering: list[Parser]) -> None:
+    chat = commands.add_parser("chat", parents=answering, help="chat in the terminal")
+    chat.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
     chat.add_argument(
-        "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
+        "-p",
+        "--prompt",
+        metavar="TEXT",
+        help="answer this and end; without it, a conversation begins",
     )
     chat.add_argument("--system", metavar="TEXT", help="the system prompt")
     chat.add_argument(
@@ -172,116 +169,158 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
         metavar="URL",
         help="ask a server with OpenAI's protocol: vLLM, llama-server, LM Studio, llm-lite",
     )
-    chat.add_argument("--model", dest="remote_model", metavar="NAME", help="of that server")
     chat.add_argument(
-        "--api-key", metavar="K", help="of that server; without it, LLM_LITE_API_KEY is used"
+        "--model", dest="remote_model", metavar="NAME", help="name of a model on that server"
+    )
+    chat.add_argument(
+        "--api-key",
+        metavar="K",
+        help="key of that server; by default LLM_LITE_API_KEY of the environment",
     )
     add_learned_drafts(chat.add_argument_group("learned drafts"))
-    chat.add_argument("--raw", action="store_true", help="no chat template")
-    chat.add_argument("--json", action="store_true", help="one object instead of a stream")
+    chat.add_argument("--raw", action="store_true", help="send the text without the chat template")
+    chat.add_argument("--json", action="store_true", help="one JSON object instead of a stream")
     chat.add_argument(
         "--no-thinking",
         action="store_true",
-        help="set the chat template's switch for thinking to off",
+        help="turn thinking off, where the chat template has a switch for it",
     )
     chat.add_argument(
         "--overflow",
         choices=OVERFLOWS,
-        help="when the context is full; by default a conversation forgets its middle, and one "
-        "answer stops",
+        help="what happens when the context is full; by default a conversation forgets its middle, "
+        "and with -p the answer stops",
     )
 
 
-def _tokenize(commands: _Commands) -> None:
-    parser = commands.add_parser("tokenize", help="how a text becomes tokens, stage by stage")
-    parser.add_argument("model", metavar="MODEL", help="or the path of a tokenizer.json")
+def _tokenize(commands: Subparsers) -> None:
+    parser = commands.add_parser("tokenize", help="show how a text becomes tokens")
+    parser.add_argument("model", metavar="MODEL", help="a model, or the path of a tokenizer.json")
     parser.add_argument("text", nargs="?", metavar="TEXT")
-    parser.add_argument("--text-file", type=Path, metavar="F", help="a text, UTF-8")
     parser.add_argument(
-        "--steps", action="store_true", help="every merge, lattice or look-up of each word"
+        "--text-file", type=Path, metavar="F", help="read the text from this file, in UTF-8"
     )
     parser.add_argument(
-        "--control", action="store_true", help="names of control tokens in the text count as these"
+        "--steps", action="store_true", help="show every merge, lattice or look-up of each word"
     )
     parser.add_argument(
-        "--chat", action="store_true", help="the text as a message, with the model's chat template"
+        "--control",
+        action="store_true",
+        help="read names of control tokens in the text as control tokens",
     )
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument(
+        "--chat",
+        action="store_true",
+        help="put the text into the model's chat template, as a message",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def _bench(commands: _Commands, speculating: list[_Parser]) -> None:
+def _bench(commands: Subparsers, speculating: list[Parser]) -> None:
     bench = commands.add_parser("bench", parents=speculating, help="measure speed")
-    bench.add_argument("model", nargs="?", metavar="MODEL")
-    bench.add_argument("--prompt-tokens", type=int, default=512)
-    bench.add_argument("--new-tokens", type=int, default=128)
-    bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
-    bench.add_argument("--repeat", type=int, default=3)
+    bench.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
+    bench.add_argument("--prompt-tokens", type=int, default=512, metavar="N", help="512 by default")
+    bench.add_argument("--new-tokens", type=int, default=128, metavar="N", help="128 by default")
+    bench.add_argument(
+        "--depth", type=int, default=0, metavar="N", help="tokens already in the cache"
+    )
+    bench.add_argument("--repeat", type=int, default=3, metavar="N", help="runs, 3 by default")
     bench.add_argument(
         "--conversation",
         type=int,
         metavar="TOKENS",
-        help="before the second turn whose reuse is measured; 0: none; by default 2000",
+        help="tokens of the conversation in which reuse of the cache is measured; 0: not measured; "
+        "by default 2000",
     )
     bench.add_argument(
         "--curve",
         action="store_true",
-        help="measure passes over several tokens too, as drafts are verified",
+        help="also measure passes over several tokens, as speculative decoding verifies drafts",
     )
     bench.add_argument("--json", action="store_true")
 
 
-def _slice(commands: _Commands) -> None:
+def _slice(commands: Subparsers) -> None:
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
     cut.add_argument("source", metavar="SRC", help="a Hugging Face directory, a variant or a name")
     cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
     cut.add_argument(
-        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
+        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths to keep"
     )
     cut.add_argument("--view", action="store_true", help="use SRC's files instead of copying them")
 
 
-def _synth(commands: _Commands) -> None:
+def _synth(commands: Subparsers) -> None:
     synth = commands.add_parser(
-        "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
+        "synth", help="write a model with a real model's shapes and random weights, for benchmarks"
     )
     shapes = "gemma-3n-e4b|gemma-3n-e2b|gemma-4-e4b|smollm2-135m|llama-1b"
     synth.add_argument("name", metavar=shapes)
     synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
-    synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="int4 if left out")
+    synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="by default int4")
     synth.add_argument(
-        "--format", choices=["variant", "gguf"], default="variant", help="GGUF files are of Q4_0"
+        "--format",
+        choices=["variant", "gguf"],
+        default="variant",
+        help="by default variant; GGUF files have Q4_0 weights",
     )
-    synth.add_argument("--seed", type=_at_least(0), default=0)
+    synth.add_argument("--seed", type=at_least(0), default=0)
 
 
-def _machine(commands: _Commands, engine: _Parser) -> None:
-    verify = commands.add_parser("verify", help="look for damage in a model's files")
-    verify.add_argument("model", nargs="?", metavar="MODEL")
+def _machine(commands: Subparsers, engine: Parser) -> None:
+    verify = commands.add_parser("verify", help="check a model's files for damage")
+    verify.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
     verify.add_argument("--json", action="store_true")
 
     add_actions(commands.add_parser("models", help="find, add and remove models"))
 
-    drafts = commands.add_parser("drafts", help="what drafts learned from answers, and delete it")
-    drafts.add_argument("--delete", action="store_true", help="all of it, of all models")
+    drafts = commands.add_parser(
+        "drafts", help="list what drafting learned from answers, or delete it"
+    )
+    drafts.add_argument(
+        "--delete", action="store_true", help="delete all that was learned, for all models"
+    )
     drafts.add_argument("--json", action="store_true")
 
-    doctor = commands.add_parser("doctor", parents=[engine], help="what this machine offers")
+    doctor = commands.add_parser(
+        "doctor", parents=[engine], help="show the devices and features of this machine"
+    )
     doctor.add_argument("--json", action="store_true")
     doctor.add_argument(
         "--benchmark-modes",
         action="store_true",
-        help="measure every weight mode here, and recommend one",
+        help="measure every weight mode on this machine, and recommend one",
     )
-    doctor.add_argument("--model", metavar="MODEL", help="to measure with; else the default model")
+    doctor.add_argument("--model", metavar="MODEL", help="model for --benchmark-modes")
 
 
-def _instrument(commands: _Commands, name: str, what: str, out: str) -> _Parser:
+def _instruments(commands: Subparsers) -> None:
+    """What a model computes, as files."""
+    logits = _instrument(
+        commands, "logits", "write the logits after every token of a text", "X.npy"
+    )
+    logits.add_argument(
+        "--decoder-tokens",
+        metavar="0,1,2",
+        help="tokens of the target, for an encoder-decoder; its source is the text",
+    )
+    attention = _instrument(
+        commands,
+        "attention",
+        "write the attention probabilities of every head over a text",
+        "X.npz",
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="all by default")
+    attention.add_argument("--heads", metavar="0,3-5", help="all by default")
+
+
+def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:
     """A command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
     parser = commands.add_parser(
-        name, parents=[_engine_parent()], help=f"the exact instrument: {what}"
+        name, parents=[_engine_parent()], help=f"{what}; activations and KV cache in float32"
     )
-    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="T")
     given.add_argument("--text-file", type=Path, metavar="F")
@@ -292,28 +331,30 @@ def _instrument(commands: _Commands, name: str, what: str, out: str) -> _Parser:
     return parser
 
 
-def _perplexity(commands: _Commands) -> None:
-    what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
+def _perplexity(commands: Subparsers) -> None:
+    what = "measure the perplexity of a text, and the divergence from another weight mode"
     parser = commands.add_parser("perplexity", parents=[_engine_parent()], help=what)
-    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
     parser.add_argument("--reference-mode", choices=MODES, default="fp32")
     parser.add_argument(
-        "--reference", metavar="MODEL", help="whose the reference is, if not the same file's"
+        "--reference", metavar="MODEL", help="model of the reference; by default MODEL"
     )
     parser.add_argument(
         "--reference-kv",
         type=kv_types,
         metavar="TYPE[,TYPE]",
-        help="the cache's types of the reference, if not the same",
+        help="type of the reference's KV cache; by default that of --kv",
     )
-    parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
+    parser.add_argument(
+        "--chunks", type=at_least(0), default=0, metavar="N", help="at most N; 0: all"
+    )
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
-def _quantize(commands: _Commands) -> None:
-    what = "write a model's weights in another mode, as a directory that loads at once"
+def _quantize(commands: Subparsers) -> None:
+    what = "write a model in another weight mode, as a directory that is mapped when loaded"
     parser = commands.add_parser("quantize", help=what)
     parser.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
     parser.add_argument("destination", metavar="DST", help="the directory to write")
@@ -321,47 +362,31 @@ def _quantize(commands: _Commands) -> None:
     parser.add_argument(
         "--calibrate",
         metavar="FILE|self",
-        help="a text to measure the matrices' inputs with; self: the model writes one",
+        help="calibrate with this text; self: with a text that the model writes",
     )
-    parser.add_argument("--force", action="store_true", help="replace a variant that is there")
-    parser.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
-    parser.add_argument("--json", action="store_true", help="the report as one object")
+    parser.add_argument("--force", action="store_true", help="replace an existing variant")
+    parser.add_argument("--threads", type=at_least(0), default=0, metavar="N")
+    parser.add_argument("--json", action="store_true", help="the report as one JSON object")
 
 
-def _engine_parent() -> _Parser:
+def _engine_parent() -> Parser:
     """Of every command that runs a model."""
-    parent = _Parser(add_help=False)
-    add_engine(parent.add_argument_group("engine"), _at_least)
+    parent = Parser(add_help=False)
+    add_engine(parent.add_argument_group("engine"), at_least)
     return parent
 
 
-def _speculation_parent() -> _Parser:
-    parent = _Parser(add_help=False)
+def _speculation_parent() -> Parser:
+    parent = Parser(add_help=False)
     add_speculation(parent.add_argument_group("speculation"))
     return parent
 
 
-def _sampling_parent() -> _Parser:
+def _sampling_parent() -> Parser:
     """Of commands that let it answer."""
-    parent = _Parser(add_help=False)
-    add_sampling(parent.add_argument_group("sampling"), _at_least)
+    parent = Parser(add_help=False)
+    add_sampling(parent.add_argument_group("sampling"), at_least)
     return parent
-
-
-class _at_least:  # noqa: N801  argparse shows the name
-    def __init__(self, low: int) -> None:
-        self._low = low
-        self.__name__ = f"integer of at least {low}"
-
-    def __call__(self, text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            problem = f"expected a whole number, found {text!r}"
-            raise argparse.ArgumentTypeError(problem) from None
-        if value < self._low:
-            raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
-        return value
 
 
 def _version() -> str:

@@ -12,53 +12,74 @@ from llm_lite.core.messages import SamplingOptions
 
 LONGEST_GRAMMAR = 1 << 20  # bytes of a file; how much of it is taken, the grammar says
 _NUMBERS: tuple[tuple[str, type, str], ...] = (  # field, kind, what is said of it
-    ("temperature", float, "0: greedy"),
-    ("top_k", int, "0: off"),
-    ("top_p", float, "1: off"),
-    ("min_p", float, "0: off"),
-    ("typical_p", float, "1: off"),
-    ("xtc_probability", float, "that the likeliest tokens go; 0: off"),
-    ("xtc_threshold", float, "which tokens these are"),
-    ("repetition_penalty", float, "1: off"),
-    ("presence_penalty", float, "0: off"),
-    ("frequency_penalty", float, "0: off"),
-    ("penalty_window", int, "last tokens that the three look at"),
-    ("dry_multiplier", float, "against repeats of more than a word; 0: off"),
-    ("dry_base", float, "how it grows with their length"),
-    ("dry_allowed_length", int, "tokens that may repeat"),
-    ("dry_window", int, "last tokens that are searched"),
-    ("mirostat_tau", float, "bits of surprise, in the place of the filters; 0: off"),
-    ("mirostat_eta", float, "how fast they are aimed at"),
-    ("max_thinking_tokens", int, "the thought is ended after so many; 0: no limit"),
+    ("temperature", float, "0: greedy decoding"),
+    ("top_k", int, "sample from the N likeliest tokens; 0: off"),
+    (
+        "top_p",
+        float,
+        "sample from the likeliest tokens that together have this probability; 1: off",
+    ),
+    ("min_p", float, "drop tokens below this share of the likeliest token's probability; 0: off"),
+    ("typical_p", float, "locally typical sampling: the probability mass to keep; 1: off"),
+    (
+        "xtc_probability",
+        float,
+        "chance that XTC keeps only the least likely token above its threshold; 0: off",
+    ),
+    ("xtc_threshold", float, "XTC's threshold, a probability"),
+    ("repetition_penalty", float, "divides the logits of tokens that occurred; 1: off"),
+    ("presence_penalty", float, "subtracted once from the logit of a token that occurred; 0: off"),
+    ("frequency_penalty", float, "subtracted for each time that a token occurred; 0: off"),
+    ("penalty_window", int, "the three penalties count the last N tokens"),
+    ("dry_multiplier", float, "DRY penalty, against repeated sequences; 0: off"),
+    ("dry_base", float, "factor by which the DRY penalty grows with each repeated token"),
+    ("dry_allowed_length", int, "repeats of up to N tokens get no DRY penalty"),
+    ("dry_window", int, "DRY searches the last N tokens"),
+    ("mirostat_tau", float, "Mirostat 2: target surprise in bits, replaces the filters; 0: off"),
+    ("mirostat_eta", float, "Mirostat 2: learning rate"),
+    ("max_thinking_tokens", int, "end the thinking after N tokens; 0: no limit"),
 )
 
 
 def add_sampling(sampling: argparse._ArgumentGroup, whole: Any) -> None:
     """`whole(low)` is the type of a whole number of at least `low`."""
-    sampling.add_argument("--seed", type=whole(0))
+    sampling.add_argument(
+        "--seed", type=whole(0), metavar="N", help="the same seed gives the same answer"
+    )
     for field, kind, what in _NUMBERS:
         word = f"--{field.replace('_', '-')}"
         sampling.add_argument(word, type=kind, help=what, metavar="N" if kind is int else "X")
-    sampling.add_argument("--max-new-tokens", type=whole(1), metavar="N")
+    sampling.add_argument(
+        "--max-new-tokens", type=whole(1), metavar="N", help="longest answer, in tokens"
+    )
     sampling.add_argument(
         "--dry-breaker",
         action="append",
         metavar="TEXT",
-        help="repeats do not reach across it; may come again",
+        help="a text that ends a sequence for DRY; may be repeated",
     )
     sampling.add_argument(
-        "--stop", action="append", metavar="TEXT", help="the answer ends before it; may come again"
+        "--stop",
+        action="append",
+        metavar="TEXT",
+        help="a text before which the answer ends; may be repeated",
     )
     sampling.add_argument(
         "--logit-bias",
         action="append",
         type=bias_of,
         metavar="ID=V",
-        help="added to the logit of a token: -100 bans it; may come again",
+        help="add V to the logit of the token ID; -100 bans it; may be repeated",
     )
     form = sampling.add_mutually_exclusive_group()
-    form.add_argument("--json-schema", metavar="FILE|TEXT", help="the answer is JSON of it")
-    form.add_argument("--grammar", metavar="FILE", help="the answer is a text of it: GBNF or Lark")
+    form.add_argument(
+        "--json-schema", metavar="FILE|TEXT", help="the answer is JSON that this schema allows"
+    )
+    form.add_argument(
+        "--grammar",
+        metavar="FILE",
+        help="the answer is a text that this GBNF or Lark grammar allows",
+    )
 
 
 def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:

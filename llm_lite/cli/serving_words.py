@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.cli.engine_words import speculation
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import SERVED_SPECULATIONS, StartServing
+from llm_lite.core.messages import StartServing
 from llm_lite.core.plain_text import quote
 
 if TYPE_CHECKING:
@@ -24,19 +24,29 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 def add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="MODEL")
     serving = parser.add_argument_group("serving")
-    serving.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on")
-    serving.add_argument("--port", type=int, default=8080, metavar="N", help="0: one that is free")
+    serving.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on"
+    )
+    serving.add_argument("--port", type=int, default=8080, metavar="N", help="0: a free one")
     serving.add_argument(
         "--api-key",
         metavar="KEY",
-        help=f"that clients have to send; better in the environment, as {KEY_VARIABLE}",
+        help=f"key that clients must send; safer in the environment variable {KEY_VARIABLE}",
     )
     serving.add_argument(
-        "--no-key", action="store_true", help="ask for no key even if others can reach the address"
+        "--no-key",
+        action="store_true",
+        help="require no key, even where other machines can reach the address",
     )
-    serving.add_argument("--parallel", type=int, default=4, metavar="N", help="answers at once")
     serving.add_argument(
-        "--context", type=int, dest="ctx", metavar="TOKENS", help="of each answer; as --ctx"
+        "--parallel", type=int, default=4, metavar="N", help="answers at the same time"
+    )
+    serving.add_argument(
+        "--context",
+        type=int,
+        dest="ctx",
+        metavar="TOKENS",
+        help="the same as --ctx: context of each answer",
     )
     serving.add_argument(
         "--queue", type=int, default=64, metavar="N", help="requests that may wait"
@@ -44,21 +54,22 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--share-history",
         action="store_true",
-        help="the page has your conversations even if others can reach the address",
+        help="show your conversations on the page, even where other machines can reach the address",
     )
     serving.add_argument(
         "--cors-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="a page of it may ask, as https://example.org; may be repeated; * for all",
+        help="allow requests by web pages of this origin, such as https://example.org; *: of all; "
+        "may be repeated",
     )
     serving.add_argument(
         "--host-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="by which this server is called, beside its own; may be repeated",
+        help="another host name under which clients reach this server; may be repeated",
     )
 
 
@@ -99,11 +110,6 @@ def serving_options(arguments: argparse.Namespace) -> StartServing:
         if not low <= value <= high:
             raise RequestError(f"--{name}: expected {low} to {high}, found {value}")
     speculate, draft_model = speculation(arguments.speculate)
-    if speculate == "slice":
-        raise RequestError(
-            "--speculate slice: answers of a server are drafted by their own texts, or by another "
-            f"model; expected {', '.join(SERVED_SPECULATIONS)} or a model"
-        )
     return StartServing(
         parallel=arguments.parallel,
         most_waiting=arguments.queue,

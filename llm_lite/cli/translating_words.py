@@ -15,13 +15,17 @@ def add_translating(
     parser: argparse.ArgumentParser, at_least: Callable[[int], Callable[[str], int]]
 ) -> None:
     parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="without it, lines of the input")
+    parser.add_argument(
+        "text", nargs="?", metavar="TEXT", help="without it, each line of standard input is a text"
+    )
     parser.add_argument(
         "--beam",
         type=at_least(1),
         default=0,
         metavar="N",
-        help="hypotheses at a time; 1: greedy; without it, as many as the model's file says",
+        help="width of the beam; 1: greedy decoding; by default as the model's file says",
     )
-    parser.add_argument("--max-tokens", type=at_least(1), default=0, metavar="N")
-    parser.add_argument("--json", action="store_true", help="one object for each text")
+    parser.add_argument(
+        "--max-tokens", type=at_least(1), default=0, metavar="N", help="longest target, in tokens"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object for each text")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_lite.cli.main import main
+from llm_lite.cli.main import _COMMANDS, main
+from llm_lite.cli.parser import mistyped
 from llm_lite.core.hub import catalog
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import NUMPY, ROOT, sentence
@@ -82,7 +83,32 @@ def test_wrong_usage(capsys, words):
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 2
-    assert "usage: llm-lite" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2, "a sentence, and where help is"
+    assert said[1].startswith("See `llm-lite") and said[1].endswith("--help`.")
+
+
+def test_a_mistyped_command_opens_no_window(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["chatt"])
+    assert caught.value.code == 2
+    assert "did you mean chat?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "word", ["smollm2-135m-instruct", "gemma", "chat.gguf", "hf:a/chat", "./chat"]
+)
+def test_names_of_models_are_no_mistyped_commands(word):
+    assert not mistyped(word, ["chat", "bench", "models", "tokenize", "embed"])
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
+def test_each_page_of_help_begins_with_what_the_command_does(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    description = shown.split("\n\n")[1]
+    assert description[0].isupper() and description.endswith(".")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["chat", "--help"], ["--version"]])
@@ -132,7 +158,8 @@ def test_models_list(capsys):
 IMPORTS = """
 import sys
 from pathlib import Path
-from llm_lite.cli.main import main
+from llm_lite.cli.main import _COMMANDS, main
+from llm_lite.cli.parser import mistyped
 code = main({words!r})
 loaded = sorted({{"imgui_bundle", "glfw", "vulkan"}} & set(sys.modules))
 print(code, loaded, file=sys.stderr)

@@ -15,6 +15,7 @@ from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip,
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
+from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
     ACTIVE,
     draw_card,
@@ -75,13 +76,15 @@ def _draw_field(
     state: AppState, ui: Ui, held: Input, at: ImVec2, width: float, height: float
 ) -> list[Action]:
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
-    slash = Slash(state, ui)
+    slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
     written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
         return [] if slash.dismiss() else _escape(state)
+    if free:
+        return _escape(state)
     actions = slash.draw(at, width, active=was_active or ui.memory[ACTIVE])
     if written.sent and slash.is_open:
         held.focus = True

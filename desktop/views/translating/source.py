@@ -19,6 +19,7 @@ from llm_lite.desktop.actions.texts.translating import (
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
     ACTIVE,
     draw_card,
@@ -91,7 +92,7 @@ def _field_height(state: AppState, ui: Ui, width: float) -> float:
 
 
 def _draw_field(state: AppState, ui: Ui, held: Input, at: ImVec2, size: ImVec2) -> list[Action]:
-    was_active = ui.memory.get(ACTIVE)
+    was_active, free = ui.memory.get(ACTIVE), escape_is_free(state, ui)
     spot = ImVec2(at.x + ui.u(2), at.y + ui.u(1.5))
     inner = ImVec2(size.x - ui.u(4), size.y - ui.u(1.5))
     hint = tr("Write a source, the text that the encoder reads")
@@ -99,6 +100,8 @@ def _draw_field(state: AppState, ui: Ui, held: Input, at: ImVec2, size: ImVec2) 
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
         return [StopTarget()] if state.translating.running else []
+    if free and state.translating.running:
+        return [StopTarget()]
     actions: list[Action] = []
     if written.words != held.text:
         held.text = written.words

@@ -10,6 +10,7 @@ from typing import Any
 from llm_lite.cli.commands.library.listing import PLACES, size_text
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.self_test import validated_isa
 from llm_lite.core.generation.speculation.ngrams import file as learned
 from llm_lite.core.gpu.device import list_devices
@@ -27,6 +28,8 @@ from llm_lite.core.processor import (
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.model is not None and not arguments.benchmark_modes:
+        raise RequestError("--model: expected --benchmark-modes too, which measures with it")
     report = _report(arguments)
     if arguments.benchmark_modes:
         report["modes"] = _benchmark(arguments)

@@ -10,6 +10,8 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from llm_lite.cli.terminal import streams
@@ -78,6 +80,12 @@ def tell(note: str) -> None:
     """As `warn`; nothing where there is nothing to say."""
     if note:
         warn(note)
+
+
+def tell_written(path: Path, kind: str, shape: Sequence[int]) -> None:
+    """What was written into a file, on standard error."""
+    sizes = ", ".join(map(str, shape))
+    say(f"{path}: {kind}, float32 [{sizes}]")
 
 
 def prompt(text: str) -> None:

@@ -36,6 +36,24 @@ def test_similarities_of_lines(masked, capsys, monkeypatch):
     assert "closest: 1 and 3 (1.00)" in shown
 
 
+def test_what_of_a_long_text_is_left_out_is_told(masked, capsys):
+    words = [
+        "embed",
+        masked,
+        "--backend",
+        "numpy",
+        "-p",
+        "the cat",
+        "-p",
+        "a cat " * 3000,
+        "--json",
+    ]
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["embeddings"]
+    assert "text 2 has" in told.err and "the rest is left out" in told.err
+
+
 def test_a_decoder_makes_vectors_too(tiny_llama, capsys):
     assert main(["embed", str(tiny_llama), "--backend", "cpu", "-p", "Hello"]) == 0
     assert "numbers:" in capsys.readouterr().out

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 
+from llm_lite.api.encoder import Encoder
 from llm_lite.api.loading import opened
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.terminal.output import show, show_json, warn
+from llm_lite.cli.terminal.output import show, show_json, tell, warn
 from llm_lite.cli.terminal.similarity_table import similarity_table
 from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.errors import RequestError
@@ -23,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     texts = _texts(arguments)
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     with opened(file, engine_options(arguments)) as model:
+        if isinstance(model, Encoder):
+            tell(_left_out(file.tokenizer.encode_texts(texts), model.most_tokens))
         vectors = model.embed(texts)
     if arguments.json:
         rows = [[float(f"{value:.9g}") for value in row] for row in vectors]  # float32's digits
@@ -35,6 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
         for line in similarity_table(texts, cosines(vectors), columns):
             show(line)
     return 0
+
+
+def _left_out(texts: Sequence[Sequence[int]], most: int) -> str:
+    """Of texts in tokens, a sentence where an encoder does not read all of them."""
+    longer = [number for number, ids in enumerate(texts, 1) if len(ids) > most]
+    if not longer:
+        return ""
+    first = f"text {longer[0]} has {len(texts[longer[0] - 1]):,} tokens"
+    others = f", and {len(longer) - 1:,} more are too long" if longer[1:] else ""
+    return f"{first}{others}: the model reads the first {most:,}, the rest is left out"
 
 
 def _texts(arguments: argparse.Namespace) -> list[str]:

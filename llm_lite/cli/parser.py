@@ -1,0 +1,69 @@
+"""The parser of all commands: one line for a wrong word, a description for each command."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from llm_lite.core.plain_text import one_line, quote
+
+_LONGEST_ERROR = 400  # characters
+_ALIKE = 0.75  # of difflib's ratio, from which on a word is taken for a mistyped command
+
+
+class Parser(argparse.ArgumentParser):
+    """Its errors quote what was typed; the page of `--help`, which is long, is only named."""
+
+    def error(self, message: str) -> NoReturn:
+        said = one_line(message[:_LONGEST_ERROR])
+        self.exit(2, f"{self.prog}: {said}\nSee `{self.prog} --help`.\n")
+
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Parser]
+else:
+    Subparsers = argparse._SubParsersAction
+
+
+class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """A command's own page begins with what the list of commands says of it."""
+
+    def add_parser(self, name: str, **more: Any) -> Parser:
+        words = str(more.get("help", ""))
+        more.setdefault("description", words and f"{words[0].upper()}{words[1:]}.")
+        made: Parser = super().add_parser(name, **more)
+        return made
+
+
+class at_least:  # noqa: N801  argparse shows the name
+    """The type of a whole number from `low` on."""
+
+    def __init__(self, low: int) -> None:
+        self._low = low
+        self.__name__ = f"integer of at least {low}"
+
+    def __call__(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            problem = f"expected a whole number, found {text!r}"
+            raise argparse.ArgumentTypeError(problem) from None
+        if value < self._low:
+            raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
+        return value
+
+
+def mistyped(word: str, commands: Iterable[str]) -> str:
+    """A sentence where the word is no file and looks like a command; "" where it may be a model."""
+    if not word.isascii() or not word.isalpha() or Path(word).exists():
+        return ""
+    found = difflib.get_close_matches(word, commands, 1, _ALIKE)
+    if not found:
+        return ""
+    return (
+        f"there is no command {quote(word)}: did you mean {found[0]}? A model of that name opens "
+        f"with `llm-lite desktop {word}`"
+    )
