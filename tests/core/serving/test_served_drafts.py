@@ -58,6 +58,29 @@ def test_each_token_says_whether_it_was_drafted(client, served_model):
     assert [e.context_used for e in told] == list(range(len(PROMPT), len(PROMPT) + len(told)))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"stop": ("a",)}, {"json_schema": '{"type": "array"}'}, {"grammar": 'root ::= "a" [a-z]*'}],
+)
+def test_what_is_told_of_tokens_is_the_same(client, served_model, changes):
+    """Shares to the last bit, what else was likely, where a stop string begins."""
+    client.load(served_model, exact("cpu"))
+    found = []
+    for speculate in ("off", "lookup"):
+        service = serve(client, speculate=speculate, parallel=1)
+        sampling = replace(LONG, **changes)
+        asked = Asked(service, tokens=PROMPT, sampling=sampling, alternatives=3)
+        found.append((asked.text(), asked.finished().stop_reason, told_of(asked)))
+    assert found[0] == found[1]
+    assert asked.finished().stats.drafted > 0
+
+
+def told_of(asked):
+    """By token."""
+    told = [event for event in asked.events if isinstance(event, TokenDecoded)]
+    return [(event.token, event.probability, event.alternatives) for event in told]
+
+
 def test_the_cache_holds_what_was_said(client, served_model):
     """What a next question reuses was left by drafts, partly."""
     client.load(served_model, exact())
