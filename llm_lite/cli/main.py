@@ -125,6 +125,20 @@ def _parser() -> Parser:
     )
     for name, what in TRANSLATING:
         add_translating(commands.add_parser(name, parents=[engine], help=what), at_least)
+    _arrays(commands)
+    _tokenize(commands)
+    _bench(commands, speculating)
+    study = "measure five implementations of one matrix product against the limits of this machine"
+    add_kernels(commands.add_parser("kernels", help=study), at_least)
+    _slice(commands)
+    _synth(commands)
+    _perplexity(commands)
+    _quantize(commands)
+    _machine(commands, engine)
+    return parser
+
+
+def _arrays(commands: Subparsers) -> None:
     logits = _instrument(
         commands, "logits", "write the logits after every token of a text", "X.npy"
     )
@@ -141,16 +155,6 @@ def _parser() -> Parser:
     )
     attention.add_argument("--layers", metavar="0,3-5", help="all by default")
     attention.add_argument("--heads", metavar="0,3-5", help="all by default")
-    _tokenize(commands)
-    _bench(commands, speculating)
-    study = "measure five implementations of one matrix product against the limits of this machine"
-    add_kernels(commands.add_parser("kernels", help=study), at_least)
-    _slice(commands)
-    _synth(commands)
-    _perplexity(commands)
-    _quantize(commands)
-    _machine(commands, engine)
-    return parser
 
 
 def _window(commands: Subparsers, answering: list[Parser]) -> None:
