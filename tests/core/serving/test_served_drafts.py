@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.generation.speculation.lookup import LookupSource
 from llm_lite.core.messages import (
@@ -225,3 +226,26 @@ def test_the_chats_choice_reaches_a_server_that_is_on(client, served_model):
         asked = Asked(service, tokens=PROMPT, sampling=LONG)
         assert asked.tokens() == plain.tokens()
         assert (asked.finished().stats.drafted > 0) == has_drafts
+
+
+@pytest.mark.parametrize("where", ["drafting", "verifying"])
+def test_a_device_that_is_lost_takes_nothing_along(client, served_model, hook, monkeypatch, where):
+    """While a model drafts, and while its drafts are verified."""
+    monkeypatch.setattr(draft_model, "LEAST_CHANCE", 0.0)
+    client.load(served_model, exact(speculate="lookup", draft_model=str(served_model)))
+    plain = Asked(serve(client), tokens=TWICE[:50], sampling=LONG).tokens()
+    service = serve(client, speculate="lookup", by_draft_model=True)
+    lost = threading.Event()
+
+    def lose(step, should_stop):
+        is_there = not step.segments if where == "drafting" else len(step.segments) > 1
+        if is_there and not lost.is_set():
+            lost.set()
+            raise DeviceLostError("the device was lost")
+
+    hook.at_step = lose
+    asked = Asked(service, tokens=TWICE[:50], sampling=LONG)
+    assert asked.tokens() == plain
+    assert lost.is_set()
+    assert Asked(service, tokens=TWICE[:50], sampling=LONG).tokens() == plain
+    assert service.status().failed == 0
