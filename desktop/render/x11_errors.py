@@ -40,8 +40,8 @@ class ErrorHandler:
     def _handle(self, _display: int, event: Any) -> int:
         error = event.contents
         if error.code != BAD_WINDOW:
-            asked = f"request {error.request}.{error.minor}"
-            self._tell(f"The X server refused {asked} of this program: error {error.code}.")
+            asked = f"{error.request}.{error.minor}"
+            self._tell(f"The X server refused request {asked} of this program: error {error.code}.")
         return 0
 
     def close(self) -> None:
