@@ -27,7 +27,6 @@ from llm_lite.desktop.actions.texts.translating import (
     TintTarget,
     WriteTarget,
 )
-from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.translating_state import CrossLook, TokenAt
@@ -94,11 +93,11 @@ def test_choices_are_shown_whole(headless, monkeypatch, size, font_size):
     monkeypatch.setattr(
         controls, "fit", lambda words, room: shown.append(fit(words, room)) or words
     )
-    one = headless(READY, size=size, settings=Settings(font_size=font_size))
+    model = replace(as_translator(MODEL, beams=4), context=8192)
+    one = headless(replace(READY, model=model, font_size=font_size), size=size)
     one.program.do(ChooseLongest(one.state.model.context - 1))
     one.driver.frames(3)
-    assert "Up to 63: the whole context" in shown
-    assert not [words for words in shown if words.endswith("…")]
+    assert {"Up to 8,191: the whole context", "Beam of 4 (the model's own)"} <= set(shown)
     left, top, right, low = one.ui.rects["chat.composer"]
     for name in ("beams", "longest", "write"):
         x0, y0, x1, y1 = one.ui.rects[f"translating.{name}"]
