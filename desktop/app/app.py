@@ -41,6 +41,7 @@ from llm_lite.desktop.app.settings import (
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.app.system_theme import SystemTheme
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
@@ -145,7 +146,7 @@ class App:
         self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
-        self.window.on_problem = self.program.note
+        self.window.on_problem = lambda text: self.program.note(said(text))
 
     def start(self, source: str | None) -> None:
         """The first frame; the engine with its model follows while the window answers."""

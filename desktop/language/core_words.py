@@ -159,6 +159,11 @@ SENTENCES = (
         "or load the model with a larger context"
     ),
     mark("an internal error ({kind}); the log has the details"),
+    # where the kernel study was measured
+    mark("{processor}, {kernels}, 1 thread"),
+    mark("{processor}, {kernels}, {count} threads"),
+    # what the window says itself, without the words of a view
+    mark("The X server refused request {request} of this program: error {code}."),
 )
 _ENDS = re.compile(r"(, |: )")
 

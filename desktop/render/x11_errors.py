@@ -41,8 +41,9 @@ class ErrorHandler:
     def _handle(self, _display: int, event: Any) -> int:
         error = event.contents
         if error.code != BAD_WINDOW:
-            asked = f"request {error.request}.{error.minor}"
-            self._tell_once(f"The X server refused {asked} of this program: error {error.code}.")
+            asked = f"{error.request}.{error.minor}"
+            sentence = f"The X server refused request {asked} of this program: error {error.code}."
+            self._tell_once(sentence)
         return 0
 
     def _tell_once(self, sentence: str) -> None:

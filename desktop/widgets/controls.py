@@ -165,6 +165,16 @@ def _shares(ui: Ui, labels: Sequence[str], width: float) -> list[float]:
     return [width * each / sum(wanted) for each in wanted]
 
 
+def picker_width(ui: Ui, label: str) -> float:
+    """Pixels of a `picker` that shows the whole label; in the small font."""
+    return float(imgui.calc_text_size(label).x) + _beside_label(ui) + 1
+
+
+def _beside_label(ui: Ui) -> float:
+    """Of a picker: its padding and its arrow."""
+    return float(imgui.get_style().frame_padding.x + ui.u(2.5) + ui.theme.size("small"))
+
+
 def picker(
     ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, width: float, hint: str = ""
 ) -> T:
@@ -178,7 +188,7 @@ def picker(
     )
     with ui.font(style="small"):
         pad, flags = imgui.get_style().frame_padding, imgui.ComboFlags_.no_arrow_button
-        room = width - pad.x - ui.u(2.5) - small
+        room = width - _beside_label(ui)
         shown = imgui.begin_combo(f"##{name}", fit(labels[value], room), flags)
         ui.mark(name)
         spot = ImVec2(round(at.x + width - ui.u(1.5) - small), round(at.y + pad.y))

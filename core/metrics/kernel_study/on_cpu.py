@@ -42,6 +42,8 @@ class CpuProducts:
 
     @property
     def device(self) -> str:
+        if self._threads == 1:
+            return f"{processor_name()}, {self._isa}, 1 thread"
         return f"{processor_name()}, {self._isa}, {self._threads} threads"
 
     def peaks(self, check: Check) -> tuple[float, float]:

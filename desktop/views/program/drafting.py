@@ -14,11 +14,13 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
 DRAFTED = mark(
-    "Drafts: tokens guessed from what the text or earlier answers said, or by a draft model, and "
-    "verified several in one pass over the weights. How many were right in the last answer, and "
-    "what that saved."
+    "Drafts: tokens proposed from the text, from earlier answers or by a draft model, and verified "
+    "several in one pass over the weights. How many were accepted in the last answer, and what "
+    "that saved."
 )
-ACCEPTED_HINT = mark("Guessed tokens that came. The answer is the same as without guesses.")
+ACCEPTED_HINT = mark(
+    "Drafted tokens that the model accepted. The answer is the same as without drafts."
+)
 SOURCES_HINT = mark(
     "Repeats are looked up in the text first, then in what was learned from earlier answers; a "
     "draft model, if one is chosen, is asked for the rest as long as that is faster."
@@ -29,9 +31,7 @@ CURVE = mark(
     "What a pass over the weights takes by how many tokens it computes, measured while answers "
     "were written; the thin line is a pass for each token."
 )
-NONE = mark(
-    "Nothing was guessed ahead: the text has not repeated itself, or drafts would not have paid."
-)
+NONE = mark("Nothing was drafted: the text has not repeated itself, or drafts would not have paid.")
 TICKS = (1, 2, 4, 8, 16, 32)  # tokens; no pass has more
 
 

@@ -96,7 +96,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_study(ui: Ui, study: KernelStudy) -> None:
     words = tr("M × N × K = {m} × {n} × {k}, float32").format(m=study.m, n=study.n, k=study.k)
     text(ui, words, bold=True)
-    wrapped(ui, study.device)
+    wrapped(ui, said(study.device))
     axis = Axis.of(study, imgui.get_content_region_avail().x)
     last = len(study.forms) - 1
     chosen = min(int(ui.memory.get("kernels.shown", last)), last)

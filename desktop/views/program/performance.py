@@ -126,7 +126,7 @@ def _limit(state: AppState) -> float:
 def _draw_rates(state: AppState, ui: Ui, points: Sequence[RateSample], limit: float) -> None:
     rates = np.array([p.rate for p in points], np.float64)
     with ui.font(style="small"):
-        if _begin(ui, "##rates", tr("seconds of writing"), "tok/s"):
+        if _begin(ui, "##rates", tr("seconds of decoding"), "tok/s"):
             most = max(rates.max(), limit)  # drafts may bring more than the limit
             room = 1.4 if limit else 1.15  # for the limit's words, above both
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, most * room, imgui.Cond_.always)
@@ -157,7 +157,7 @@ def _draw_steps(ui: Ui, points: Sequence[RateSample]) -> None:
     low, middle, high, most = quantiles(taken, (0.05, 0.5, 0.95, 0.99))
     top = max(most * 1.3, 1.0)
     with ui.font(style="small"):
-        if _begin(ui, "##steps", tr("seconds of writing"), "ms"):
+        if _begin(ui, "##steps", tr("seconds of decoding"), "ms"):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             _plot_answers(ui, points, taken, 2)
             implot.end_plot()

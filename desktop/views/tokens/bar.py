@@ -51,8 +51,8 @@ PROBABILITIES = mark(
 
 
 DRAFTS = mark(
-    "Tint the tokens of an answer that were guessed ahead from what the text said before: those "
-    "that came, and those where something else came. The answer is the same as without guesses."
+    "Tint the tokens of an answer that were drafted ahead: those where the draft was accepted, and "
+    "those that came instead of a rejected draft. The answer is the same as without drafts."
 )
 
 
@@ -225,7 +225,7 @@ def draft_legend(ui: Ui) -> Legend:
     half = (STEPS + 1) // 2
     colors = (draft_tint(ui, "accepted"),) * half
     colors += (draft_tint(ui, "rejected"),) * (STEPS + 1 - half)
-    return Legend(tr("guessed right"), colors, tr("something else came"), "")
+    return Legend(tr("draft accepted"), colors, tr("draft rejected"), "")
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:

@@ -29,7 +29,7 @@ from llm_lite.desktop.views.writing.input_card import (
     held_input,
     lines_height,
 )
-from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.controls import picker, picker_width
 from llm_lite.desktop.widgets.icons import ICON_UNDO
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
@@ -38,7 +38,8 @@ from llm_lite.desktop.widgets.widgets import button, text, wrapped
 LEAST_LINES, MOST_LINES = 3, 8
 WIDTHS = (1, 2, 4, 8)  # beams that are offered, beside the model's own
 LENGTHS = (50, 100, 200, 400)  # tokens of a target that are offered
-FOOT = 10.0  # spacing units of the row below the field
+FOOT = 10.0  # spacing units of a row below the field
+GAP = 2.0  # of them between two lists
 BEAMS = mark(
     "A beam keeps several hypotheses and continues all of them; the likeliest wins. Greedy "
     "decoding keeps one: it takes the likeliest token each time."
@@ -54,11 +55,12 @@ def draw_source(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_title(state, ui)
     held = held_input(ui, state.translating.draft, (state.chat, True))
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
-    field, foot = _field_height(state, ui, width), ui.u(FOOT)
+    field, room = _field_height(state, ui, width), width - ui.u(16)
+    foot = ui.u(FOOT) * (2 if _stacked(state, ui, room) else 1)
     draw_card(ui, at, width, field + foot)
     actions += _draw_field(state, ui, held, at, ImVec2(width, field))
     imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(2), at.y + field + ui.u(1)))
-    actions += _draw_choices(state, ui, width - ui.u(16))
+    actions += _draw_choices(state, ui, room)
     imgui.set_cursor_screen_pos(ImVec2(at.x + width - ui.u(9.5), at.y + field + ui.u(0.75)))
     actions += _draw_button(state, ui, held)
     imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + field + foot + ui.u(1)))
@@ -113,19 +115,39 @@ def _draw_field(state: AppState, ui: Ui, held: Input, at: ImVec2, size: ImVec2) 
 
 
 def _draw_choices(state: AppState, ui: Ui, room: float) -> list[Action]:
-    """How many hypotheses, and how long; they share the room where it is narrow."""
-    width = min(ui.u(52), (room - ui.u(2)) / 2)
+    """How many hypotheses, and how long: one above the other where they are wider than the room."""
+    stacked, at = _stacked(state, ui, room), imgui.get_cursor_screen_pos()
+    wide = max(ui.u(52), _widest(state, ui))
+    width = min(wide, room if stacked else (room - ui.u(GAP)) / 2)
     actions = _draw_beams(state, ui, width)
-    imgui.same_line(0, ui.u(2))
+    if stacked:
+        imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(FOOT - 1)))
+    else:
+        imgui.same_line(0, ui.u(GAP))
     return actions + _draw_longest(state, ui, width)
+
+
+def _stacked(state: AppState, ui: Ui, room: float) -> bool:
+    return _widest(state, ui) > (room - ui.u(GAP)) / 2
+
+
+def _widest(state: AppState, ui: Ui) -> float:
+    """Pixels of a list whose longest choice is shown whole."""
+    labels = [label for _, label in (*_beam_options(state), *_length_options(state))]
+    with ui.font(style="small"):
+        return max(picker_width(ui, label) for label in labels)
+
+
+def _beam_options(state: AppState) -> list[tuple[str, str]]:
+    own = _info(state).beams
+    options = [("0", tr("{choice} (the model's own)").format(choice=_named(own)))]
+    return options + [(str(n), _named(n)) for n in WIDTHS if n != own]
 
 
 def _draw_beams(state: AppState, ui: Ui, width: float) -> list[Action]:
     own, chosen = _info(state).beams, state.translating.beams
-    options = [("0", tr("{choice} (the model's own)").format(choice=_named(own)))]
-    options += [(str(n), _named(n)) for n in WIDTHS if n != own]
     value = str(chosen) if chosen != own else "0"
-    wanted = picker(ui, "translating.beams", options, value, width, tr(BEAMS))
+    wanted = picker(ui, "translating.beams", _beam_options(state), value, width, tr(BEAMS))
     return [ChooseBeams(int(wanted))] if wanted != value else []
 
 
@@ -133,13 +155,17 @@ def _named(beams: int) -> str:
     return tr("Greedy") if beams == 1 else tr("Beam of {n}").format(n=beams)
 
 
-def _draw_longest(state: AppState, ui: Ui, width: float) -> list[Action]:
+def _length_options(state: AppState) -> list[tuple[str, str]]:
     """Those that the context has room for, and all of it."""
-    whole, value = state.model.context - 1 if state.model else 0, str(state.translating.longest)
+    whole = state.model.context - 1 if state.model else 0
     options = [("0", tr("Length: by the source"))]
     words = tr("Up to {n:,} tokens")
     options += [(str(n), words.format(n=n)) for n in LENGTHS if n < whole]
-    options += [(str(whole), tr("Up to {n:,}: the whole context").format(n=whole))]
+    return [*options, (str(whole), tr("Up to {n:,}: the whole context").format(n=whole))]
+
+
+def _draw_longest(state: AppState, ui: Ui, width: float) -> list[Action]:
+    options, value = _length_options(state), str(state.translating.longest)
     known = value if value in dict(options) else "0"
     wanted = picker(ui, "translating.longest", options, known, width, tr(LONGEST))
     return [ChooseLongest(int(wanted))] if wanted != known else []

@@ -319,7 +319,7 @@ def _draw_undo(state: AppState, ui: Ui, found: TreeMap) -> list[Action]:
         imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
         count = found.beside
-        words = trn("{n} message on other ways", "{n} messages on other ways", count)
+        words = trn("{n} message on other branches", "{n} messages on other branches", count)
         imgui.align_text_to_frame_padding()
         text(ui, words.format(n=f"{count:,}"), "muted", "small")
     return actions

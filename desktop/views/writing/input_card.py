@@ -12,7 +12,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import tip
+from llm_lite.desktop.widgets.widgets import fit, tip
 
 ACTIVE = "input.active"  # in the memory of the window: whether the field has the keys
 
@@ -84,7 +84,8 @@ def draw_field(ui: Ui, held: Input, name: str, spot: ImVec2, size: ImVec2, hint:
     ui.memory[UNTOUCHED] = imgui.is_item_active() and not held.touched and not held.text
     if not held.text and not words:
         place = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
-        imgui.get_window_draw_list().add_text(place, ui.color("muted"), hint)
+        shown = fit(hint, size.x - ui.u(3))  # buttons stand beside the field
+        imgui.get_window_draw_list().add_text(place, ui.color("muted"), shown)
     return Written(words, sent, escaped)
 
 

@@ -145,8 +145,8 @@ def test_labels_of_what_is_undone_are_in_its_list():
 
 
 def _templates():
-    """Every text of core with {} for the values in it."""
-    for path in (ROOT / "core").rglob("*.py"):
+    """Every text of core, and of errors of X11, with {} for the values in it."""
+    for path in (*(ROOT / "core").rglob("*.py"), ROOT / "desktop/render/x11_errors.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
@@ -181,6 +181,10 @@ def test_values_of_a_sentence_stay():
     told = said("the Vulkan device is only software (llvmpipe (LLVM 15.0.6, 256 bits))")
     assert KOREAN.search(told) and "llvmpipe (LLVM 15.0.6, 256 bits)" in told
     assert said("Blocks of 32 weights in 18 bytes: 4.5 bits a weight.").count("4.5") == 1
+    measured = said("AMD EPYC, avx512vnni, 2 threads")
+    assert measured.startswith("AMD EPYC, avx512vnni, ") and "threads" not in measured
+    refused = said("The X server refused request 12.0 of this program: error 8.")
+    assert "12.0" in refused and "refused" not in refused
     use(gettext.NullTranslations())
     assert said("the device has no compute queue") == "the device has no compute queue"
 

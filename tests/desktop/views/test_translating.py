@@ -33,6 +33,8 @@ from llm_lite.desktop.state.translating.translating_state import CrossLook, Toke
 from llm_lite.desktop.views.encoding.no_writing import OF_TARGETS
 from llm_lite.desktop.views.tokens.steer import effect_is_told
 from llm_lite.desktop.views.translating.target import facts
+from llm_lite.desktop.widgets import controls
+from llm_lite.desktop.widgets.widgets import fit
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.translating_fake import (
     ENCODER_LAYERS,
@@ -82,6 +84,24 @@ def test_task_beam_and_length_are_chosen(headless):
         one.driver.click(f"translating.{name}.{choice}")
     chosen = one.state.translating
     assert (chosen.prefix, chosen.beams, chosen.longest) == (TASK, 4, 50)
+
+
+@pytest.mark.parametrize("font_size", [13.0, 26.0])
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_choices_are_shown_whole(headless, monkeypatch, size, font_size):
+    shown = []
+    monkeypatch.setattr(
+        controls, "fit", lambda words, room: shown.append(fit(words, room)) or words
+    )
+    model = replace(as_translator(MODEL, beams=4), context=8192)
+    one = headless(replace(READY, model=model, font_size=font_size), size=size)
+    one.program.do(ChooseLongest(one.state.model.context - 1))
+    one.driver.frames(3)
+    assert {"Up to 8,191: the whole context", "Beam of 4 (the model's own)"} <= set(shown)
+    left, top, right, low = one.ui.rects["chat.composer"]
+    for name in ("beams", "longest", "write"):
+        x0, y0, x1, y1 = one.ui.rects[f"translating.{name}"]
+        assert left <= x0 and x1 <= right and top <= y0 and y1 <= low, name
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
