@@ -18,7 +18,7 @@ from llm_lite.core.messages import (
     ServingChanged,
     TokenDecoded,
 )
-from llm_lite.core.serving import serving
+from llm_lite.core.serving import drafts
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
@@ -73,14 +73,14 @@ def test_answers_go_on_in_the_new_mode(client, hook, served):
 
 
 def test_who_asks_while_the_executor_is_replaced_is_answered(client, served, monkeypatch):
-    asked, make = [], serving.Batch
+    asked, make = [], drafts.Batch
 
     def slow(*arguments):
         assert client.engine.service() is served
         asked.append(Asked(served, tokens=(5, 6)))
         return make(*arguments)
 
-    monkeypatch.setattr(serving, "Batch", slow)
+    monkeypatch.setattr(drafts, "Batch", slow)
     served.modes.ask("int8", "auto")
     client.until(ServingChanged)
     assert len(asked[0].tokens()) == 12
