@@ -12,6 +12,7 @@ from llm_lite_kernels import _cpp
 from llm_lite.core.errors import RequestError
 
 _BANDWIDTH_BYTES = 256 * 10**6
+_MOST_THREADS = 1024
 _left_out: set[str] = set()  # builds
 _ROUNDS = 1 << 15  # of multiply-adds, about a millisecond
 
@@ -63,6 +64,13 @@ def default_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def chosen_threads(asked: int) -> int:
+    """0: one a core. RequestError for more than can be used."""
+    if not 0 <= asked <= _MOST_THREADS:
+        raise RequestError(f"threads: expected 0 (one a core) to {_MOST_THREADS}, found {asked}")
+    return asked or default_threads()
 
 
 @cache

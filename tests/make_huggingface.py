@@ -109,6 +109,8 @@ SLICE_SOURCE: dict[str, Any] = {
     "num_kv_shared_layers": 4,
     "activation_sparsity_pattern": [0.9, 0.8, 0.7, *[0.0] * 7],
 }
+# Changes to `write_tall_gemma3n` that leave it a slice, as E4B has
+TALL_SLICED = {"hidden_size": 64, "intermediate_size": 512, "hidden_size_per_layer_input": 32}
 SLICE_SKIP = (1, 6, 7)
 SLICE_WIDTHS = (64, 33, 77, 64, 40, 1, 64)
 

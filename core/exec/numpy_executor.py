@@ -39,6 +39,17 @@ def _store(values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step) -> N
         done += count
 
 
+def _product(x: F32, weight: F32, step: Step) -> F32:
+    """Each segment's rows by themselves, so that they get the bits that they have alone: BLAS adds
+    in another order where there are other numbers of rows."""
+    if len(step.segments) < 2:
+        return reference.matmul(x, weight)
+    of_tokens = len(x) == step.count
+    counts = [segment.count if of_tokens else segment.outputs for segment in step.segments]
+    parts = np.split(x, np.cumsum(counts[:-1]))
+    return np.concatenate([reference.matmul(part, weight) for part in parts])
+
+
 def _attention_of_segments(
     q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
 ) -> F32:
@@ -173,7 +184,7 @@ class NumpyExecutor:
             case "matmul":
                 x, weight = arguments
                 outputs = plan.tensors[op.outputs[0]].shape[1]
-                return reference.matmul(x, weight[:outputs, : x.shape[1]])
+                return _product(x, weight[:outputs, : x.shape[1]], step)
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
             case "position_rows":

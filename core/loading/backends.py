@@ -15,7 +15,7 @@ from llm_lite.core.errors import (
     UnsupportedError,
 )
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.messages import Activations, EngineOptions, KvType
+from llm_lite.core.messages import Activations, EngineOptions, KvType, Speculate
 from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
@@ -45,11 +45,10 @@ _STEPWISE_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
 _DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 _SHARED_BUCKETS = (1, 8, 16)  # of steps that several sequences share, below the largest
+_SLICED = Bucket(1, 1, sliced=True)  # guesses a token
 _SHARING: tuple[Chosen, ...] = ("vulkan", "cpu", "numpy")  # executors that have such steps
-_ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
+ENCODER_BUCKETS = (16, 64, 128, 256)  # tokens of a text; the largest is the context
 _ENCODER_OUTPUTS = 64  # tokens whose logits come from one pass through the masked-token head
-_ENCODER_TEXTS, _ENCODER_STEP = 32, 512  # texts and tokens of a step that they share
-_SHARED_TEXT_BYTES = 256 << 20  # of the keys and values of such a step
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
 LEAST_MATRIX = 1 << 23
@@ -160,8 +159,8 @@ def build_options(
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     plain = [Bucket(n, n if every_output else 1) for n in fitting]
     drafted = [] if every_output or not drafts(choice, options) else _stepwise(choice, context)
-    cut = _slice_of(options, draft_slice) if drafted else None
-    drafted += [Bucket(1, 1, sliced=True)] if cut else []
+    cut = slice_to_draft(options.speculate, draft_slice) if drafted else None
+    drafted += [_SLICED] if cut else []
     sizes = tuple(sorted(plain + drafted, key=lambda b: (b.max_tokens, not b.stepwise, b.sliced)))
     step = plain[-1].max_tokens
     return BuildOptions(
@@ -185,8 +184,9 @@ def drafts(choice: ExecutorChoice, options: EngineOptions) -> bool:
     return options.speculate != "off" and not (options.speculate == "auto" and software)
 
 
-def _slice_of(options: EngineOptions, draft_slice: Slice | None) -> Slice | None:
-    if options.speculate != "slice":
+def slice_to_draft(speculate: Speculate, draft_slice: Slice | None) -> Slice | None:
+    """The model's slice where a person chose that it drafts; RequestError where it has none."""
+    if speculate != "slice":
         return None
     if draft_slice is None:
         raise RequestError(
@@ -224,7 +224,7 @@ def text_encoder_options(
 ) -> BuildOptions:
     """How an encoder's program is built, whose steps have a whole text: keys, values and queries
     live for one step, and are float32 whatever `options` say of caches."""
-    sizes = sorted({n for n in _ENCODER_BUCKETS if n < context} | {context})
+    sizes = sorted({n for n in ENCODER_BUCKETS if n < context} | {context})
     affordable = max(0, options.query_budget) // (4 * shape.query_values)
     return BuildOptions(
         context=context,
@@ -237,23 +237,6 @@ def text_encoder_options(
     )
 
 
-def shared_encoder_options(build: BuildOptions, shape: ModelShape) -> BuildOptions:
-    """How its program is built for steps that several texts share; `build` is that of one text."""
-    row = 8 * shape.layers * shape.kv_heads * shape.head_dim  # keys and values
-    whole = -(-build.context // PAGE)
-    pages = max(whole, min(_ENCODER_TEXTS, _SHARED_TEXT_BYTES // (PAGE * row)))
-    pages += _ENCODER_STEP // PAGE
-    largest = max(_ENCODER_STEP, build.context)
-    sizes = sorted({n for n in _ENCODER_BUCKETS if n < largest} | {largest})
-    return replace(
-        build,
-        buckets=tuple(Bucket(n, 1) for n in sizes),
-        query_rows=0,
-        pages=PageShape(pages, _ENCODER_TEXTS, whole * PAGE),
-        head=False,
-    )
-
-
 def shared_build_options(
     choice: ExecutorChoice,
     options: EngineOptions,
@@ -262,11 +245,12 @@ def shared_build_options(
     context: int,
     sequences: int,
     pages: int,
+    draft_slice: Slice | None = None,
 ) -> BuildOptions:
     """How a program is built whose steps several sequences share, up to `sequences`, each with
     `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
     beside the next token of every sequence, as far as there are places in the cache for them.
-    Queries are kept where `options` keep any.
+    Queries are kept where `options` keep any. `draft_slice`: the model's, where it drafts.
 
     UnsupportedError where this executor has no such steps.
     """
@@ -277,15 +261,18 @@ def shared_build_options(
         )
     largest = min(PAGE + sequences, pages * PAGE)
     sizes = sorted({n for n in (*_SHARED_BUCKETS, sequences) if n < largest} | {largest})
+    first, *others = (Bucket(n, min(n, sequences)) for n in sizes)
+    sliced = [_SLICED] if draft_slice else []
     return BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
         q_dtype=_query_dtype(options),
         integer_activations=activations(choice, options.activations, shape) == "a8",
-        buckets=tuple(Bucket(n, min(n, sequences)) for n in sizes),
+        buckets=(first, *sliced, *others),
         query_rows=PAGE if options.query_budget > 0 else 0,
         pages=PageShape(pages, sequences, -(-context // PAGE) * PAGE),
+        draft_slice=draft_slice,
     )
 
 

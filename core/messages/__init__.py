@@ -147,7 +147,6 @@ from llm_lite.core.messages.options import (
     DRAFT_LEARNINGS,
     KV_TYPES,
     MODES,
-    SERVED_SPECULATIONS,
     SPECULATES,
     Activations,
     Backend,
@@ -156,7 +155,6 @@ from llm_lite.core.messages.options import (
     KvType,
     Mode,
     SamplingOptions,
-    ServedSpeculation,
     Speculate,
 )
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
@@ -304,7 +302,7 @@ Event = (
 
 __all__ = [
     "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "KV_TYPES", "MODES", "MOST_ALTERNATIVES",
-    "MOST_BEAMS", "OVERFLOWS", "SERVED_SPECULATIONS", "SPECULATES", "Activations", "AllowedTokens",
+    "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "Activations", "AllowedTokens",
     "Alternative", "AnalyzeTensors", "AnswerRequest", "AnswerRun", "AttentionPart", "AttentionRows",
     "AttentionRowsMode", "Backend", "CacheKept", "CacheLayerInfo", "CacheLayout", "CacheMeasured",
     "CacheRewritten", "CacheStatus", "CancelLoad", "ChatMessage", "CheckKept", "Command",
@@ -322,7 +320,7 @@ __all__ = [
     "Overflow", "PooledPrefix", "PrefillProgress", "ProfileStep", "PromptToken", "Read",
     "ReadAttentionRows", "ReadTarget", "Reconfigure", "ResumeKept", "Role", "RunFinished",
     "RunReady", "RunToken", "RunsForced", "SamplingOptions", "SaveCache", "ServedRequest",
-    "ServedSpeculation", "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
+    "ServerSpec", "ServingChanged", "ServingStatus", "SetGains", "Shutdown",
     "SourceDrafts", "SourceRead", "SourceToken", "Speculate", "SpellTokens", "StartServing",
     "StepProfile", "StepProfiled", "StepRequest", "Stop", "StopReason", "StopServing",
     "StudyBackend", "StudyKernels", "SwitchMode", "TargetFinished", "TargetGrown", "TargetToken",

@@ -16,8 +16,6 @@ BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
 KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8", "int4")
-ServedSpeculation = Literal["off", "auto", "lookup"]
-SERVED_SPECULATIONS: tuple[ServedSpeculation, ...] = ("off", "auto", "lookup")
 SPECULATES: tuple[Speculate, ...] = ("off", "auto", "lookup", "slice")
 DRAFT_LEARNINGS: tuple[DraftLearning, ...] = ("off", "use", "learn")
 

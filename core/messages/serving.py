@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from llm_lite.core.messages.answers import ChatMessage
-from llm_lite.core.messages.options import SamplingOptions, ServedSpeculation
+from llm_lite.core.messages.options import SamplingOptions, Speculate
 from llm_lite.core.messages.tools import ToolSpec
 from llm_lite.core.records import dataclass
 
@@ -86,7 +86,8 @@ class StartServing:
     context: int = 0  # positions of one answer; 0: as the model is loaded
     cache_budget: int = 0  # bytes for pages of the cache; 0: as many as all answers at once take
     most_waiting: int = 64
-    speculate: ServedSpeculation = "auto"  # of an answer that runs alone
+    # Drafts of an answer that runs alone; None: as the chat's, also once these are changed.
+    speculate: Speculate | None = None
     # With drafts of the model that EngineOptions name, too: where nobody chats, whose text it would
     # have to follow as well.
     by_draft_model: bool = False

@@ -15,6 +15,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.beside import executor_beside
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import StartServing
+from llm_lite.core.models.model import Slice
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import tensor_row_bytes
@@ -30,8 +31,15 @@ class Batch:
     """Of one runner, which closes the executor with its own. Every head weighs 1 here, whatever a
     person has set for the chat."""
 
-    def __init__(self, runner: Runner, options: StartServing, segments: int = 0) -> None:
-        """Steps have so many `segments` or, if these are more, as answers run at once.
+    def __init__(
+        self,
+        runner: Runner,
+        options: StartServing,
+        segments: int = 0,
+        draft_slice: Slice | None = None,
+    ) -> None:
+        """Steps have so many `segments` or, if these are more, as answers run at once. With
+        `draft_slice`, the model's, the program has it too.
 
         RequestError where the model or the memory has no room for what is asked,
         UnsupportedError where the executor has no shared steps, DeviceError."""
@@ -57,6 +65,7 @@ class Batch:
             context=self.context,
             sequences=self.segments,
             pages=self.pool.count,
+            draft_slice=draft_slice,
         )
         self.executor = executor_beside(runner, model, build)
         self.program = self.executor.program
@@ -89,6 +98,14 @@ class Batch:
         self.steps += 1
         self.step_seconds += self.last_seconds
         return logits
+
+    def draft(
+        self, token: int, segment: Segment, should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """A step of the slice, not counted as one; logits float32 [vocabulary] of what follows."""
+        step = Step(np.array([token], np.int32), 0, 1, (segment,), sliced=True)
+        with self.runner.session.files.unchanged():
+            return self.executor.run(step, should_stop)[0]
 
     def read_bytes(self, positions: int) -> int:
         """What a token reads of memory behind so many positions, were it alone."""

@@ -1,64 +1,69 @@
-"""Drafts of an answer that runs alone: tokens that its text, or a smaller model, says come next,
-verified in its step.
+"""Drafts of an answer that runs alone: tokens that its text, a smaller model or the model's own
+slice says come next, verified in its step.
 
 Each drafted token is a segment of its own behind the answer's next one, in the same pages of the
 cache. A segment of one token gets the bits that it has in a step by itself, whatever else is in
 the step, so that answers are the same with drafts and without. Where several answers share steps
 nothing is drafted: their tokens take the places that drafts would have.
+
+Other clients wait while a text is read for its first draft, so that a piece of it is read between
+two steps: the answer goes on without drafts meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.speculation.draft import DraftSource
 from llm_lite.core.generation.speculation.lookup import LookupSource
+from llm_lite.core.generation.speculation.slice_source import SliceDraftSource
 from llm_lite.core.generation.speculation.speculation import LongestDrafts, Speculation
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import StartServing
+from llm_lite.core.messages import Speculate, StartServing
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.answer import ServedAnswer
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.paged_slice import PagedSlice
 from llm_lite.core.serving.pages import PagePool
-from llm_lite.core.serving.scheduler import StepPart
+from llm_lite.core.serving.scheduler import CHUNK, StepPart
 
 MOST_IN_A_STEP = 16  # tokens of one answer: its next one, and drafts
+PIECE = 2048  # tokens of a text that sources hear of between two steps: some milliseconds
 
 
 @dataclass(slots=True)
 class ServedDrafts:
     """Of one batch, on the engine's thread. What was learned stays from one answer to the next."""
 
-    speculation: Speculation | None  # None: nothing is drafted
-    _answer: ServedAnswer | None = None  # whose text the sources know
-    _heard: int = 0  # tokens of it
+    speculation: Speculation | None = None  # None: nothing is drafted
+    _slice: PagedSlice | None = None  # that is one of its sources
+    _text: list[int] = field(default_factory=list)  # of the answer that was drafted last; it grows
+    _known: int = 0  # first tokens of it that the sources know
 
-    @property
-    def most_segments(self) -> int:
-        """Of a step, for one answer; 0: nothing is drafted."""
-        return MOST_IN_A_STEP if self.speculation else 0
-
-    def extended(self, parts: list[StepPart], places: int, pool: PagePool) -> list[StepPart]:
+    def extended(
+        self, parts: list[StepPart], places: int, pool: PagePool, is_closing: StopCheck
+    ) -> list[StepPart]:
         """The parts of a step that has places for so many segments: with drafts, if it is one
         answer's next token alone."""
-        if self.speculation is None or len(parts) != 1:
-            return parts
-        (part,) = parts
-        if part.answer.paged.is_reading or part.count != 1:
+        part = _written_alone(parts)
+        if part is None or self.speculation is None or not self._follow(part.answer.paged.tokens):
             return parts
         answer, paged = part.answer, part.answer.paged
-        self._follow(answer)
         most = min(places, MOST_IN_A_STEP, answer.left) - 1
-        drafted = self.speculation.propose(most, answer.end_tokens).tokens
+        drafted = self._propose(answer, most, is_closing)
         while drafted and not paged.extend(pool, paged.computed + 1 + len(drafted)):
             drafted = drafted[:-1]
         return [replace(part, drafted=drafted)]
 
     def note_step(self, parts: Sequence[StepPart], seconds: float) -> None:
         """A step of these parts took so long."""
-        if self.speculation is not None and len(parts) == 1 and parts[0].answer is self._answer:
-            self.speculation.note_pass(1 + len(parts[0].drafted), seconds)
+        part = _written_alone(parts)
+        if part is not None and self.speculation is not None:
+            self.speculation.note_pass(1 + len(part.drafted), seconds)
 
     def count(self, part: StepPart, accepted: int, seconds: float) -> None:
         """Of the drafts of this part so many came; the step took so long."""
@@ -66,7 +71,7 @@ class ServedDrafts:
         if part.answer.new_tokens == 1 + accepted:  # the first one follows the prompt
             return
         single, source, drafting = 0.0, "", 0.0
-        if self.speculation is not None and part.answer is self._answer:
+        if self.speculation is not None and part.answer.paged.tokens is self._text:
             single = self.speculation.policy.costs.seconds(1)
             source, drafting = self.speculation.drafted_by, self.speculation.drafting_seconds
             self.speculation.drafting_seconds = 0.0  # counted once, whatever the next step has
@@ -74,25 +79,73 @@ class ServedDrafts:
         for _ in range(accepted):
             counts.note_accepted(single, source)
 
-    def _follow(self, answer: ServedAnswer) -> None:
-        """The sources know all of the answer's text, and how the last drafts did."""
+    def _follow(self, text: list[int]) -> bool:
+        """The sources hear of a piece of what is new in the text, and how the last drafts did;
+        whether they know all of it."""
         assert self.speculation is not None
-        text = answer.paged.tokens
-        if answer is not self._answer:
-            self.speculation.begin(text)
-        else:
-            self.speculation.judge(text[self._heard :])
-            for token in text[self._heard :]:
+        if text is self._text:
+            new = text[self._known : self._known + PIECE]
+            self.speculation.judge(new)
+            for token in new:
                 self.speculation.add(token)
-        self._answer, self._heard = answer, len(text)
+            self._known += len(new)
+        else:
+            known = self._text[: self._known]
+            same = self._known if text[: self._known] == known else 0
+            self._text, self._known = text, min(max(same, PIECE), len(text))
+            self.speculation.begin(text[: self._known])
+        return self._known == len(text)
+
+    def _propose(self, answer: ServedAnswer, most: int, is_closing: StopCheck) -> tuple[int, ...]:
+        assert self.speculation is not None
+
+        def should_stop() -> bool:
+            return answer.is_cancelled or is_closing()
+
+        if self._slice is not None:
+            self._slice.paged = answer.paged
+        try:
+            return self.speculation.propose(most, answer.end_tokens, should_stop).tokens
+        except CancelledError:  # told as the next step begins
+            return ()
 
 
-def drafts_of(runner: Runner, options: StartServing) -> ServedDrafts:
-    """As a person chose for a server; `auto` drafts nothing on software devices."""
-    if not backends.drafts(runner.choice, replace(runner.options, speculate=options.speculate)):
-        return ServedDrafts(None)
+def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
+    """The part of a step that is one answer's next token alone: not of its prompt, and not one that
+    was said before and is computed again."""
+    if len(parts) != 1 or parts[0].answer.paged.is_reading:
+        return None
+    (part,) = parts
+    return part if part.count == part.outputs == 1 else None
+
+
+def chosen_drafts(runner: Runner, options: StartServing) -> Speculate:
+    """As a person chose for a server; `off` where nothing is drafted, as on software devices."""
+    chosen = options.speculate or runner.options.speculate
+    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
+    return chosen if drafts else "off"
+
+
+def batch_of(runner: Runner, options: StartServing) -> Batch:
+    """With room in its steps for the drafts of an answer; RequestError where a slice is to draft
+    and the model has none, and as of Batch."""
+    chosen = chosen_drafts(runner, options)
+    cut = backends.slice_to_draft(chosen, runner.model.draft_slice)
+    return Batch(runner, options, 0 if chosen == "off" else MOST_IN_A_STEP, cut)
+
+
+def drafts_of(batch: Batch, options: StartServing) -> ServedDrafts:
+    """Of a batch that `batch_of` made with the same options."""
+    runner = batch.runner
+    chosen = chosen_drafts(runner, options)
+    if chosen == "off":
+        return ServedDrafts()
     sources: list[DraftSource] = [LookupSource()]
+    paged = PagedSlice(batch) if batch.program.has_slice else None
+    if paged is not None:
+        sources.append(SliceDraftSource(paged))
     if options.by_draft_model and runner.draft is not None:
+        runner.draft.source.most_read = CHUNK
         sources.append(runner.draft.source)
-    policy = LongestDrafts() if options.speculate == "lookup" else None
-    return ServedDrafts(Speculation(sources, policy, may_branch=False))
+    policy = LongestDrafts() if chosen == "lookup" else None
+    return ServedDrafts(Speculation(sources, policy, may_branch=False), paged)

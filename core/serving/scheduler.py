@@ -90,9 +90,11 @@ class Scheduler:
 
     # For the engine's thread.
 
-    def parts(self, pool: PagePool, embedding: Embedding | None = None) -> list[StepPart]:
-        """What goes into the next step; every answer has the pages for it, `embedding` has others
-        or waits."""
+    def parts(
+        self, pool: PagePool, places: int, embedding: Embedding | None = None
+    ) -> list[StepPart]:
+        """What goes into the next step, of so many segments at most; every answer has the pages for
+        it, `embedding` has others or waits."""
         self._step += 1
         self._embedding = embedding
         if not self._is_held():
@@ -104,7 +106,7 @@ class Scheduler:
             if self._has_room(answer, 1, pool)
         ]
         parts += self._chunks(pool)
-        parts += self._repeated(self.parallel - len(parts), pool)
+        parts += self._repeated(places - len(parts), pool)
         return [part for part in parts if part.answer.is_running]
 
     def over(self) -> list[ServedAnswer]:

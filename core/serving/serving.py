@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import CHANGED, Desk
-from llm_lite.core.serving.drafts import ServedDrafts, drafts_of
+from llm_lite.core.serving.drafts import ServedDrafts, batch_of, drafts_of
 from llm_lite.core.serving.glass import Responses
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
 from llm_lite.core.serving.service import ModeDoor
@@ -49,7 +49,7 @@ class Serving:
         )
         self._runner: Runner | None = None
         self._batch: Batch | None = None
-        self._drafts = ServedDrafts(None)  # of the batch
+        self._drafts = ServedDrafts()  # of the batch
         self._is_on = False
         self._is_spoiled = False  # by a defect: the next step begins with empty pages
 
@@ -77,12 +77,12 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
-            self._drafts = drafts_of(runner, self._options)
-            self._batch = Batch(runner, self._options, self._drafts.most_segments)
+            self._batch = batch_of(runner, self._options)
         except LlmLiteError as error:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
             return
+        self._drafts = drafts_of(self._batch, self._options)
         self._desk.open(self._batch)
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
@@ -134,6 +134,7 @@ class Serving:
     def _drop_batch(self) -> None:
         """Its pages are gone, whatever was in them."""
         batch, self._batch = self._batch, None
+        self._drafts = ServedDrafts()
         self._responses.clear()
         if (embedding := self._desk.embedding) is not None:
             embedding.restart()
@@ -161,10 +162,11 @@ class Serving:
                 raise
             except LlmLiteError as error:
                 self._desk.end_embedding().fail(error, batch)
-        parts = self._scheduler.parts(batch.pool, self._desk.embedding)
+        parts = self._scheduler.parts(batch.pool, batch.segments, self._desk.embedding)
         if parts:
             if self._desk.embedding is None:
-                parts = self._drafts.extended(parts, batch.segments, batch.pool)
+                places, pool = batch.segments, batch.pool
+                parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:

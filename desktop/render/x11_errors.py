@@ -28,11 +28,12 @@ HANDLER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ErrorEv
 
 
 class ErrorHandler:
-    """Xlib's, until `close`. `tell` gets a sentence of each error but BadWindow. OSError where Xlib
-    is not installed."""
+    """Xlib's, until `close`. `tell` gets a sentence of each error but BadWindow, once: a driver may
+    repeat one with every frame. OSError where Xlib is not installed."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
+        self._told: set[str] = set()  # at most one of each request and error, which are bytes
         self._set: Any = ctypes.CDLL("libX11.so.6").XSetErrorHandler
         self._held = HANDLER(self._handle)  # as long as Xlib may call it
         self._set(self._held)
@@ -41,8 +42,14 @@ class ErrorHandler:
         error = event.contents
         if error.code != BAD_WINDOW:
             asked = f"{error.request}.{error.minor}"
-            self._tell(f"The X server refused request {asked} of this program: error {error.code}.")
+            sentence = f"The X server refused request {asked} of this program: error {error.code}."
+            self._tell_once(sentence)
         return 0
+
+    def _tell_once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self._tell(sentence)
 
     def close(self) -> None:
         """Xlib's own again."""

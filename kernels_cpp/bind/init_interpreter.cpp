@@ -75,6 +75,10 @@ void init_interpreter(py::module_& module) {
            }),
            py::arg("isa"), py::arg("threads"))
       .def_property_readonly("threads", &llm::Interpreter::threads)
+      .def_property_readonly("worker_bytes", &llm::Interpreter::worker_bytes,
+                             "That each thread has for the tasks of the plans added so far.")
+      .def_property_readonly("shared_bytes", &llm::Interpreter::shared_bytes,
+                             "That all threads have for these, together.")
       .def("use", &llm::Interpreter::use, py::arg("threads"),
            "How many of the threads work from now on; from any thread.")
       .def("add_plan", &add_plan, py::arg("tensors"), py::arg("ops"), py::arg("params"),

@@ -27,6 +27,9 @@ class Interpreter : private Phases {
 
   int threads() const { return pool_.threads(); }
   void use(int threads) { pool_.use(threads); }
+  // What each thread has of its own for the tasks of all plans, and what they share.
+  size_t worker_bytes() const { return workers_[0].scratch.size(); }
+  size_t shared_bytes() const { return shared_.size(); }
 
   // Measure from now on how long threads are busy with each op, or stop measuring.
   void measure(bool wanted);

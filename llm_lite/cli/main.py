@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from llm_lite.cli.encoder_words import add_embedding, add_filling
@@ -64,7 +65,7 @@ def main(
 
 def _run(words: list[str], imported: Callable[[], object]) -> int:
     parser = _parser()
-    for word in words:
+    for word in takewhile(lambda word: word != "--", words):  # options end there
         if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
             parser.error(f"argument {word[:-3]}: expected a value, found '--'")
     arguments = parser.parse_args(_with_command(words, parser))
@@ -125,7 +126,7 @@ def _parser() -> Parser:
     )
     for name, what in TRANSLATING:
         add_translating(commands.add_parser(name, parents=[engine], help=what), at_least)
-    _arrays(commands)
+    _instruments(commands)
     _tokenize(commands)
     _bench(commands, speculating)
     study = "measure five implementations of one matrix product against the limits of this machine"
@@ -136,25 +137,6 @@ def _parser() -> Parser:
     _quantize(commands)
     _machine(commands, engine)
     return parser
-
-
-def _arrays(commands: Subparsers) -> None:
-    logits = _instrument(
-        commands, "logits", "write the logits after every token of a text", "X.npy"
-    )
-    logits.add_argument(
-        "--decoder-tokens",
-        metavar="0,1,2",
-        help="tokens of the target, for an encoder-decoder; its source is the text",
-    )
-    attention = _instrument(
-        commands,
-        "attention",
-        "write the attention probabilities of every head over a text",
-        "X.npz",
-    )
-    attention.add_argument("--layers", metavar="0,3-5", help="all by default")
-    attention.add_argument("--heads", metavar="0,3-5", help="all by default")
 
 
 def _window(commands: Subparsers, answering: list[Parser]) -> None:
@@ -310,6 +292,26 @@ def _machine(commands: Subparsers, engine: Parser) -> None:
         help="measure every weight mode on this machine, and recommend one",
     )
     doctor.add_argument("--model", metavar="MODEL", help="model for --benchmark-modes")
+
+
+def _instruments(commands: Subparsers) -> None:
+    """What a model computes, as files."""
+    logits = _instrument(
+        commands, "logits", "write the logits after every token of a text", "X.npy"
+    )
+    logits.add_argument(
+        "--decoder-tokens",
+        metavar="0,1,2",
+        help="tokens of the target, for an encoder-decoder; its source is the text",
+    )
+    attention = _instrument(
+        commands,
+        "attention",
+        "write the attention probabilities of every head over a text",
+        "X.npz",
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="all by default")
+    attention.add_argument("--heads", metavar="0,3-5", help="all by default")
 
 
 def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.cli.engine_words import speculation
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import SERVED_SPECULATIONS, StartServing
+from llm_lite.core.messages import StartServing
 from llm_lite.core.plain_text import quote
 
 if TYPE_CHECKING:
@@ -110,11 +110,6 @@ def serving_options(arguments: argparse.Namespace) -> StartServing:
         if not low <= value <= high:
             raise RequestError(f"--{name}: expected {low} to {high}, found {value}")
     speculate, draft_model = speculation(arguments.speculate)
-    if speculate == "slice":
-        raise RequestError(
-            "--speculate slice: answers of a server are drafted by their own texts, or by another "
-            f"model; expected {', '.join(SERVED_SPECULATIONS)} or a model"
-        )
     return StartServing(
         parallel=arguments.parallel,
         most_waiting=arguments.queue,

@@ -20,15 +20,15 @@ from llm_lite.core.messages import (
     LoadFailed,
     LoadModel,
     ModelLoaded,
-    ServedSpeculation,
     ServingChanged,
+    Speculate,
     StartServing,
 )
 from llm_lite.core.serving.service import Service
 from tests.bench.serving import Timed, until
 from tests.bench.speculation import CONTEXT, GREEDY, Prompt, tasks
 
-PAIR: tuple[ServedSpeculation, ServedSpeculation] = ("off", "auto")
+PAIR: tuple[Speculate, Speculate] = ("off", "auto")
 
 
 def main() -> None:
@@ -71,9 +71,7 @@ def _measure(engine: Engine, name: str, prompts: tuple[Prompt, ...], rounds: int
     )
 
 
-def _answers(
-    engine: Engine, speculate: ServedSpeculation, prompts: tuple[Prompt, ...]
-) -> list[Timed]:
+def _answers(engine: Engine, speculate: Speculate, prompts: tuple[Prompt, ...]) -> list[Timed]:
     engine.send(StartServing(parallel=1, speculate=speculate))
     is_on = False
     while not is_on:  # what was on ends first

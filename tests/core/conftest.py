@@ -6,6 +6,8 @@ import pytest
 
 from tests.core.engine_client import PATIENCE, Client, Hook
 
+OF_THE_PROGRAM = ("sandbox", "grammar mask")  # threads that all engines share
+
 
 @pytest.fixture
 def client():
@@ -15,8 +17,8 @@ def client():
     assert client.engine.close(PATIENCE), "the engine's thread did not end"
     client.events += client.engine.poll()
     assert client.woken == len(client.events), "wake is called for every event"
-    for thread in threading.enumerate():  # the sandbox belongs to the program
-        if thread not in before and not thread.name.startswith("sandbox"):
+    for thread in threading.enumerate():
+        if thread not in before and not thread.name.startswith(OF_THE_PROGRAM):
             thread.join(PATIENCE)
             assert not thread.is_alive(), f"{thread.name} is left behind"
 

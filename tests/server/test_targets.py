@@ -156,3 +156,73 @@ def test_what_waits_when_the_service_closes_is_told_so(runner):
     ends = [event.stop_reason for event in told if hasattr(event, "stop_reason")]
     assert len(ends) == 2 and ends[1] == "stopped"
     assert service.status().cancelled >= 1 and service.status().refused == 1
+
+
+def response_types(events):
+    return [event.type.removeprefix("response.") for event in events]
+
+
+def test_a_target_is_a_response_whole_and_in_pieces(client, runner):
+    ids, target, text = wanted(runner, SOURCE)
+    asked = {"model": "m", "input": SOURCE, "max_output_tokens": TOKENS}
+    whole = client.responses.create(**asked, include=["message.output_text.logprobs"])
+    ended = target.tokens[-1] in runner.model_file.tokenizer.end_ids
+    assert plain(whole.output_text) == text
+    assert whole.status == ("completed" if ended else "incomplete")
+    assert (whole.usage.input_tokens, whole.usage.output_tokens) == (len(ids), len(target.tokens))
+    (message,) = whole.output
+    assert len(message.content[0].logprobs) == len(target.tokens) - ended
+    events = list(client.responses.create(**asked, stream=True))
+    told = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert plain("".join(told)) == text
+    assert response_types(events)[:3] == ["created", "in_progress", "output_item.added"]
+    assert response_types(events)[-2:] == ["output_item.done", whole.status]
+    assert plain(events[-1].response.output_text) == text
+
+
+def test_of_a_responses_conversation_the_last_message_is_the_source(client, runner):
+    _, _, text = wanted(runner, SOURCE)
+    said = [{"role": "user", "content": "before"}, {"role": "assistant", "content": "it"}]
+    asked = {"model": "m", "max_output_tokens": TOKENS, "instructions": "Be brief."}
+    found = client.responses.create(**asked, input=[*said, {"role": "user", "content": SOURCE}])
+    assert plain(found.output_text) == text
+    with pytest.raises(openai.BadRequestError, match="the last message has the role assistant"):
+        client.responses.create(**asked, input=said)
+    with pytest.raises(openai.BadRequestError, match="keeps to no schema or grammar"):
+        client.responses.create(**asked, input=SOURCE, text={"format": {"type": "json_object"}})
+
+
+def test_a_response_ends_with_its_client(client, service):
+    with client.responses.create(model="m", input=SOURCE, stream=True) as stream:
+        assert next(iter(stream)).type == "response.created"
+    wait_until(lambda: not service.status().requests)
+    assert service.status().failed == 0
+    after = client.responses.create(model="m", input=SOURCE, max_output_tokens=2)
+    assert after.usage.output_tokens == 2
+
+
+def test_functions_are_refused_with_a_sentence(client):
+    declared = {"name": "look", "parameters": {"type": "object"}}
+    refused = "tools: .* is an encoder-decoder, which calls no functions"
+    with pytest.raises(openai.BadRequestError, match=refused):
+        client.responses.create(model="m", input=SOURCE, tools=[{"type": "function", **declared}])
+    messages = [{"role": "user", "content": SOURCE}]
+    tools = [{"type": "function", "function": declared}]
+    with pytest.raises(openai.BadRequestError, match=refused):
+        client.chat.completions.create(model="m", messages=messages, tools=tools)
+    asked = {"model": "m", "messages": messages, "tools": tools, "tool_choice": "none"}
+    assert client.chat.completions.create(**asked, max_tokens=2).usage.completion_tokens == 2
+
+
+def test_without_a_queue_one_target_at_a_time_is_written(runner):
+    service, told, ended = TargetService(runner, most_waiting=0), [], threading.Event()
+
+    def hear(event: object) -> None:
+        told.append(event)
+        if hasattr(event, "stop_reason"):
+            ended.set()
+
+    service.submit(AnswerRequest("a", text=SOURCE), hear)
+    assert ended.wait(60)
+    service.close()
+    assert told[-1].stop_reason in ("end", "length")

@@ -15,27 +15,27 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from llm_lite.core.exec.cpu.plan_rows import plan_rows
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
-from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
-from llm_lite.core.processor import available_isas, default_threads, emulated_isas
+from llm_lite.core.processor import (
+    available_isas,
+    chosen_threads,
+    default_threads,
+    emulated_isas,
+)
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.quant.twins import DTYPES
 
 F32 = NDArray[np.float32]
 
-_ROWS = ("fixed", "tokens", "outputs")  # as the enum in kernels_cpp/plan/op.h
-_OPS = tuple(OPS)  # as the enum that is generated
-
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
-_MAX_THREADS = 1024
 _TOKENS_HELD = 64  # whose rows of tables stay in memory
 _SMALL_PAGES = 2 << 20  # bytes at the beginning of each state
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
@@ -59,7 +59,7 @@ class CpuExecutor:
     ) -> None:
         self.program = program
         self.isa_name = _choose_isa(isa)
-        self.threads = _choose_threads(threads)
+        self.threads = chosen_threads(threads)
         names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
         tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
         self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
@@ -86,12 +86,7 @@ class CpuExecutor:
         self._heads = [_head_of(plan) for plan in program.plans]
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
         for plan in program.plans:  # known to the interpreter by their numbers
-            self._interpreter.add_plan(
-                np.array([self._tensor_row(t) for t in plan.tensors], np.int64),
-                np.array([_op_row(op) for op in plan.ops], np.int64),
-                np.array([_param_row(op) for op in plan.ops], np.float64),
-                _step_shape(program, plan),
-            )
+            self._interpreter.add_plan(*plan_rows(program, plan, self._place))
 
     def _logits_of(self, plan: Plan) -> F32:
         """float32 [most outputs, vocabulary], the memory itself."""
@@ -201,12 +196,6 @@ class CpuExecutor:
         memory = np.asarray(self._arena)[tensor.offset :]
         return memory[: count * columns].reshape(count, columns)
 
-    def _tensor_row(self, tensor: Tensor) -> tuple[int, ...]:
-        count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
-        dtype, address = self._place(tensor)
-        kind = _ROWS.index(tensor.rows)
-        return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, address
-
     def _place(self, tensor: Tensor) -> tuple[str, int]:
         """The type that the kernels know the tensor by, and where it lies."""
         if tensor.kind not in _FROM_FILE:
@@ -224,12 +213,6 @@ class CpuExecutor:
         if tensor.kind is Kind.STATE:
             return int(np.asarray(self._state[tensor.name]).ctypes.data)
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
-
-
-def _choose_threads(asked: int) -> int:
-    if not 0 <= asked <= _MAX_THREADS:
-        raise RequestError(f"threads: expected 0 (one a core) to {_MAX_THREADS}, found {asked}")
-    return asked or default_threads()
 
 
 def _memory(size: int) -> _cpp.Memory:
@@ -282,21 +265,3 @@ def _tensor_bytes(tensor: Tensor) -> int:
 def _head_of(plan: Plan) -> int:
     """The first op of those that make logits."""
     return next((i for i, op in enumerate(plan.ops) if op.name == "output_rows"), len(plan.ops))
-
-
-def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
-    """As StepShape in kernels_cpp/base/step.h."""
-    pages = program.pages
-    shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
-    return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise
-
-
-def _op_row(op: Op) -> tuple[int, ...]:
-    inputs = (*op.inputs, *[-1] * (MOST_INPUTS - len(op.inputs)))
-    outputs = (*op.outputs, *[-1] * (MOST_OUTPUTS - len(op.outputs)))
-    return _OPS.index(op.name), *inputs, *outputs
-
-
-def _param_row(op: Op) -> tuple[float, ...]:
-    values = [op.params[name] for name in OPS[op.name].params]
-    return *values, *[0.0] * (MOST_PARAMS - len(values))

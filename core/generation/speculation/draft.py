@@ -32,9 +32,11 @@ class Draft:
     tokens: tuple[int, ...] = ()
     evidence: int = 0
     branch: Branch = NO_BRANCH
+    is_reading: bool = False  # the source reads the text yet: it drafts when it is asked again
 
 
 NO_DRAFT = Draft()
+STILL_READING = Draft(is_reading=True)
 
 
 class DraftSource(Protocol):

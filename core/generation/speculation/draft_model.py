@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, LlmLiteError, NotFiniteError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.speculation.draft import NO_DRAFT, Draft
+from llm_lite.core.generation.speculation.draft import NO_DRAFT, STILL_READING, Draft
 from llm_lite.core.generation.speculation.likely import Likely, draft_of, likely
 
 MODEL = "model"  # the name of this source
@@ -61,6 +61,7 @@ class DraftModel:
     """
 
     name = MODEL
+    most_read = 1 << 30  # tokens of a text that it has not read, before `draft` returns
 
     def __init__(self, session: DraftingSession, vocabulary: int) -> None:
         """Tokens are those of the first `vocabulary` rows of its logits."""
@@ -129,6 +130,8 @@ class DraftModel:
     def _likeliest(self, most: int, should_stop: StopCheck | None) -> Draft:
         places: list[Likely] = []
         logits = self._catch_up(should_stop)
+        if not len(logits):
+            return STILL_READING
         while (place := likely(logits[: self._vocabulary])).chance >= LEAST_CHANCE:
             places.append(place)
             if len(places) == most:
@@ -142,7 +145,8 @@ class DraftModel:
             self._tell(self._problem)
 
     def _catch_up(self, should_stop: StopCheck | None) -> NDArray[np.float32]:
-        """Read what is missing of the text; logits of what follows it."""
+        """Read what is missing of the text; logits float32 [V] of what follows it, [0] where that
+        is more than `most_read`."""
         session = self._session
         keep = min(self._same, len(self._text) - 1)
         session.forget_after(keep)
@@ -151,7 +155,9 @@ class DraftModel:
             self._same = 0
         first, *rest = self._text[session.context_used :]
         if len(rest) > session.most_drafted:
-            return session.prefill(self._text, should_stop)
+            end = session.context_used + self.most_read
+            logits = session.prefill(self._text[:end], should_stop)
+            return logits if end >= len(self._text) else logits[:0]
         logits = session.decode(first, should_stop, rest)
         for token in rest:  # the pass has run them: they only count now
             logits = session.decode(token, should_stop)

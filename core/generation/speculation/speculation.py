@@ -165,24 +165,29 @@ class Speculation:
     ) -> Proposal | None:
         """A source that looks up drafts first and is judged in any case; one that computes drafts
         only what pays."""
-        price, room = source.seconds_per_token, most
-        if price:
-            most = self.policy.length(0, most, source.name, price)
-        if not most:
+        price = source.seconds_per_token
+        wanted = self.policy.length(0, most, source.name, price) if price else most
+        if not wanted:
             return None
         began = perf_counter()
-        draft = source.draft(most, should_stop)
+        draft = source.draft(wanted, should_stop)
         seconds = perf_counter() - began if price else 0.0
         draft = _before(ends, draft if self._may_branch else replace(draft, branch=NO_BRANCH))
         tried = len(draft.tokens)
         if tried and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)
-        branch, more = draft.branch, 0
-        if branch.tokens and branch.fork < tried < room:
-            left = room - tried
-            more = self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
-        reading = max(0.0, seconds - _PLAUSIBLE * (1 + most) * price)
-        return Proposal(source.name, draft, tried, more, seconds, reading)
+        branch_tried = self._branch_length(source, draft, tried, most)
+        drafting = 0.0 if draft.is_reading else _PLAUSIBLE * (1 + wanted) * price
+        reading = max(0.0, seconds - drafting)
+        return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
+
+    def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
+        """Tokens of its branch that are verified beside `tried` ones, of `most` together."""
+        branch = draft.branch
+        if not branch.tokens or not branch.fork < tried < most:
+            return 0
+        left = most - tried
+        return self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
 
     def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
         draft, branch, policy = proposal.draft, proposal.draft.branch, self.policy
@@ -206,7 +211,7 @@ def _before(ends: Collection[int], draft: Draft) -> Draft:
     tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
     other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
     branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
-    return Draft(tokens, draft.evidence, branch)
+    return replace(draft, tokens=tokens, branch=branch)
 
 
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:

@@ -123,7 +123,7 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     if read and machine.host_free is not None and stored > machine.host_free // 2:
         read = False  # such a file is let go as it is read (verification.worth_releasing)
     if machine.device is None:
-        return cpu_memory(plan.programs, plan.loaded, read)
+        return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads)
     return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
 
 

@@ -36,10 +36,13 @@ class ExecutorMemory:
 
 
 def cpu_memory(
-    programs: Sequence[Program], loaded: Mapping[str, LoadedTensor], read: bool
+    programs: Sequence[Program],
+    loaded: Mapping[str, LoadedTensor],
+    read: bool,
+    threads: int = 0,
 ) -> ExecutorMemory:
     """Of programs that share their weights. `read`: whether opening brought the whole file into
-    memory."""
+    memory. threads=0: one a core; RequestError where they are too many."""
     used = set(_in_order(programs))
     tables = {name for name, one in loaded.items() if one.table}
     made = _made_bytes(loaded)
@@ -58,7 +61,7 @@ def cpu_memory(
         device_weights=0,
         cache=sum(map(_state_bytes, programs)) - maps,
         maps=maps,
-        scratch=sum(max(plan.scratch_bytes for plan in one.plans) for one in programs),
+        scratch=sum(_cpu_scratch(one, threads) for one in programs),
         host_scratch=0,
         loading=max(_most_while_made(loaded, read), _most_while_tiled(loaded, tiled, made, read)),
     )
@@ -89,6 +92,16 @@ def vulkan_memory(
         host_scratch=host,
         loading=tables + _most_while_uploaded(loaded, read, shared) + host,
     )
+
+
+def _cpu_scratch(program: Program, threads: int) -> int:
+    """Of values between ops, and of threads: digits of a whole prompt, say, for each thread."""
+    from llm_lite.core.exec.cpu.plan_rows import thread_memory
+    from llm_lite.core.processor import chosen_threads
+
+    own = thread_memory(program)
+    values = max(plan.scratch_bytes for plan in program.plans)
+    return values + chosen_threads(threads) * own.each + own.shared
 
 
 def _in_order(programs: Sequence[Program]) -> list[str]:

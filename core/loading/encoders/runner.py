@@ -18,6 +18,7 @@ from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
+from llm_lite.core.loading.encoders.building import shared_encoder_options
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
 from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
@@ -122,7 +123,7 @@ class EncoderRunner:
 
     def _shared(self) -> SharedTexts:
         if self.shared is None:
-            build = backends.shared_encoder_options(self.build, self.model_file.model.shape)
+            build = shared_encoder_options(self.build, self.model_file.model.shape)
             choice = replace(self.choice, beside=self.executor)
             program = self.model.build(build)
             executor = backends.make_executor(

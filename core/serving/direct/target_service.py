@@ -29,7 +29,7 @@ class TargetService(RunnerService):
         model = replace(runner.model_info, has_chat_template=False)
         refusal = (
             f"{model.name} is an encoder-decoder, which writes a target about a source: ask "
-            "/v1/completions or /v1/chat/completions for one"
+            "/v1/completions, /v1/chat/completions or /v1/responses for one"
         )
         super().__init__(runner, model, refusal)
         self._runner, self._most_waiting, self._log = runner, most_waiting, log
@@ -47,7 +47,7 @@ class TargetService(RunnerService):
         source = source_of(self._runner, request)
         with self._change:
             waiting = len(self._waiting)
-            if waiting >= self._most_waiting:
+            if waiting >= self._most_waiting + (self._running is None):  # that begins at once
                 self._refused += 1
                 raise BusyError(
                     f"{waiting} requests wait already, as many as may: ask again in "

@@ -114,9 +114,7 @@ def due(state: AppState) -> Result:
     wanted = serving.phase in ("starting", "on") and not serving.asked
     if not wanted or state.model is None or state.load is not None:
         return state, ()
-    chosen = state.options.speculate
-    speculate = "auto" if chosen == "slice" else chosen
-    command = StartServing(parallel=serving.choice.parallel, speculate=speculate)
+    command = StartServing(parallel=serving.choice.parallel)
     return replace(state, serving=replace(serving, asked=True)), (command,)
 
 

@@ -19,6 +19,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.encoders.starting import kind_by_header, start_runner
+from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     EngineOptions,
     Event,
@@ -79,6 +80,8 @@ def _serve_directly(
         runner = start_runner(file, _engine_options(arguments), None, lambda *_: None)
         stack.callback(runner.close)
         tell(runner.note)
+        if isinstance(runner, Runner):
+            runner.report_drafts(warn)
         service: EncoderService | TargetService
         if isinstance(runner, EncoderRunner):
             service = EncoderService(runner)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, SamplingOptions
+from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, SamplingOptions
 from llm_lite.core.records import dataclass
 from llm_lite.server.call import Call
 from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
@@ -111,7 +111,7 @@ class ChatPlan:
 def chat_plan(call: Call) -> ChatPlan:
     """FieldProblem."""
     body, model = call.body, call.service.model
-    tools = tool_plan(body, model.tool_style)
+    tools = tool_plan(body, model)
     most = body["max_completion_tokens"] or body["max_tokens"]
     sampling = formatted(sampling_of(body, most, model.context), body["response_format"], tools)
     top = (body["top_logprobs"] or 0) if body["logprobs"] else None
@@ -139,10 +139,10 @@ def thinks(body: dict[str, Any]) -> bool:
     return switch if switch is not None else body["reasoning_effort"] not in ("none", "minimal")
 
 
-def tool_plan(body: dict[str, Any], style: Any) -> ToolPlan:
+def tool_plan(body: dict[str, Any], model: ModelInfo) -> ToolPlan:
     specs = specs_of([tool["function"] for tool in body["tools"] or ()])
     choice = choice_of(body["tool_choice"])
-    return plan_of(specs, choice, style, parallel=body["parallel_tool_calls"])
+    return plan_of(specs, choice, model, parallel=body["parallel_tool_calls"])
 
 
 def formatted(

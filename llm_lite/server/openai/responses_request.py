@@ -5,7 +5,14 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ChatMessage, Role, ToolCall
+from llm_lite.core.messages import (
+    MOST_ALTERNATIVES,
+    AnswerRequest,
+    ChatMessage,
+    ModelInfo,
+    Role,
+    ToolCall,
+)
 from llm_lite.server.call import Call
 from llm_lite.server.openai.chat_request import EFFORTS, MOST_TOKENS, ChatPlan, formatted
 from llm_lite.server.openai.messages import CONTENT, MOST_MESSAGES, text_of
@@ -112,7 +119,7 @@ def response_plan(call: Call) -> ChatPlan:
             raise FieldProblem(name, "responses are not kept: send the conversation itself")
     if body["background"]:
         raise FieldProblem("background", "answers are made at once: expected false")
-    tools = _tools(body, model.tool_style)
+    tools = _tools(body, model)
     sampling = sampling_of(body, body["max_output_tokens"], model.context)
     top = body["top_logprobs"]
     if top is None and _INCLUDED[0] in (body["include"] or ()):
@@ -129,10 +136,10 @@ def response_plan(call: Call) -> ChatPlan:
     return ChatPlan(request, 1, tools, top)
 
 
-def _tools(body: dict[str, Any], style: Any) -> ToolPlan:
+def _tools(body: dict[str, Any], model: ModelInfo) -> ToolPlan:
     chosen = body["tool_choice"]
     choice = f"={chosen['name']}" if isinstance(chosen, dict) else chosen
-    return plan_of(specs_of(body["tools"]), choice, style, parallel=body["parallel_tool_calls"])
+    return plan_of(specs_of(body["tools"]), choice, model, parallel=body["parallel_tool_calls"])
 
 
 def _format(body: dict[str, Any]) -> dict[str, Any] | None:

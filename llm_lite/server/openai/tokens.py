@@ -42,7 +42,7 @@ async def tokenize(call: Call) -> Response:
         raise FieldProblem("content", f"expected one of content and messages, found {len(given)}")
     if given == ["messages"]:
         messages = messages_of(body["messages"])
-        tools = tool_plan(body, service.model.tool_style)
+        tools = tool_plan(body, service.model)
 
         def work() -> list[int]:
             return service.prompt_tokens(tools.told(messages), tools.offered)

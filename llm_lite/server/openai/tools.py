@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from llm_lite.core.messages import ChatMessage, ToolSpec, ToolStyle
+from llm_lite.core.messages import ChatMessage, ModelInfo, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import checked
@@ -112,7 +112,7 @@ def specs_of(given: list[dict[str, Any]] | None, at: str = "tools") -> tuple[Too
 
 
 def plan_of(
-    specs: tuple[ToolSpec, ...], choice: str | None, style: ToolStyle, *, parallel: bool
+    specs: tuple[ToolSpec, ...], choice: str | None, model: ModelInfo, *, parallel: bool
 ) -> ToolPlan:
     """`choice` is none, auto, required, or = and the name of a function. FieldProblem."""
     if not specs:
@@ -121,6 +121,9 @@ def plan_of(
         return ToolPlan()
     if choice == "none":
         return ToolPlan()
+    if model.kind != "decoder":
+        raise FieldProblem("tools", f"{model.name} is an {model.kind}, which calls no functions")
+    style = model.tool_style
     in_words = style in ("", "unknown")
     if choice in (None, "auto"):
         return ToolPlan(

@@ -89,3 +89,10 @@ def test_a_broken_tokenizer_is_a_sentence(tmp_path, capsys):
     path.write_text('{"model": 3}')
     code, _, err = tokenize(capsys, path, "x")
     assert code == 1 and "is not a tokenizer that can be read" in err
+
+
+def test_a_text_may_look_like_an_option(smollm2, capsys):
+    """Behind two dashes."""
+    code, out, _ = tokenize(capsys, MODEL, "--", "--a=--")
+    assert code == 0
+    assert out.splitlines()[-1] == "4 tokens, 6 characters"

@@ -18,7 +18,7 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
-from llm_lite.core.plan.step import Segment, Step
+from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 from llm_lite.core.processor import available_isas, cpu_features, emulated_isas
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.cpu.test_cpu_shared import PAGES, Tiny, alone, together
@@ -299,3 +299,37 @@ def test_products_of_one_input_and_then_of_another(isa: str, dtype: str, shared:
         expected = NumpyExecutor(program, case.weights).run(step)
         np.testing.assert_allclose(cpu.run(step), expected, atol=3e-6 * np.abs(expected).max())
     cpu.close()
+
+
+@every_build
+def test_what_others_left_in_scratch_is_not_taken_for_digits(isa: str) -> None:
+    """Digits of int4's activations lie where those of another product's are looked for; numbers
+    among them say by chance how often that had changed, so that old ones seem to be right."""
+    first, *others = (_beside_a_wide_product(isa, number) for number in range(20))
+    for found in others:
+        assert_same(found, first)
+
+
+def _beside_a_wide_product(isa: str, number: int) -> NDArray[np.float32]:
+    """x . w^T of a shared step, behind a product whose first token has the number as a digit."""
+    case, most = OneOp(), 16
+    case.random("x", most, 32)
+    case.random("w", 32, 32, dtype="f16")
+    case.random("wide.w", 32, 256, dtype="int4")
+    wide = np.zeros((most, 256))
+    wide[0, [64, 90]] = number, 2.0**21  # of a block; the larger one has 22 bits
+    case.weights["wide.x"] = weight("wide.x", "f32", wide)
+    builder = PlanBuilder(case.weights, Bucket(most, most), integer_activations=False)
+    given = [builder.embed(builder.weight(name), f"{name}.rows") for name in ("wide.x", "x")]
+    before = builder.matmul(given[0], builder.weight("wide.w"), "before")
+    y = builder.matmul(given[1], builder.weight("w"), "y")
+    plan = builder.finish(builder.output_rows(builder.add(before, y, "sum"), "rows"))
+    program = Program((plan,), PAGE, most, PageShape(pages=1, segments=1, context=PAGE))
+    cpu = CpuExecutor(program, case.weights, 1, isa=isa)
+    whole = Segment(0, most, most, np.zeros(1, np.int32))
+    step = Step(np.arange(most, dtype=np.int32), 0, most, (whole,))
+    products = [i for i, op in enumerate(plan.ops) if op.name == "matmul"]
+    cpu.run_ops(plan, step, 0, products[-1] + 1)
+    found = cpu.read(plan, plan.tensors[plan.ops[products[-1]].outputs[0]], step).copy()
+    cpu.close()
+    return found

@@ -102,6 +102,23 @@ def test_drafts_of_the_model_itself_come_true(tiny_llama):
     assert any(event.accepted for event in events if isinstance(event, TokenDecoded))
 
 
+def test_a_text_is_read_in_pieces(runner):
+    """And then drafted as if it had been read at once."""
+    source, text = runner.draft.source, list(range(5, 61))
+    source.begin(text)
+    wanted = source.draft(4)
+    runner.draft.session.clear()
+    source.begin(text)
+    source.most_read = 16
+    try:
+        found = [source.draft(4) for _ in range(3)]
+    finally:
+        source.most_read = type(source).most_read
+    assert [draft.is_reading for draft in found] == [True, True, False]
+    assert [len(draft.tokens) for draft in found] == [0, 0, 4]
+    assert found[-1] == wanted
+
+
 @pytest.mark.parametrize("stop", range(2, 30, 3))
 def test_stopped_edited_and_asked_again(stop, runner):
     first, second = prompts(2, seed=12, length=12)

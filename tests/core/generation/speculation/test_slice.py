@@ -31,6 +31,7 @@ from tests.make_huggingface import (
     SLICE_SKIP,
     SLICE_SOURCE,
     SLICE_WIDTHS,
+    TALL_SLICED,
     write_tall_gemma3n,
     write_tiny_gemma3n,
 )
@@ -49,8 +50,7 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tall(tmp_path_factory):
     """E4B's layers, each tiny: its slice lacks layers 20 to 24 and half of each feed-forward."""
-    sizes = {"hidden_size": 64, "intermediate_size": 512, "hidden_size_per_layer_input": 32}
-    return write_tall_gemma3n(tmp_path_factory.mktemp("tall") / "source", **sizes)
+    return write_tall_gemma3n(tmp_path_factory.mktemp("tall") / "source", **TALL_SLICED)
 
 
 def device_of(backend, request):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from llm_lite.core import processor
 from llm_lite.core.hub.fit import executors
 from llm_lite.core.hub.fit.estimate import estimate, left_by
 from llm_lite.core.hub.fit.executors import cpu_memory, vulkan_memory
@@ -15,6 +16,7 @@ from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.fitting import Fitting, described
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import MODES, EngineOptions
+from llm_lite.core.processor import emulated_isas
 from tests.fixtures.seq2seq import marian
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
@@ -38,6 +40,13 @@ def memory_under(array):
     return array.obj if isinstance(array, memoryview) else array
 
 
+def scratch_of(executor):
+    """Of values between ops, and of threads."""
+    own = executor._interpreter
+    threads = executor.threads * own.worker_bytes + own.shared_bytes
+    return np.asarray(executor._arena).nbytes + threads
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_on_the_processor(tiny_llama, source, mode):
     options = EngineOptions(backend="cpu", mode=mode, context=96)
@@ -47,15 +56,30 @@ def test_on_the_processor(tiny_llama, source, mode):
         executor = runner.executor
         states = {name: np.asarray(memory).nbytes for name, memory in executor._state.items()}
         weights = [weight.data for weight in executor._weights.values()]
+        scratch = scratch_of(executor)
     caches = sum(size for name, size in states.items() if "_cache." in name)
     assert (found.cache, found.maps) == (caches, sum(states.values()) - caches)
-    assert found.scratch == np.asarray(executor._arena).nbytes
+    assert found.scratch == scratch
     rooms = {
         id(under): len(under) for under in map(memory_under, weights) if hasattr(under, "madvise")
     }
     copies = sum(array.nbytes for array in weights if not hasattr(memory_under(array), "madvise"))
     assert found.weights == pytest.approx(sum(rooms.values()) + copies, abs=8192)
     assert found.loading >= found.weights - 8192
+
+
+@pytest.mark.skipif("amxbf16emulated" not in emulated_isas(), reason="of x86-64 with AVX-512")
+def test_each_thread_keeps_the_digits_of_a_prompt(source, monkeypatch):
+    """Where floats are multiplied by AMX-BF16: of 4 bytes a value three digits of 2."""
+    options = EngineOptions(backend="cpu", mode="fp32", activations="a32", context=96, threads=2)
+    plan = planned(source, options, backends.ExecutorChoice("cpu", ""), Machine(None))
+    programs, loaded = plan.programs, plan.loaded
+    one, two, many = (cpu_memory(programs, loaded, True, n).scratch for n in (1, 2, 6))
+    assert many - two == 4 * (two - one) > 0
+    before = estimate(plan, Machine(None)).parts[2].host
+    monkeypatch.setattr(processor, "available_isas", lambda: ["amxbf16emulated"])
+    digits = 96 * 512 * 3 * 2  # a piece of 512 columns, at least
+    assert estimate(plan, Machine(None)).parts[2].host >= before + 2 * digits
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -158,7 +182,7 @@ def test_an_encoder_decoder_counts_its_encoder_and_its_beam(tmp_path, device):
         assert len(executors) == 3
         states = sum(np.asarray(m).nbytes for one in executors for m in one._state.values())
         assert found.cache + found.maps == states
-        assert found.scratch == sum(np.asarray(one._arena).nbytes for one in executors)
+        assert found.scratch == sum(map(scratch_of, executors))
     options = replace(options, backend="vulkan")
     choice = backends.choose(options, device)
     plan = planned(opened, options, choice, Machine(None, device.info))

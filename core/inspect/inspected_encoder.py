@@ -1,0 +1,77 @@
+"""What maps and gains of heads need of an encoder: the rows and the tokens of its last text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.finite import Values, checked
+from llm_lite.core.inspect.attention import ring_tensor
+from llm_lite.core.inspect.committed import Committed, CommittedRows
+from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.cache_layers import cache_layers
+
+
+class InspectedEncoder:
+    """The part that all who run an encoder one text at a time share.
+
+    `committed` and `tokens` may be read from any thread, the rest belongs to one. `made_by` and
+    `model` name weights, arithmetic and file in errors.
+    """
+
+    def __init__(self, executor: Executor, *, made_by: str = "", model: str = "") -> None:
+        self.executor = executor
+        self.made_by, self.model = made_by, model
+        ring = ring_tensor(executor.program)
+        self._rows = CommittedRows(ring.shape[0] if ring else 0)
+        self._oldest = (0,) * len(cache_layers(executor.program.plans[0]))
+        self._gains = HeadGains(executor)
+        self._tokens: tuple[int, ...] = ()
+
+    @property
+    def committed(self) -> Committed:
+        """What maps can be made of."""
+        return self._rows.state
+
+    @property
+    def source_tokens(self) -> tuple[int, ...]:
+        """None: an encoder sees its own text alone."""
+        return ()
+
+    def tokens(self) -> tuple[int, ...]:
+        """Those of the last text."""
+        return self._tokens
+
+    @property
+    def gains(self) -> Gains:
+        """A row for each layer."""
+        return self._gains.current
+
+    def check_gains(self, gains: Gains) -> None:
+        """RequestError unless there is a finite number for every head."""
+        self._gains.check(gains)
+
+    def set_gains(self, gains: Gains) -> None:
+        """Weigh the heads from the next text on; RequestError where these are not the model's."""
+        self._gains.check(gains)
+        if gains != self.gains:
+            self._gains.write(gains)
+            self._gains.current = gains
+            self._rows.gains_changed()
+
+    def checked(self, values: Values, what: str) -> Values:
+        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        return checked(values, what, self.model, self.made_by)
+
+    @contextmanager
+    def _encoding(self, tokens: Sequence[int]) -> Iterator[None]:
+        """Within, the rows are written over: they are this text's behind it, nobody's where it
+        fails."""
+        self._tokens = ()
+        self._rows.commit(0, 0, self._oldest)
+        yield
+        self._tokens = tuple(tokens)
+        self._rows.commit(len(tokens), 0, self._oldest)
+        self._rows.begin_epoch()
