@@ -44,7 +44,7 @@ ENDINGS = {
     "error": mark("The answer could not be finished."),
 }
 
-MORE = mark("Continue makes more.")
+MORE = mark("Press Continue for more.")
 REUSE = mark(
     "So much of what the model had to read was in the cache already and was not read again."
 )

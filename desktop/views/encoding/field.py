@@ -1,4 +1,4 @@
-"""The field of a text for the encoder: Enter, or a pause, has it encoded."""
+"""The field of a text for the encoder: encoded at Enter, or after a pause."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, text, tip, wrapped
 
 HINT = mark("Write a text with a masked token in it")
 NONE = mark("There is no masked token in the text: put one in, or write {mask}.")
-PUT_IN = mark("Put {word} in the place of the masked token")
+PUT_IN = mark("Replace the masked token with {word}")
 COLUMN = 74.0  # spacing units that the candidates of a mask take at least
 
 

@@ -20,7 +20,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, text, wrapped
 
 HINT = mark("Write a text")
-KEYS = mark("Enter, or a pause, has it encoded")
+KEYS = mark("Encoded at Enter, or after a pause")
 UNREADABLE: dict[Spelling, str] = {
     "unknown": mark(
         "Most of these tokens are unknown ones: the model's vocabulary does not have this text, "

@@ -122,8 +122,8 @@ WORDS: dict[StepName, StepWords] = {
             "when they find nothing."
         ),
         mark(
-            "z: the scaled score. a: the share of token j. e: 2.718…, by whose powers larger "
-            "scores win."
+            "z: the scaled score. a: the share of token j. e: 2.718…; powers of it favour"
+            " larger scores."
         ),
     ),
     "values": StepWords(
@@ -340,5 +340,5 @@ UNSCALED = StepWords(
         "everything. This one learned matrices that need none. The mask is there because the model "
         "was trained to guess the next token, and must not see it."
     ),
-    mark("z: the score. a: the share of token j. e: 2.718…, by whose powers larger scores win."),
+    mark("z: the score. a: the share of token j. e: 2.718…; powers of it favour larger scores."),
 )

@@ -23,8 +23,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, heading, tip, wrapped
 CARDS = "library.cards"
 CURATED = mark("Good on this machine")
 CURATED_NOTE = mark(
-    "A short list that comes with this program. What each takes of memory is told with a context "
-    "of 4,096 tokens."
+    "A short list that comes with this program. Memory is given for a context of 4,096 tokens."
 )
 BACK = mark("Back to the short list")
 NOTHING = mark("The hub has found nothing for this. Fewer words or filters find more.")

@@ -42,8 +42,8 @@ SIZES: tuple[tuple[str, str], ...] = (
 RUNNABLE = mark("Only what runs here")
 RUNNABLE_HINT = mark("Architectures and formats that this build knows")
 OFFLINE = mark(
-    "Nothing is asked of the network until you press Search or Enter. Then {hub} is asked for what "
-    "stands in these fields."
+    "Nothing is sent over the network until you press Search or Enter. Then {hub}"
+    " gets the contents of these fields."
 )
 
 

@@ -270,7 +270,7 @@ def _draw_title(ui: Ui, row: Finding, at: ImVec2, room: float) -> float:
 
 def _draw_nothing(ui: Ui, width: float) -> None:
     at, height, body = imgui.get_cursor_screen_pos(), ui.u(14), ui.theme.text
-    words = tr("Nothing is called so.")
+    words = tr("Nothing found.")
     spot = ImVec2(at.x + ui.u(4), round(at.y + (height - body) / 2))
     imgui.get_window_draw_list().add_text(spot, ui.color("muted"), words)
     imgui.dummy(ImVec2(width, height))

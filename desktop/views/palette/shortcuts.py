@@ -45,7 +45,7 @@ def draw_list(ui: Ui, name: str, height: float) -> None:
     imgui.begin_child(f"{name}.list", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
     found = matching(fold(query).strip())
     if not found:
-        wrapped(ui, tr("No shortcut is called so."))
+        wrapped(ui, tr("No shortcut found."))
     heading = ""
     for command in found:
         group = tr(PLACES[command.place]) if command.place else tr(GROUPS[command.group])

@@ -22,8 +22,9 @@ ACCEPTED_HINT = mark(
     "Drafted tokens that the model accepted. The answer is the same as without drafts."
 )
 SOURCES_HINT = mark(
-    "Repeats are looked up in the text first, then in what was learned from earlier answers; a "
-    "draft model, if one is chosen, is asked for the rest as long as that is faster."
+    "Repeats are looked up in the text first, then in what was learned from "
+    "earlier answers; a draft model, if one is chosen, drafts the rest while that"
+    " is faster."
 )
 PASSES_HINT = mark("Over all weights, for the tokens behind the first one.")
 SAVED_HINT = mark("Against a pass for each token, as long as such a pass took.")

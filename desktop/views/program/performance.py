@@ -61,7 +61,7 @@ def _draw_encoding(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_writing(state: AppState, ui: Ui) -> list[Action]:
     """How fast texts are written, and where the time of a step goes."""
-    note = tr("From the first token of an answer to its last; a line parts two answers.")
+    note = tr("From the first token of an answer to its last; a line separates two answers.")
     heading(ui, tr("Tokens a second"), note)
     points = state.rates
     if len(points) > 1:

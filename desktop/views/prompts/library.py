@@ -26,8 +26,9 @@ PANEL = "prompts"
 PROMPTS_SHOWN = "prompts.shown"  # in the memory of the surroundings: whether the panel is open
 HINT = mark("Prompts: texts that you use again. Or type / at the start.")
 ABOUT = mark(
-    "Texts that you use again, each a Markdown file. What stands in double braces, as {{subject}}, "
-    "is asked for when you insert it. Drop files here to import them."
+    "Texts that you use again, each a Markdown file. When you insert one, you "
+    "fill in the words in double braces, such as {{subject}}. Drop files here to "
+    "import them."
 )
 WIDTH, ROWS = 112.0, 7  # in spacing units; rows in sight
 LONGEST_PATH, LONGEST_QUERY = 4096, 200  # characters
@@ -121,7 +122,7 @@ def _draw_row(ui: Ui, number: int, prompt: SavedPrompt, width: float, row: float
     x, y = top.x + width - taken, top.y + (row - side) / 2
     buttons = (
         ("edit", ICON_EDIT, tr("Edit or rename")),
-        ("export", ICON_UPLOAD, tr("Export: the path is asked for below")),
+        ("export", ICON_UPLOAD, tr("Export: enter the path below")),
         ("delete", ICON_TRASH, tr("Delete")),
     )
     for what, icon, hint in buttons:

@@ -65,9 +65,9 @@ ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
     (kind, mark("a: auto") if kind == "auto" else kind) for kind in ACTIVATIONS
 )
 EXPLAINED = mark(
-    "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "
-    "it finds it: the strip shows how far their distributions are apart, however long the answers "
-    "themselves have gone different ways."
+    "Both runs answer the same prompt. Then B scores every token of A's answer: "
+    "the strip shows how far the two distributions are apart at each token, also "
+    "after the answers diverge."
 )
 GREEDY = mark("Both take the likeliest token. Otherwise both draw with the same seed.")
 REACH = (16, 512)  # tokens

@@ -95,7 +95,7 @@ def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
     imgui.align_text_to_frame_padding()
     text(ui, tr("against"), "muted", "small")
     imgui.same_line(0, gap)
-    hint = tr("What it is compared to, with float32 activations")
+    hint = tr("The reference, with float32 activations")
     changed = replace(
         changed, reference=picker(ui, "report.reference", LABELS, choices.reference, wide, hint)
     )

@@ -30,11 +30,11 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
 EXPLAINED = mark(
-    "What each operation takes of a step, in the order of the model. Point at a part for its "
-    "numbers; a click on it makes it as wide as the whole."
+    "The time of each operation in a step, in the order of the model. Point at a "
+    "part for its figures; click it to zoom in."
 )
 SCROLL_FRAMES = 3
-STEPS = (("1", mark("One token")), ("128", mark("128 of a prompt")))
+STEPS = (("1", mark("One token")), ("128", mark("Prompt of 128")))
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:

@@ -156,7 +156,7 @@ def model_note(model: RemoteModel) -> str:
             )
         )
     if not model.loaded:
-        parts.append(tr("loaded when it is asked"))
+        parts.append(tr("loaded at the first request"))
     return "  ·  ".join(parts)
 
 

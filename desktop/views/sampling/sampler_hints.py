@@ -10,8 +10,8 @@ HINTS = {
     ),
     "top_k": mark("Only the k likeliest tokens may be chosen. 0 lets all of them in."),
     "top_p": mark(
-        "Only the likeliest tokens whose probabilities add up to p may be chosen: few where the "
-        "model is sure, many where it is not. 1 lets all of them in."
+        "Only the likeliest tokens whose probabilities add up to p may be chosen: few"
+        " where the model is sure, many where it is not. 1 allows all tokens."
     ),
     "min_p": mark(
         "A token must be at least this fraction as likely as the likeliest one. 0 lets all in."

@@ -29,8 +29,8 @@ REACH_HINTS = (
     mark("Programs on other machines that reach this one, if they have the key"),
 )
 OPEN = mark(
-    "What is asked and answered crosses the network unencrypted. Choose this in a network that you "
-    "trust."
+    "Questions and answers cross the network unencrypted. Choose this only in a "
+    "network that you trust."
 )
 PORT_HINT = mark("The number behind the colon of the address; 8080 where nothing else has it")
 PARALLEL_HINT = mark(
@@ -42,8 +42,8 @@ KEY_HINT = mark(
     "page"
 )
 HISTORY_HINT = mark(
-    "Whoever has the key then reads and changes them. Otherwise the page keeps conversations of "
-    "its own."
+    "Everyone with the key can then read and change them. Otherwise the page "
+    "keeps its own conversations."
 )
 START_HINT = mark("Otherwise the server is off whenever the window opens")
 

@@ -43,4 +43,4 @@ def draw_sign(state: AppState, ui: Ui, height: float) -> None:
         if imgui.button(f"{words}##serving.sign", ImVec2(0, side)):
             ui.show_popover("serving")
     ui.mark("status.serving")
-    tip(ui, f"{state.serving.address}\n{tr('Click to see what is asked.')}")
+    tip(ui, f"{state.serving.address}\n{tr('Click to see the requests.')}")

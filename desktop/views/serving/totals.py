@@ -42,7 +42,7 @@ def rows(status: ServingStatus) -> list[tuple[str, str, str]]:
     )
     share = tr("{share} from the cache").format(share=percent(reused))
     return [
-        (tr("Requests"), told, tr("Refused are those that came when too many waited.")),
+        (tr("Requests"), told, tr("A request is refused while too many others wait.")),
         (tr("Prompts"), f"{prompts}  ·  {share}", tr("Tokens of all prompts.")),
         (tr("Answers"), answers, tr("Tokens of all answers.")),
     ]

@@ -200,6 +200,8 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     found = shades(state, ui)
     if found is not None:
         return weights_legend(state, found, back=state.xray.looks_back)
+    if not state.holds_conversations:  # texts of an encoder are tinted by attention alone
+        return None
     if state.xray.drafts and not state.elsewhere:
         return draft_legend(ui)
     return likelihood_legend(ui) if state.xray.probabilities else None

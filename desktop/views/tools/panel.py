@@ -144,7 +144,7 @@ def _draw_declared(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line()
     if button(ui, "tools.import", tr("Import"), enabled=bool(path)):
         actions.append(ImportFunctions(path))
-    tip(ui, tr("Read functions from this file, in the place of those above"))
+    tip(ui, tr("Read functions from this file; they replace those above"))
     return actions
 
 

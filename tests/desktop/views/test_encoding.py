@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.inspecting import Steer
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding, PutWord, TakeWordBack
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.tokens.bar import legend
 from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -160,3 +161,12 @@ def test_views_of_what_is_written_say_why_they_are_empty(app):
     app.driver.click("rail.sampler")
     assert "encoding.reason.sampler" in app.ui.rects
     assert not sent(app.engine, SetGains)
+
+
+@pytest.mark.parametrize("tint", ["drafts", "probabilities"])
+def test_tints_of_answers_have_no_legend_here(headless, tint):
+    """The switch may be on from a chat; texts of an encoder have neither."""
+    one = headless(READY)
+    xray = replace(one.state.xray, **{tint: True})
+    assert legend(replace(READY, xray=xray), one.ui) is None
+    assert legend(replace(AppState(model=MODEL, executor=EXECUTOR), xray=xray), one.ui) is not None

@@ -16,7 +16,7 @@ def draw_filling(scene: Scene) -> None:
     ui, trace = scene.ui, scene.trace
     x0, y0, x1, y1 = scene.rect
     small, shown = ui.theme.size("small"), part(scene.t, 0.7, 1.0)
-    words = tr("What could stand in the place of “{token}”")
+    words = tr("Tokens that could replace “{token}”")
     scene.say(words.format(token=scene.token(trace.position)), x0, y0, "text", room=x1 - x0)
     bottom = y1 - small - ui.u(4)
     stands = trace.distribution.went_on
