@@ -28,6 +28,7 @@ CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -
 
 run: setup
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
+	  echo "Ready: opening the window. $(BIN)/llm-lite opens it too."; \
 	  exec $(BIN)/llm-lite desktop; \
 	else \
 	  echo "There is no display: running the tour, which draws the same interface into pictures."; \
