@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
+from llm_lite.cli.parser import at_least
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -18,9 +18,7 @@ from llm_lite.core.messages import (
 )
 
 
-def add_engine(
-    engine: argparse._ArgumentGroup, at_least: Callable[[int], Callable[[str], int]]
-) -> None:
+def add_engine(engine: argparse._ArgumentGroup) -> None:
     engine.add_argument(
         "--backend",
         choices=BACKENDS,

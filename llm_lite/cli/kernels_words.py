@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+
+from llm_lite.cli.parser import at_least
 
 
-def add_kernels(
-    parser: argparse.ArgumentParser, at_least: Callable[[int], Callable[[str], int]]
-) -> None:
+def add_kernels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         choices=("vulkan", "cpu", "both"),

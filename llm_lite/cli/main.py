@@ -125,12 +125,12 @@ def _parser() -> Parser:
         commands.add_parser("fill", parents=[engine], help="predict the masked tokens of a text")
     )
     for name, what in TRANSLATING:
-        add_translating(commands.add_parser(name, parents=[engine], help=what), at_least)
+        add_translating(commands.add_parser(name, parents=[engine], help=what))
     _instruments(commands)
     _tokenize(commands)
     _bench(commands, speculating)
     study = "measure five implementations of one matrix product against the limits of this machine"
-    add_kernels(commands.add_parser("kernels", help=study), at_least)
+    add_kernels(commands.add_parser("kernels", help=study))
     _slice(commands)
     _synth(commands)
     _perplexity(commands)
@@ -372,7 +372,7 @@ def _quantize(commands: Subparsers) -> None:
 def _engine_parent() -> Parser:
     """Of every command that runs a model."""
     parent = Parser(add_help=False)
-    add_engine(parent.add_argument_group("engine"), at_least)
+    add_engine(parent.add_argument_group("engine"))
     return parent
 
 
@@ -385,7 +385,7 @@ def _speculation_parent() -> Parser:
 def _sampling_parent() -> Parser:
     """Of commands that let it answer."""
     parent = Parser(add_help=False)
-    add_sampling(parent.add_argument_group("sampling"), at_least)
+    add_sampling(parent.add_argument_group("sampling"))
     return parent
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from llm_lite.cli.parser import at_least
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.messages import SamplingOptions
@@ -41,16 +42,15 @@ _NUMBERS: tuple[tuple[str, type, str], ...] = (  # field, kind, what is said of 
 )
 
 
-def add_sampling(sampling: argparse._ArgumentGroup, whole: Any) -> None:
-    """`whole(low)` is the type of a whole number of at least `low`."""
+def add_sampling(sampling: argparse._ArgumentGroup) -> None:
     sampling.add_argument(
-        "--seed", type=whole(0), metavar="N", help="the same seed gives the same answer"
+        "--seed", type=at_least(0), metavar="N", help="the same seed gives the same answer"
     )
     for field, kind, what in _NUMBERS:
         word = f"--{field.replace('_', '-')}"
         sampling.add_argument(word, type=kind, help=what, metavar="N" if kind is int else "X")
     sampling.add_argument(
-        "--max-new-tokens", type=whole(1), metavar="N", help="longest answer, in tokens"
+        "--max-new-tokens", type=at_least(1), metavar="N", help="longest answer, in tokens"
     )
     sampling.add_argument(
         "--dry-breaker",

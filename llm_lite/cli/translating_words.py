@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+
+from llm_lite.cli.parser import at_least
 
 TRANSLATING = (
     ("translate", "translate a text with an encoder-decoder such as Marian"),
@@ -11,9 +12,7 @@ TRANSLATING = (
 )
 
 
-def add_translating(
-    parser: argparse.ArgumentParser, at_least: Callable[[int], Callable[[str], int]]
-) -> None:
+def add_translating(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument(
         "text", nargs="?", metavar="TEXT", help="without it, each line of standard input is a text"

@@ -44,7 +44,10 @@ def say(terminal, line):
     """What is answered to a line, up to the next prompt."""
     terminal.line(line)
     terminal.until("\n")  # the echo
-    return terminal.until("> ").removesuffix("> ").strip()
+    answer = ""
+    while not answer:  # a line that came before the program listened is echoed behind a prompt too
+        answer = terminal.until("> ").removesuffix("> ").strip()
+    return answer
 
 
 def leave(terminal):

@@ -27,10 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
         "_machine(commands, engine)": "    _toy(commands)\n",
         "use SRC's files instead": """
 
-def _toy(commands: _Commands) -> None:
+def _toy(commands: Subparsers) -> None:
     toy = commands.add_parser("toy", help="say a word several times")
     toy.add_argument("word", metavar="WORD")
-    toy.add_argument("--times", type=_at_least(1), default=1, metavar="N")
+    toy.add_argument("--times", type=at_least(1), default=1, metavar="N")
 """,
     },
     "tests/cli/commands/test_toy.py": '''"""`llm-lite toy`."""

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from llm_lite.cli import main
+from llm_lite.cli.parser import at_least
 from llm_lite.core.errors import RequestError
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import TEXTS, special_file
@@ -186,7 +187,7 @@ def _fitting(action: argparse.Action) -> tuple[str, ...]:
         return (*_MODELS, *_MODELS, *_FILES, "no-such-model")
     if action.dest in ("text_file", "file", "calibrate"):
         return (*_FILES, "text.txt", "text.txt", "hf", "no.txt")
-    if action.type in (float, int) or isinstance(action.type, main._at_least):
+    if action.type in (float, int) or isinstance(action.type, at_least):
         return ("0", "1", "2", "16", "32", "0.5")
     return ("the end", "a", *TEXTS[:12])
 
