@@ -119,33 +119,27 @@ def _written_alone(parts: Sequence[StepPart]) -> StepPart | None:
     return part if part.count == part.outputs == 1 else None
 
 
-def chosen_drafts(runner: Runner, options: StartServing) -> Speculate:
-    """As a person chose for a server; `off` where nothing is drafted, as on software devices."""
-    chosen = options.speculate or runner.options.speculate
-    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
-    return chosen if drafts else "off"
-
-
-def batch_of(runner: Runner, options: StartServing) -> Batch:
-    """With room in its steps for the drafts of an answer; RequestError where a slice is to draft
-    and the model has none, and as of Batch."""
-    chosen = chosen_drafts(runner, options)
-    cut = backends.slice_to_draft(chosen, runner.model.draft_slice)
-    return Batch(runner, options, 0 if chosen == "off" else MOST_IN_A_STEP, cut)
-
-
-def drafts_of(batch: Batch, options: StartServing) -> ServedDrafts:
-    """Of a batch that `batch_of` made with the same options."""
-    runner = batch.runner
-    chosen = chosen_drafts(runner, options)
+def drafted_batch(runner: Runner, options: StartServing) -> tuple[Batch, ServedDrafts]:
+    """A batch with room in its steps for the drafts of an answer, and what makes these.
+    RequestError where a slice is to draft and the model has none, and as of Batch."""
+    chosen = _chosen(runner, options)
     if chosen == "off":
-        return ServedDrafts()
+        return Batch(runner, options), ServedDrafts()
+    cut = backends.slice_to_draft(chosen, runner.model.draft_slice)
+    batch = Batch(runner, options, MOST_IN_A_STEP, cut)
     sources: list[DraftSource] = [LookupSource()]
-    paged = PagedSlice(batch) if batch.program.has_slice else None
+    paged = PagedSlice(batch) if cut else None
     if paged is not None:
         sources.append(SliceDraftSource(paged))
     if options.by_draft_model and runner.draft is not None:
         runner.draft.source.most_read = CHUNK
         sources.append(runner.draft.source)
     policy = LongestDrafts() if chosen == "lookup" else None
-    return ServedDrafts(Speculation(sources, policy, may_branch=False), paged)
+    return batch, ServedDrafts(Speculation(sources, policy, may_branch=False), paged)
+
+
+def _chosen(runner: Runner, options: StartServing) -> Speculate:
+    """As a person chose for a server; `off` where nothing is drafted, as on software devices."""
+    chosen = options.speculate or runner.options.speculate
+    drafts = backends.drafts(runner.choice, replace(runner.options, speculate=chosen))
+    return chosen if drafts else "off"

@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Segment
 from llm_lite.core.serving.answers import AnswerService
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.desk import CHANGED, Desk
-from llm_lite.core.serving.drafts import ServedDrafts, batch_of, drafts_of
+from llm_lite.core.serving.drafts import ServedDrafts, drafted_batch
 from llm_lite.core.serving.glass import Responses
 from llm_lite.core.serving.scheduler import Scheduler, StepPart
 from llm_lite.core.serving.service import ModeDoor
@@ -77,12 +77,11 @@ class Serving:
             self._close(NO_MODEL)
             return
         try:
-            self._batch = batch_of(runner, self._options)
+            self._batch, self._drafts = drafted_batch(runner, self._options)
         except LlmLiteError as error:
             self._log("error", f"serving has ended: {error}")
             self._close(str(error))
             return
-        self._drafts = drafts_of(self._batch, self._options)
         self._desk.open(self._batch)
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.parser import at_least
+from llm_lite.cli.parser import DEVICE_HELP, at_least
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -30,7 +30,7 @@ def add_engine(engine: argparse._ArgumentGroup) -> None:
         "--device",
         type=at_least(0),
         metavar="N",
-        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+        help=DEVICE_HELP,
     )
     engine.add_argument("--mode", choices=MODES, default="as-stored", help="weight mode")
     engine.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.parser import at_least
+from llm_lite.cli.parser import DEVICE_HELP, at_least
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
         "--device",
         type=at_least(0),
         metavar="N",
-        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+        help=DEVICE_HELP,
     )
     parser.add_argument(
         "--threads", type=at_least(0), default=0, metavar="N", help="threads of the C++ kernels"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.cli.parser import Commands
+from llm_lite.cli.parser import DEVICE_HELP, Commands
 from llm_lite.core.records import dataclass
 
 _FOLDER = "llm_lite.cli.commands.library"
@@ -96,7 +96,7 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "--device",
         type=int,
         metavar="N",
-        help="number of the Vulkan device, as `llm-lite doctor` shows it",
+        help=DEVICE_HELP,
     )
     text = "measure the memory bandwidth again, instead of using the stored figure"
     parser.add_argument("--measure", action="store_true", help=text)

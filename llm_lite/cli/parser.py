@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llm_lite.core.plain_text import one_line, quote
 
+DEVICE_HELP = "number of the Vulkan device, as `llm-lite doctor` shows it"
 _LONGEST_ERROR = 400  # characters
 _ALIKE = 0.75  # of difflib's ratio, from which on a word is taken for a mistyped command
 
