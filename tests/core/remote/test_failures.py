@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from typing import Any
 
@@ -130,6 +132,30 @@ def test_events_of_other_kinds_are_no_defect() -> None:
         server.events = lambda body: iter(odd)  # type: ignore[method-assign]
         events = answer_of(server)
     assert said(events) == "yes" and finished(events).stop_reason == "end"
+
+
+def test_numbers_that_no_float_holds_are_no_numbers() -> None:
+    digits = "9" * 400
+    odd = (
+        '{"choices": [{"index": 0, "delta": {"content": "yes"}, "logprobs": {"content": '
+        f'[{{"token": "yes", "id": {digits}, "logprob": -{digits}}}]}}}}], '
+        f'"timings": {{"cache_n": {digits}, "prompt_per_second": {digits}}}}}'
+    )
+    end = f'{{"choices": [{{"finish_reason": "stop"}}], "usage": {{"prompt_tokens": {digits}}}}}'
+    with scripted("vllm") as server:
+        server.events = lambda body: map(json.loads, (odd, end))  # type: ignore[method-assign]
+        events = answer_of(server)
+    assert said(events) == "yes" and finished(events).stop_reason == "end"
+    assert finished(events).stats.prompt_tokens == 0
+
+
+def test_what_is_no_json_is_not_sent() -> None:
+    with scripted("vllm") as server:
+        client = Client(read_address(server.url), ApiKey())
+        for value in (math.nan, math.inf, 10**5000):
+            with pytest.raises(RemoteError, match="what is asked of 127.0.0.1:.* is no JSON"):
+                client.post_json("/tokenize", {"value": value}, Exchange())
+        assert server.asked == []
 
 
 def test_lines_have_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
