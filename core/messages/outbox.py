@@ -24,7 +24,6 @@ from llm_lite.core.messages import (
     Translate,
 )
 
-
 MOST_UNREAD = 4096  # events of a server that writes faster than they are read
 
 

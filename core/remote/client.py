@@ -162,7 +162,10 @@ class Client:
     def _written(self, body: Any) -> bytes:
         try:
             return json.dumps(body, ensure_ascii=True, allow_nan=False).encode()
-        except (ValueError, RecursionError) as error:  # NaN, or whole numbers of thousands of digits
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # NaN, or an integer of 5,000 digits
             problem = f"what is asked of {self.address.host} is no JSON: {quote(str(error))}"
             raise RemoteError(problem) from None
 

@@ -81,7 +81,7 @@ def test_a_schema_that_is_no_json_is_refused():
     """A server's JSON may hold what Python reads and a template's process does not."""
     for value in (math.nan, math.inf, 10**5000, "\ud800"):
         broken = {"type": "object", "properties": {"a": {"type": "number", "minimum": value}}}
-        with pytest.raises(JsonProblem, match="^tool 3 .a., parameters: "):
+        with pytest.raises(JsonProblem, match=r"^tool 3 \(a\), parameters: "):
             checked("a", "", broken, "tool 3")
 
 
