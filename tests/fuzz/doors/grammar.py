@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-
 from llm_lite.core.generation.grammar import Grammar, compiled
+
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
