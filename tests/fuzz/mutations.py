@@ -69,8 +69,7 @@ def odd_value(rng: random.Random) -> Any:
 
 
 def to_json(value: Any) -> bytes:
-    """As JSON; what stands for deep nesting or a number becomes it, which Python's own writer can not
-    write."""
+    """As JSON; marks become what they stand for, which Python's own writer can not write."""
     text = json.dumps(value)
     for mark, digits in _NUMBERS.items():
         text = text.replace(f'"{mark}"', digits)

@@ -1,6 +1,6 @@
 """Requests of the page in a browser: conversations by odd numbers, bodies changed, Markdown.
 
-No answer is a 500, nothing is accepted that cannot be saved, and Markdown has links of the web only.
+No answer is a 500, what is accepted can be saved, and Markdown has links of the web only.
 """
 
 from __future__ import annotations
