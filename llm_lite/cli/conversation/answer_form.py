@@ -50,4 +50,5 @@ def _take(talk: Conversation, sampling: SamplingOptions) -> None:
     check(sampling)
     if sampling.json_schema or sampling.grammar:
         compiled(sampling)
-    talk.sampling = sampling
+    names = ("stop", "logit_bias", "json_schema", "grammar")
+    talk.chosen = {**talk.chosen, **{name: getattr(sampling, name) for name in names}}

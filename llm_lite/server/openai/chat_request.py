@@ -113,7 +113,7 @@ def chat_plan(call: Call) -> ChatPlan:
     body, model = call.body, call.service.model
     tools = tool_plan(body, model)
     most = body["max_completion_tokens"] or body["max_tokens"]
-    sampling = formatted(sampling_of(body, most, model.context), body["response_format"], tools)
+    sampling = formatted(sampling_of(body, most, model), body["response_format"], tools)
     top = (body["top_logprobs"] or 0) if body["logprobs"] else None
     if body["top_logprobs"] and top is None:
         raise FieldProblem("top_logprobs", "needs logprobs to be true")

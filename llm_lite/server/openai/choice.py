@@ -9,6 +9,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    StopReason,
     TokenDecoded,
     ToolCall,
 )
@@ -73,6 +74,12 @@ class Choice:
             return "tool_calls"
         reason = self.finished.stop_reason if self.finished else "end"
         return "length" if reason in ("length", "context") else "stop"
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """What finish_reason has no word for."""
+        reason = self.finished.stop_reason if self.finished else None
+        return reason if reason in ("stop string", "role", "repetition") else None
 
     def hear(self, event: AnswerEvent) -> None:
         if isinstance(event, TokenDecoded):

@@ -103,6 +103,12 @@ _LIKELY = _shape(
     _has("bytes", _or_null(ListOf(Whole(0, 255)))),
     _has("top_logprobs", ListOf(AnyObject())),
 )
+_STOP_REASON = Field(
+    "stop_reason",
+    _or_null(Text(choices=("stop string", "role", "repetition"))),
+    "Why it stopped, where it is not by itself: at a string of `stop`, as it began to speak as "
+    "somebody else, or as it repeated itself without an end.",
+)
 _CHOICE = _shape(
     "ChatChoice",
     _has("index", _COUNT),
@@ -118,6 +124,7 @@ _CHOICE = _shape(
     ),
     _has("logprobs", _or_null(_shape("Likelihoods", _has("content", ListOf(_LIKELY))))),
     _has("finish_reason", Text(choices=("stop", "length", "tool_calls"))),
+    _STOP_REASON,
 )
 
 
@@ -144,6 +151,7 @@ COMPLETION = _answer(
         _has("text", Text()),
         _has("logprobs", _or_null(AnyObject())),
         _has("finish_reason", Text(choices=("stop", "length"))),
+        _STOP_REASON,
     ),
 )
 RESPONSE = _shape(
