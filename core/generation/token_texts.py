@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from llm_lite.core.generation.endings import Endings
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
 from llm_lite.core.messages import (

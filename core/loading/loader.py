@@ -18,6 +18,7 @@ from llm_lite.core.errors import (
     UnfitModelError,
 )
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.generation.sampling_defaults import sampling_defaults
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.speculation import speculation_of
@@ -36,7 +37,6 @@ from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
-from llm_lite.core.loading.sampling_defaults import sampling_defaults
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import (
     converted,

@@ -66,6 +66,7 @@ RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 
+ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
 Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
@@ -297,7 +298,9 @@ class AppState:
     last_stats: GenerationStats | None = None
     rates: tuple[RateSample, ...] = ()
 
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # as the person set it
+    sampling_chosen: frozenset[str] = frozenset()  # fields set to the program's own default
+    form: ChatForm = "auto"  # of a conversation that has not begun
     presets: tuple[str, ...] = ()  # names of those that are kept
     preset: str = ""  # the one that was chosen or saved last
     prompts: PromptLibrary = field(default_factory=PromptLibrary)

@@ -89,9 +89,9 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
         help="add V to the logit of the token ID; -100 bans it; may be repeated",
     )
     sampling.add_argument(
-        "--no-repetition-guard",
-        action="store_true",
-        help="let an answer go on that repeats itself without an end",
+        "--repetition-guard",
+        action=argparse.BooleanOptionalAction,
+        help="whether an answer is ended that repeats itself without an end; by default it is",
     )
     form = sampling.add_mutually_exclusive_group()
     form.add_argument(
@@ -115,7 +115,7 @@ def given_sampling(arguments: argparse.Namespace) -> dict[str, Any]:
     given["logit_bias"] = arguments.logit_bias and tuple(arguments.logit_bias)
     given["json_schema"] = arguments.json_schema and schema_of(arguments.json_schema)
     given["grammar"] = arguments.grammar and read_text(Path(arguments.grammar), LONGEST_GRAMMAR)
-    given["repetition_guard"] = False if arguments.no_repetition_guard else None
+    given["repetition_guard"] = arguments.repetition_guard
     return {name: value for name, value in given.items() if value is not None}
 
 

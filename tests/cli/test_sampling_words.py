@@ -26,7 +26,7 @@ def test_every_number_has_a_word_and_a_command():
     numbers = [
         name
         for name in SamplingOptions.__dataclass_fields__
-        if isinstance(getattr(SamplingOptions(), name), int | float)
+        if type(getattr(SamplingOptions(), name)) in (int, float)
     ]
     for name in numbers:
         word = name.replace("_", "-")

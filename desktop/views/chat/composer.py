@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
@@ -78,7 +79,14 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
+    written = draw_field(
+        ui,
+        held,
+        "chat.input",
+        spot,
+        size,
+        tr("Write how it goes on") if completes(state) else tr("Ask something"),
+    )
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)

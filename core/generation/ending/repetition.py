@@ -75,9 +75,10 @@ def is_prose(text: str) -> bool:
 
 def said_as(sentence: str) -> str:
     """What of a sentence makes it the same as another: its words, without the number of a list;
-    "" where it is too short to count."""
+    "" where it is too short to count, or no prose."""
     number = _NUMBER.match(sentence)
-    words = " ".join(_WORD.findall(sentence[number.end() if number else 0 :].casefold()))
+    said = sentence[number.end() if number else 0 :]
+    words = " ".join(_WORD.findall(said.casefold())) if is_prose(said) else ""
     return words if len(words.encode("utf-8", "replace")) >= SHORTEST else ""
 
 
@@ -91,7 +92,7 @@ class RepetitionGuard:
         self._texts: deque[str] = deque(maxlen=MOST_KEPT)
         self._sentence = ""
         self._size = 0  # tokens of it
-        self._line = ""  # how the line begins, as far as it tells a table or a fence
+        self._line = ""  # how the line begins, as far as it tells a fence
         self._in_fence = False
         self._said: Counter[str] = Counter()
         self._recent: deque[tuple[int, bool]] = deque()  # sentences: their tokens, whether stale
@@ -138,14 +139,13 @@ class RepetitionGuard:
 
     def _end_sentence(self, sentence: str) -> None:
         self._line += sentence
-        line = self._line.lstrip()
-        is_fence, is_table = line.startswith(_FENCES), line.startswith("|")
+        is_fence = self._line.lstrip().startswith(_FENCES)
         if sentence.endswith("\n"):
             self._line = ""
             self._in_fence ^= is_fence
         else:
-            self._line = line[:8]
-        if self._is_code or self._in_fence or is_fence or is_table:
+            self._line = self._line[:8]
+        if self._is_code or self._in_fence or is_fence:
             return
         words = said_as(sentence)
         if words:
