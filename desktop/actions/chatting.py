@@ -22,8 +22,9 @@ from llm_lite.desktop.actions.requests import (
 from llm_lite.desktop.actions.rounds import waiting
 from llm_lite.desktop.actions.texts.translating import ClearTarget, clear
 from llm_lite.desktop.actions.tools.calling import results
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.form import completes
-from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.incoming import TYPED, typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.sampling.advised import differing, sampler
 from llm_lite.desktop.state.state import AppState, ChatForm, Message
@@ -133,6 +134,9 @@ ChatAction = (
 
 
 def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
+    if len(action.text) > TYPED:
+        words = tr("The input holds at most {most:,} characters: the rest was left out.")
+        state = notify(state, "warning", words.format(most=TYPED), now)
     return replace(state, draft=typed(action.text)), ()
 
 
