@@ -77,18 +77,7 @@ def twelve_days():
 
 def song():
     """A chorus of four lines behind each of eight verses."""
-    words = [
-        "river",
-        "mountain",
-        "silver",
-        "morning",
-        "garden",
-        "window",
-        "summer",
-        "evening",
-        "thunder",
-        "harvest",
-    ]
+    words = ("river", "mountain", "silver", "morning", "garden", "window", "summer", "evening")
     draw = random.Random(1)
     chorus = "\n".join(
         ("Carry me over the water again", "Carry me home to the sea and the rain",
