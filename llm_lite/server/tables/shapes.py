@@ -66,6 +66,19 @@ MODEL = _shape(
     _has("backend", Text()),
     _has("calls_functions", Flag()),
     _has("switches_thinking", Flag()),
+    _has("has_chat_template", Flag(), "Without one, a chat is written in a plain format."),
+    _has(
+        "sampling_defaults",
+        ListOf(
+            _shape(
+                "SamplingDefault",
+                _has("name", Text()),
+                _has("value", _NUMBER),
+                _has("source", Text()),
+            )
+        ),
+        "How tokens are chosen where a request says nothing, and what advises it.",
+    ),
 )
 MODELS = _shape(
     "ModelList", _has("object", Text(choices=("list",))), _has("data", ListOf(MODEL, most=1))
