@@ -72,6 +72,11 @@ class Matchers:
         except (EOFError, OSError, SandboxError) as error:
             raise RequestError(f"no process can be started for a grammar: {error}") from None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody has asked for a matcher."""
+        return self._control is not None or self._spare is not None
+
     def warm(self, tokenizer: Tokenizer) -> None:
         """Make its vocabulary ready, in a thread: a second and more for 262,144 tokens."""
         work = partial(self._warm, weakref.ref(tokenizer))

@@ -62,7 +62,6 @@ def main() -> None:
     else:
         reads, writes = requests.fileno(), answers.fileno()
         channel = Channel(lambda n: os.read(reads, n), lambda data: _write(writes, data), 1 << 30)
-        channel.send(DONE)
         vocabulary, limits = channel.receive().data, json.loads(channel.receive().data)
         _match(channel, Vocabulary(vocabulary) if vocabulary else None, limits)
 
