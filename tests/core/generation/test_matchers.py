@@ -19,6 +19,7 @@ from llm_lite.core.generation.grammars import grammar as grammars
 from llm_lite.core.generation.grammars import matchers as hosts
 from llm_lite.core.generation.grammars.forms import form_of, parser_limits
 from llm_lite.core.generation.grammars.grammar import Grammar, check_grammar
+from llm_lite.core.generation.grammars.matcher import ForcedTexts
 from llm_lite.core.generation.grammars.matchers import Matchers, matchers
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions
@@ -59,8 +60,9 @@ def limits(monkeypatch):
 
 @pytest.fixture
 def host(monkeypatch):
-    """Processes of this test alone."""
+    """Processes of this test alone, and none but those that its answers have."""
     made = Matchers()
+    monkeypatch.setattr(made, "_start_spare", lambda tokenizer: b"")
     for module in (grammars, hosts):
         monkeypatch.setattr(module, "matchers", lambda: made)
     yield made
@@ -152,13 +154,13 @@ def test_who_waits_gives_up_when_the_answer_is_stopped(limits, host):
 @pytest.fixture
 def held(monkeypatch):
     """Tokens of a text that only can come are told when this is set."""
-    told, tokens_of = threading.Event(), hosts._tokens_of
+    told, tokens_of = threading.Event(), ForcedTexts.tokens
 
     def wait(*arguments):
         told.wait(PATIENCE)
         return tokens_of(*arguments)
 
-    monkeypatch.setattr(hosts, "_tokens_of", wait)
+    monkeypatch.setattr(ForcedTexts, "tokens", wait)
     yield told
     told.set()
 
@@ -182,7 +184,7 @@ def test_a_process_that_hangs_is_ended(host):
     (process,) = children(host)
     process.suspend()
     late.take(token("a"))
-    late._matcher._limits = replace(hosts.LIMITS, wall_seconds=0.1)
+    late._matcher.limits = replace(hosts.LIMITS, wall_seconds=0.1)
     late.prepare()
     wait_until(late.is_ready)
     with pytest.raises(RequestError, match=r"to find what may come next takes more than 0\.1 s"):
@@ -262,6 +264,24 @@ def test_few_answers_that_wait_keep_their_process(host):
     wait_until(lambda: not children(host))
 
 
+def test_the_next_answer_finds_its_process_there():
+    host = Matchers()
+    first = host.start(TOKENIZER)
+    wait_until(lambda: host._spare)
+    spare = host._spare[1]
+    second = host.start(TOKENIZER)
+    assert second is spare
+    wait_until(lambda: host._spare)
+    spare = host._spare[1]
+    for process in children(host):
+        process.kill()
+    wait_until(lambda: not children(host))
+    assert host.start(TOKENIZER) is not spare, "its process has ended"
+    for one in (first, second):
+        one.close()
+    host.close()
+
+
 def test_a_grammar_that_is_dropped_ends_its_process(host):
     one = Grammar(HONEST, TOKENIZER)
     one.mask()
@@ -317,7 +337,7 @@ def test_all_processes_end_with_a_program_that_is_killed():
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as program:
         processes = json.loads(program.stdout.readline())
-        assert len(processes) == 3
+        assert len(processes) >= 3
         os.kill(program.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(_is_there, processes)))
 

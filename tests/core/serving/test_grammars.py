@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from llm_lite.core.generation.grammars import matchers
+from llm_lite.core.generation.grammars.matcher import ForcedTexts
 from llm_lite.core.messages import (
     ExecutorChanged,
     Generate,
@@ -25,7 +25,7 @@ FORCED = SamplingOptions(temperature=0.0, max_new_tokens=12, grammar='root ::= (
 def held(monkeypatch):
     """`held.asked` is set once the tokens of such a text are asked for, which are told when
     `held` itself is set."""
-    told, tokens_of = threading.Event(), matchers._tokens_of
+    told, tokens_of = threading.Event(), ForcedTexts.tokens
     told.asked = threading.Event()
 
     def wait(*arguments):
@@ -33,7 +33,7 @@ def held(monkeypatch):
         told.wait(PATIENCE)
         return tokens_of(*arguments)
 
-    monkeypatch.setattr(matchers, "_tokens_of", wait)
+    monkeypatch.setattr(ForcedTexts, "tokens", wait)
     yield told
     told.set()
 
