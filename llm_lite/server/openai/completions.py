@@ -152,8 +152,8 @@ async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]
     if not call.body["echo"]:
         return [""] * len(prompts)
     service = call.service
-    return await call.shared.apart(
-        lambda: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
+    return await call.apart(
+        lambda _: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
     )
 
 
