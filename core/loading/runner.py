@@ -23,6 +23,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.weights import conversion_note, described, of_blocks
 from llm_lite.core.messages import (
     AttentionPart,
@@ -159,7 +160,7 @@ def model_info(
     metadata = model_file.file.metadata
     cache = cache_layout(executor.program.plans[0], options.keys, options.values)
     return ModelInfo(
-        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
+        name=name_of(model_file.file),
         path=str(model_file.path),
         architecture=one_line(str(metadata.get("general.architecture"))),
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
@@ -215,9 +216,11 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
     return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
 
 
-def _own_name(model_file: ModelFile) -> str:
-    name = model_file.file.metadata.get("general.name")
-    return name if isinstance(name, str) and name.strip() else model_file.path.stem
+def name_of(source: ModelSource) -> str:
+    """What a model is called, by its header."""
+    own = source.metadata.get("general.name")
+    known = own if isinstance(own, str) and own.strip() else source.path.stem
+    return one_line(catalog.title_of(source.path) or known)
 
 
 def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:

@@ -22,10 +22,10 @@ from llm_lite.server.openai.running import (
     STREAM_OPTIONS,
     USER,
     WITHOUT_EFFECT,
+    answered_by,
     begin,
     failure_event,
     heard,
-    model_id,
     name_of,
     new_id,
     now,
@@ -82,7 +82,7 @@ COMPLETION = request_body(
 
 
 async def completion(call: Call) -> Response:
-    by, body = {"model": model_id(call)}, call.body
+    by, body = answered_by(call), call.body
     prompts, response = _prompts(body), new_id("cmpl")
     requests = _requests(call, prompts, response)
     keeps = body["logprobs"] is not None
