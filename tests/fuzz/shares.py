@@ -8,6 +8,7 @@ WEIGHTS = {
     "families": 8,
     "safetensors": 8,
     "config": 6,
+    "checkpoints": 6,
     "variant": 6,
     "tokenizer": 8,
     "template": 8,

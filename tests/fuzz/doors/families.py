@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -182,7 +183,7 @@ def embed(path: Path, rng: random.Random) -> Result:
     warnings: list[str] = []
     file = _open(path, warnings)
     try:
-        runner = start_encoder(file, whole.EXACT, None)
+        runner = start_encoder(file, replace(whole.EXACT, context=32), None)
         try:
             return Result([runner.embed_tokens(file.tokenizer.encode_texts(["the cat", "on"]))])
         finally:
