@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.failures import ApiError, no_model
@@ -20,6 +21,7 @@ BUSY = "as many requests are worked on as may be: ask again soon"
 MANY_BODIES = "as many bodies come, or are read, as may be: ask again soon"
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
+TitleOf = Callable[[], str]
 ENDING = "the server ends"
 Log = Callable[[str], None]  # for any thread
 _MOST_NOTED = 256  # ignored fields that are told of; clients may think of any number
@@ -84,16 +86,22 @@ class ComingBodies:
 
 
 class Shared:
-    """`service_of` gives the service of the model that is loaded now, None while none is. `log` is
-    told of defects, `note` of what else a person may want to know."""
+    """`service_of` gives the service of the model that is loaded now, None while none is; `coming`
+    then the title of the one that is being loaded, "" where there is none. `log` is told of
+    defects, `note` of what else a person may want to know."""
 
     def __init__(
-        self, service_of: ServiceOf, config: ServerConfig, log: Log, note: Log = lambda text: None
+        self,
+        service_of: ServiceOf,
+        config: ServerConfig,
+        log: Log,
+        note: Log = lambda text: None,
+        coming: TitleOf = lambda: "",
     ) -> None:
         self.config = config
         self.log, self._note = log, note
         self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
-        self.service_of = service_of
+        self.service_of, self.coming = service_of, coming
         self.began = time.time()
         self.active = 0  # requests that have come whole
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
@@ -119,12 +127,18 @@ class Shared:
             raise ApiError(503, ENDING, code="server_ends")
         service = self.service_of()
         if service is None:
-            raise no_model()
+            raise self._no_model()
         try:
             service.model  # noqa: B018 - it may be going, or coming
         except RequestError as error:
             raise no_model(str(error)) from None
         return service
+
+    def _no_model(self) -> ApiError:
+        coming = self.coming()
+        if not coming:
+            return no_model()
+        return no_model(f"the model {quote(coming)} is being loaded: ask again when it is")
 
     def service_or_none(self) -> Service | None:
         try:
