@@ -111,6 +111,11 @@ class CacheLayout:
     values: KvType = "fp16"
     reserved_bytes: int = 0
 
+    @property
+    def token_bytes(self) -> int:
+        """Keys and values of a token, in all layers together."""
+        return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

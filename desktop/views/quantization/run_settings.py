@@ -1,0 +1,88 @@
+"""What each of two runs is: how its weights, activations and cache are kept, and what computes it,
+each choice below its name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    KV_TYPES,
+    MODES,
+    Activations,
+    Backend,
+    EngineOptions,
+    KvType,
+    Mode,
+)
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.state.quant_state import Choices
+from llm_lite.desktop.views.quantization.two_machines import NAMES, draw_badge
+from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit
+
+BACKENDS: tuple[tuple[Backend, str], ...] = (
+    ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
+)  # fmt: skip
+MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
+CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, kind) for kind in KV_TYPES)
+ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
+    (kind, mark("auto") if kind == "auto" else kind) for kind in ACTIVATIONS
+)
+TITLES = (mark("Weights"), mark("Activations"), mark("KV cache"), mark("Executor"))
+HINTS = (
+    mark("How weights are kept"),
+    mark("float32 or int8 activations; auto: what is fastest"),
+    mark("How the cache's keys and values are kept"),
+    mark("Where it runs"),
+)
+SHARES = (0.28, 0.25, 0.22, 0.25)  # of a run's line, in the order of TITLES
+
+
+def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
+    """The choices of each run above its column."""
+    top = imgui.get_cursor_pos()
+    options = []
+    for run in (0, 1):
+        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
+        options.append(_draw_run(ui, run, choices.runs[run], column))
+    return replace(choices, runs=(options[0], options[1]))
+
+
+def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
+    titled = ui.theme.size("small") + ui.u(1)
+    top = imgui.get_cursor_pos()
+    imgui.set_cursor_pos(ImVec2(top.x, top.y + titled))
+    draw_badge(ui, run)
+    gap, edge = ui.u(1), ui.u(6.5) + ui.u(1.5)
+    room = width - edge - 3 * gap
+    name = f"runs.{NAMES[run].lower()}"
+    mode, activations, cache = options.mode, options.activations, options.keys
+    backend = options.backend
+    x = top.x + edge
+    for number, share in enumerate(SHARES):
+        wide, hint = float(int(share * room)), tr(HINTS[number])
+        imgui.set_cursor_pos(ImVec2(x, top.y))
+        _draw_title(ui, tr(TITLES[number]), wide)
+        imgui.set_cursor_pos(ImVec2(x, top.y + titled))
+        if number == 0:
+            mode = picker(ui, f"{name}.mode", MODE_LABELS, mode, wide, hint)
+        elif number == 1:
+            labels = tr_labels(ACTIVATION_LABELS)
+            activations = picker(ui, f"{name}.activations", labels, activations, wide, hint)
+        elif number == 2:
+            cache = picker(ui, f"{name}.cache", CACHE_LABELS, cache, wide, hint)
+        else:
+            backend = picker(ui, f"{name}.backend", tr_labels(BACKENDS), backend, wide, hint)
+        x += wide + gap
+    if cache != options.keys:
+        options = replace(options, keys=cache, values=cache)
+    return replace(options, mode=mode, activations=activations, backend=backend)
+
+
+def _draw_title(ui: Ui, words: str, width: float) -> None:
+    with ui.font(style="small"), ui.colored(text="muted"):
+        imgui.text_unformatted(fit(words, width))
