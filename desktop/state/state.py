@@ -47,6 +47,7 @@ from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
@@ -263,32 +264,6 @@ class Notice:
     text: str
     until: float
     undo: bool = False  # offers to take back what it tells
-
-
-@dataclass(frozen=True, slots=True)
-class RateSample:
-    """Tokens of an answer that came between two moments, both on the window's clock."""
-
-    begin: float  # seconds
-    time: float  # its end
-    tokens: int
-    step_ms: float = 0.0  # that the model's steps for these tokens took, together
-    answer: int = 0  # the request that they were of
-
-    @property
-    def rate(self) -> float:
-        """Tokens per second."""
-        return self.tokens / (self.time - self.begin)
-
-    @property
-    def token_ms(self) -> float:
-        """Milliseconds from one token to the next."""
-        return 1e3 * (self.time - self.begin) / self.tokens
-
-    @property
-    def token_step_ms(self) -> float:
-        """Milliseconds of the model's steps for a token."""
-        return self.step_ms / self.tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,8 @@ def _fit(stored: int, parameters: int, mode: Mode, context: int) -> Fit:
         MemoryPart("maps", 64 * MIB, 0),
         MemoryPart("program", PROGRAM, 0),
     )
-    return Fit(mode, context, "cpu", parts, FREE, None, 40e9 / (weights + cache), "")
+    speed = 40e9 / (weights + cache) if parameters else None
+    return Fit(mode, context, "cpu", parts, FREE, None, speed)
 
 
 def _instead(stored: int, parameters: int, asked: Fit) -> str:

@@ -17,7 +17,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_COLORS, ICON_MAXIMIZE, ICON_MINIMIZE
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
+from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, text, tip
 
 STEPS = 64  # pieces of a colour bar
 WIDEST = "≤ 0.01%"  # number on a bar
@@ -143,9 +143,19 @@ def draw_upright_bar(
         low, high = ImVec2(x, y + each * step), ImVec2(x + width, y + each * (step + 1))
         draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
     with ui.font(style="small"):
-        for share, words in ticks(choice):
+        for share, words in spaced(ticks(choice), small / max(height, 1.0)):
             y = at.y + min(max((1 - share) * height - small / 2, 0), height - small)
             draw.add_text(ImVec2(at.x + width + ui.u(1), round(y)), ui.color("muted"), words)
+
+
+def spaced(found: list[tuple[float, str]], least: float) -> list[tuple[float, str]]:
+    """Both ends of an axis and, of the ticks between, those at least `least` from each other."""
+    first, last = found[0], found[-1]
+    kept = [first]
+    for tick in found[1:-1]:
+        if tick[0] - kept[-1][0] >= least and last[0] - tick[0] >= least:
+            kept.append(tick)
+    return [*kept, last]
 
 
 def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
@@ -188,21 +198,22 @@ def draw_key(
         signs = _signs_width(ui, groups, hatched)
         at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
         x, y, color = at.x, at.y, ui.color("muted")
-        draw.add_text(ImVec2(x, y), color, name)
+        draw.add_text(ImVec2(x, y), color, fit(name, width))
         x += widths[0] + gap
+        if scale > width:
+            x, y, scale = at.x, y + small + ui.u(1), scale - widths[0] - gap
         draw.add_text(ImVec2(x, y), color, low)
         x += widths[1] + gap
         _draw_ramp(choice, ui, (x, y + ui.u(0.75)), bar, small - ui.u(0.75))
         x += bar + gap
         draw.add_text(ImVec2(x, y), color, high)
         x += widths[2] + ui.u(5)
-        height = small
         if signs and scale + ui.u(5) + signs > width:
-            x, y, height = at.x, y + small + ui.u(1), 2 * small + ui.u(1)
+            x, y = at.x, y + small + ui.u(1)
         if hatched:
             x = _draw_hatched(ui, x, y)
         _draw_groups(ui, groups, (x, y), at.x + width)
-    imgui.dummy(ImVec2(width, height))
+    imgui.dummy(ImVec2(width, y - at.y + small))
     ui.mark("attention.key")
     tip(ui, tr(GROUPS) if groups else tr("The colour of an attention probability."))
 

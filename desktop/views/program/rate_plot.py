@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.state import AppState, RateSample
-from llm_lite.desktop.state.units import rate, size
+from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import percent, rate, size
 from llm_lite.desktop.widgets.plots.axes import Axis, from_zero, line_spec, plot, series
 from llm_lite.desktop.widgets.plots.legend import LegendEntry, draw_legend
-from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts
 
 Floats = NDArray[np.float64]
 GAP = 0.02  # of all that is shown, between two answers
 RATE, STEP = 0, 2  # colours of the theme's series
+PARTING = 0.4  # opacity of the line between two answers: there may be many
 PACE_HINT = mark(
     "Of the last answer: the mean time from one token to the next, and how much of it the model's "
     "steps took. With drafts a step may bring several tokens."
@@ -97,11 +98,18 @@ def draw_token_times(state: AppState, ui: Ui, points: Sequence[RateSample]) -> N
     ]
     draw_legend(ui, "performance.steps.legend", [*entries, *_next_answer(ui, strips)])
     pace = pace_of(state)
-    words = tr("{whole:.1f} ms").format(whole=pace.token_ms)
+    rows = [(tr("A token"), one_ms(pace.token_ms), tr(PACE_HINT))]
     if pace.step_ms:
-        words = tr("{whole:.1f} ms  =  model {step:.1f} ms  +  between {rest:.1f} ms")
-        words = words.format(whole=pace.token_ms, step=pace.step_ms, rest=pace.rest_ms)
-    facts(ui, "steps", [(tr("A token"), words, tr(PACE_HINT))])
+        share = percent(pace.step_ms / pace.token_ms)
+        steps = tr("{time}, {share}").format(time=one_ms(pace.step_ms), share=share)
+        rows.append((tr("Of it the model"), steps, tr(PACE_HINT)))
+        rows.append((tr("Between steps"), one_ms(pace.rest_ms), tr(PACE_HINT)))
+    facts(ui, "steps", rows)
+
+
+def one_ms(taken: float) -> str:
+    """Milliseconds to a tenth: "10.9 ms"."""
+    return f"{taken:.1f} ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +156,12 @@ def _plot_steps(
 
 def _plot_parting(ui: Ui, strips: Strips) -> None:
     if strips.parting:
-        spec = line_spec(ui, ui.theme.palette.faint, weight=0.25)
+        spec = line_spec(ui, ui.theme.palette.faint, weight=0.25, alpha=PARTING)
         implot.plot_inf_lines("answers", np.array(strips.parting), spec)
 
 
 def _next_answer(ui: Ui, strips: Strips) -> list[LegendEntry]:
     if not strips.parting:
         return []
-    return [LegendEntry(u32(ui.theme.palette.faint), tr("the next answer begins"), "upright")]
+    color = ui.color("faint", PARTING)
+    return [LegendEntry(color, tr("the next answer begins"), "upright")]

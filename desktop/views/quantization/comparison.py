@@ -165,7 +165,7 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
     imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
-    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(20))))
+    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(16))))
     pointed = on_strip if on_strip is not None else pointed
     ui.memory["runs.pointed"] = pointed
     if pointed is not None and pointed < len(comparison.forced):
@@ -243,18 +243,26 @@ def _kv_name(options: EngineOptions) -> str:
 
 
 def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> None:
-    at, share = imgui.get_cursor_screen_pos(), width / len(figures)
+    """Values with their names below them; two on a line where four have no room."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
+    wide = max(
+        *(imgui.calc_text_size(value).x for _, value, _ in figures),
+        *(imgui.calc_text_size(label).x * small / ui.theme.text for label, _, _ in figures),
+    )
+    columns = len(figures) if wide + ui.u(1) <= width / len(figures) else 2
+    at, share = imgui.get_cursor_screen_pos(), width / columns
+    high = ui.theme.text + small + ui.u(1.5)
     for number, (label, value, hint) in enumerate(figures):
-        spot = ImVec2(at.x + number * share, at.y)
+        row, column = divmod(number, columns)
+        spot = ImVec2(at.x + column * share, at.y + row * high)
         draw.add_text(ui.fonts["regular"], ui.theme.text, spot, ui.color("text"), value)
         below = ImVec2(spot.x, spot.y + ui.theme.text + ui.u(0.75))
         draw.add_text(ui.fonts["regular"], small, below, ui.color("muted"), label)
         imgui.set_cursor_screen_pos(spot)
-        imgui.dummy(ImVec2(share - ui.u(1), ui.theme.text + small + ui.u(1.5)))
+        imgui.dummy(ImVec2(share - ui.u(1), high))
         tip(ui, hint)
-        imgui.same_line()
-    imgui.new_line()
+    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + -(-len(figures) // columns) * high))
+    imgui.dummy(ImVec2(0, 0))
 
 
 def _merged(chat: EngineOptions, run: EngineOptions) -> EngineOptions:

@@ -198,10 +198,10 @@ def name_of(report: DivergenceReport) -> str:
 
 def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     """The share of tokens that diverge by no more than so much."""
-    text(ui, tr("Tokens by their divergence"), style="small", bold=True)
+    text(ui, tr("Tokens that diverge by no more than that"), style="small", bold=True)
     share = np.linspace(0.0, 100.0, 101)
     x = Axis(tr("KL divergence"), tr("nats"), logarithmic=True, lines=True)
-    y = Axis(tr("Tokens that diverge by no more"), "%", limits=(0.0, 100.0), lines=True)
+    y = Axis(tr("Tokens"), "%", limits=(0.0, 100.0), lines=True)
     with plot(ui, "report.quantiles", x, y, HEIGHT) as shown:
         for number, report in enumerate(reports if shown else ()):
             values = np.maximum(np.array(report.kld_quantiles, np.float64), LEAST)
@@ -220,7 +220,7 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     unit = trn("of {n:,} token", "of {n:,} tokens", reports[0].chunk_tokens)
     unit = unit.format(n=reports[0].chunk_tokens)
     x = Axis(tr("Chunk"), unit, limits=(0.5, most + 0.5), ticks=ticks)
-    y = Axis(tr("Mean KL divergence"), tr("nats"), limits=(-0.06 * top, 1.15 * top or LEAST),
+    y = Axis(tr("Mean KL"), tr("nats"), limits=(-0.06 * top, 1.15 * top or LEAST),
              lines=True)  # fmt: skip
     joined = max(len(report.kld_by_chunk) for report in reports) >= TREND
     with plot(ui, "report.chunks", x, y, HEIGHT) as shown:

@@ -53,34 +53,47 @@ def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
 
 
 def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
+    """On one line, or on two where the names have no room beside each other."""
     titled = ui.theme.size("small") + ui.u(1)
     top = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(top.x, top.y + titled))
     draw_badge(ui, run)
     gap, edge = ui.u(1), ui.u(6.5) + ui.u(1.5)
-    room = width - edge - 3 * gap
+    rooms = _rooms(ui, width - edge, gap)
     name = f"runs.{NAMES[run].lower()}"
-    mode, activations, cache = options.mode, options.activations, options.keys
-    backend = options.backend
-    x = top.x + edge
-    for number, share in enumerate(SHARES):
-        wide, hint = float(int(share * room)), tr(HINTS[number])
-        imgui.set_cursor_pos(ImVec2(x, top.y))
-        _draw_title(ui, tr(TITLES[number]), wide)
-        imgui.set_cursor_pos(ImVec2(x, top.y + titled))
-        if number == 0:
-            mode = picker(ui, f"{name}.mode", MODE_LABELS, mode, wide, hint)
-        elif number == 1:
-            labels = tr_labels(ACTIVATION_LABELS)
-            activations = picker(ui, f"{name}.activations", labels, activations, wide, hint)
-        elif number == 2:
-            cache = picker(ui, f"{name}.cache", CACHE_LABELS, cache, wide, hint)
-        else:
-            backend = picker(ui, f"{name}.backend", tr_labels(BACKENDS), backend, wide, hint)
-        x += wide + gap
+    pitch = titled + imgui.get_frame_height() + ui.u(1)
+    x, y, line = top.x + edge, top.y, 0.0
+
+    def begin(number: int) -> tuple[float, str]:
+        """The title of a choice, and the cursor below it: the choice's width and hint."""
+        nonlocal x, y, line
+        if number and line + rooms[number] > width - edge + 1:
+            x, y, line = top.x + edge, y + pitch, 0.0
+        imgui.set_cursor_pos(ImVec2(x, y))
+        _draw_title(ui, tr(TITLES[number]), rooms[number])
+        imgui.set_cursor_pos(ImVec2(x, y + titled))
+        x, line = x + rooms[number] + gap, line + rooms[number] + gap
+        return rooms[number], tr(HINTS[number])
+
+    mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, *begin(0))
+    labels = tr_labels(ACTIVATION_LABELS)
+    activations = picker(ui, f"{name}.activations", labels, options.activations, *begin(1))
+    cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, *begin(2))
+    labels = tr_labels(BACKENDS)
+    backend = picker(ui, f"{name}.backend", labels, options.backend, *begin(3))
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=activations, backend=backend)
+
+
+def _rooms(ui: Ui, room: float, gap: float) -> list[float]:
+    """Widths of the four choices: of one line, or of two of two each."""
+    with ui.font(style="small"):
+        needed = [imgui.calc_text_size(tr(title)).x for title in TITLES]
+    one_line = [float(int(share * (room - 3 * gap))) for share in SHARES]
+    if all(wide >= least for wide, least in zip(one_line, needed, strict=True)):
+        return one_line
+    return [float(int((room - gap) / 2))] * 4
 
 
 def _draw_title(ui: Ui, words: str, width: float) -> None:

@@ -22,6 +22,7 @@ from llm_lite.desktop.widgets.plots.axes import Axis
 from llm_lite.desktop.widgets.step_flame import (
     LEVELS,
     OTHERS,
+    WAITING,
     FlameSpan,
     LaidSpan,
     color_of,
@@ -144,6 +145,9 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
             _draw_span(ui, span, low, high, span is pointed)
             if level == 0:
                 ui.rects[f"step.{span.words}"] = (low.x, low.y, high.x, high.y)
+    if shown == whole:
+        busy = inside[-1].begin + inside[-1].seconds
+        _draw_rest(ui, at, width, busy / end if end else 1.0, LEVELS * line)
     _draw_time_axis(ui, at, width, begin, end)
     if pointed is None:
         return
@@ -154,6 +158,22 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
     if pressed:
         same = shown == (pointed.first, pointed.last)
         ui.memory["step.zoom"] = None if same else (pointed.first, pointed.last)
+
+
+def _draw_rest(ui: Ui, at: ImVec2, width: float, busy: float, height: float) -> None:
+    """The time of the step that no operation took, behind all of them."""
+    low = ImVec2(at.x + width * busy, at.y)
+    high = ImVec2(at.x + width, at.y + height - ui.u(0.5))
+    if high.x - low.x < 2.0:
+        return
+    draw = imgui.get_window_draw_list()
+    draw.add_rect(low, high, ui.color("border"), ui.u(0.5))
+    with ui.font(style="small"):
+        words = tr(WAITING)
+        size = imgui.calc_text_size(words)
+        if size.x < high.x - low.x - ui.u(2):
+            x, y = (low.x + high.x - size.x) / 2, (low.y + high.y - size.y) / 2
+            draw.add_text(ImVec2(round(x), round(y)), ui.color("muted"), words)
 
 
 def _draw_row_names(ui: Ui, at: ImVec2, line: float) -> float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from imgui_bundle import ImVec2, imgui, implot
+from imgui_bundle import ImVec2, ImVec4, imgui, implot
 
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import tr
@@ -83,10 +83,12 @@ def _flags(axis: Axis) -> int:
     return int(flags if axis.lines else flags | implot.AxisFlags_.no_grid_lines)
 
 
-def line_spec(ui: Ui, color: int, *, fill: float = 0.0, weight: float = 0.4) -> Any:
+def line_spec(
+    ui: Ui, color: int, *, fill: float = 0.0, weight: float = 0.4, alpha: float = 1.0
+) -> Any:
     """A line in a colour 0xRRGGBB, `weight` spacing units wide, or an area below one."""
     spec = implot.Spec()
-    spec.line_color = spec.fill_color = vec(color)
+    spec.line_color = spec.fill_color = vec(color, alpha)
     spec.line_weight = max(1.0, ui.u(weight))
     spec.fill_alpha = fill
     return spec
@@ -96,6 +98,7 @@ def point_spec(ui: Ui, color: int) -> Any:
     spec = line_spec(ui, color)
     spec.marker, spec.marker_size = implot.Marker_.circle, ui.u(0.9)
     spec.marker_fill_color = spec.marker_line_color = spec.line_color
+    spec.fill_alpha = 1.0
     return spec
 
 
@@ -107,9 +110,11 @@ def series(ui: Ui, number: int) -> int:
 
 def upright_text(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float) -> None:
     """Text that reads upwards from (x, y): drawn level, then turned by its vertices."""
-    first = draw.vtx_buffer.size()
-    draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or it is cut where it is drawn
+    first, low, high = draw.vtx_buffer.size(), draw.get_clip_rect_min(), draw.get_clip_rect_max()
+    draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or letters are left out
     draw.add_text(ImVec2(0, 0), color, words)
+    # Turned, it is cut as what is around it.
+    draw.cmd_buffer[draw.cmd_buffer.size() - 1].clip_rect = ImVec4(low.x, low.y, high.x, high.y)
     draw.pop_clip_rect()
     count = draw.vtx_buffer.size() - first
     if count <= 0:

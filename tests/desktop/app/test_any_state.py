@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,
@@ -15,7 +16,6 @@ from llm_lite.desktop.state.state import (
     LogLine,
     Message,
     Notice,
-    RateSample,
     Running,
     Token,
 )

@@ -9,7 +9,13 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER, TokenizerChoice
+from llm_lite.desktop.state.tokenizing.tokenizer_state import (
+    MODEL,
+    OTHER,
+    TokenizerChoice,
+    interesting,
+    steps_in,
+)
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 LIMIT = 60.0  # seconds
@@ -40,7 +46,7 @@ def look_at_tokenizer(
     _choose(driver, step=0)
     driver.leave()
     picture(f"{number}-tokenizer-words{suffix}")
-    _choose(driver, step=4)
+    _choose(driver, step=_halfway(driver.state))
     driver.frames(2)
     picture(f"{number}-tokenizer-merging{suffix}")
     _choose(driver, step=None)
@@ -57,6 +63,13 @@ def look_at_tokenizer(
     driver.program.do(ChooseTokenizing(TokenizerChoice()))
     driver.frames(2)
     _drag_border(driver, border)
+
+
+def _halfway(state: AppState) -> int:
+    """Half of the steps of the word that is shown."""
+    told = state.tokenizer.answers[MODEL].result
+    word = interesting(told) if told is not None else None
+    return 0 if told is None or word is None else (steps_in(told, word) + 1) // 2
 
 
 def _drag_border(driver: InputDriver, to: float) -> None:
