@@ -42,7 +42,7 @@ def tour(tmp_path_factory):
         # As many points as on a dense screen, fewer pixels: the tour of a real engine draws all.
         patch.setattr(stage, "LARGE", (2560, 1440, 2.0))
         patch.setattr(stage, "IDLE_SECONDS", 0.2)
-        patch.setattr(quantization, "WRITTEN", 4)  # its answers are shorter
+        patch.setattr(quantization, "WRITTEN", 1)  # its answers are shorter
         shown = {}
         take = stage.Stage._picture
         patch.setattr(
