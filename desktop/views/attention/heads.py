@@ -243,7 +243,7 @@ def _draw_title(
     imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(1)))
     text(ui, words, bold=True)
     imgui.same_line(0, ui.u(1))
-    name, hint = f"head.{head[0]}.{head[1]}.close", tr("Take this head away")
+    name, hint = f"head.{head[0]}.{head[1]}.close", tr("Remove this head")
     gone = icon_button(ui, name, ICON_CLOSE, hint, side=close, style="small")
     return choice.toggled(head) if gone else choice
 
