@@ -113,7 +113,7 @@ class CacheLayout:
 
     @property
     def token_bytes(self) -> int:
-        """Keys and values of a token, in all layers together."""
+        """Bytes that the keys and values of a token take in all layers together."""
         return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
 
 

@@ -49,8 +49,8 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
 def _fastest_run(
     executor: Executor, plan: Plan, step: Step, progress: Progress
 ) -> tuple[float, list[float]]:
-    """Seconds of the step and of its operations in one run, the least disturbed of REPEAT: times
-    of different runs would not add up."""
+    """Return the seconds of the step and of its operations in the fastest, least disturbed run:
+    times of different runs would not add up."""
     runs, repeat = [], REPEAT if step.count == 1 else REPEAT_CHUNK
     for number in range(repeat):
         progress("measuring a step", 0.2 + 0.8 * number / repeat)

@@ -294,7 +294,7 @@ class Stage:
         self.driver.click(f"{name}.close")
 
     def _large(self) -> None:
-        """On a dense screen: 26 pixels."""
+        """Take pictures on a dense screen, with text of 26 pixels."""
         self._backstage.resize(*LARGE)
         self.driver.frames(3)
         look_at_large_korean(self.driver, self._picture)

@@ -47,7 +47,7 @@ class LaidSpan:
     seconds: float  # of the step
 
     def share(self, seconds: float) -> float:
-        """Of the step, 0 to 1; spans and kinds have theirs by this alone."""
+        """Return what part of the step so many seconds are, 0 to 1, of spans and kinds alike."""
         return seconds / self.seconds if self.seconds else 0.0
 
 
@@ -85,7 +85,7 @@ def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[FlameSpan, 
 
 
 def color_of(number: int) -> int:
-    """Of a kind, by its place among the slowest."""
+    """Return the number of a kind's colour, by its place among the slowest."""
     return min(number, OTHERS)
 
 

@@ -18,7 +18,7 @@ RATE_PERIOD = 0.2  # seconds of a span at least
 
 
 def sampled(state: AppState, count: int, step_ms: float, now: float) -> AppState:
-    """With `count` tokens that came now, for which the model's steps took `step_ms`. The last span
+    """Add `count` tokens that came now, for which the model's steps took `step_ms`. The last span
     grows until it is RATE_PERIOD long; the next one begins where it ended. The first token of an
     answer, and what came with it, only begins a span."""
     running = state.running
@@ -39,20 +39,24 @@ def _last(rates: Sequence[RateSample], answer: int) -> RateSample | None:
 
 
 def completed(state: AppState, running: Running, stats: GenerationStats) -> AppState:
-    """Of an answer that has ended: one so short that the window heard of all of it at once has
-    the engine's mean."""
-    first, rate = running.first_token, stats.decode_tok_s
-    if first is None or _last(state.rates, running.request) is not None:
-        return state
-    if rate <= 0 or stats.new_tokens < 2:
+    """Close the spans of an answer that has ended. A short rest joins the span before it; an answer
+    that the window heard of all at once has the engine's mean."""
+    first, rate, rates = running.first_token, stats.decode_tok_s, state.rates
+    last = _last(rates, running.request)
+    if last is not None:
+        before = _last(rates[:-1], running.request)
+        if before is None or last.time - last.begin >= RATE_PERIOD:
+            return state
+        return replace(state, rates=(*rates[:-2], _joined(before, last)))
+    if first is None or rate <= 0 or stats.new_tokens < 2:
         return state
     behind = stats.new_tokens - 1
     mean = RateSample(first, first + behind / rate, behind, 0.0, running.request)
-    return replace(state, rates=_kept((*state.rates, mean)))
+    return replace(state, rates=_kept((*rates, mean)))
 
 
 def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState:
-    """With the mean of a target's steps, from its first token to its last."""
+    """Add the mean of a target's steps, from its first token to its last."""
     stats = finished.stats
     if stats.new_tokens < 2 or stats.tokens_per_s <= 0 or stats.decode_ms <= 0:
         return state
@@ -63,7 +67,7 @@ def of_target(state: AppState, finished: TargetFinished, now: float) -> AppState
 
 
 def _kept(spans: tuple[RateSample, ...]) -> tuple[RateSample, ...]:
-    """At most RATE_SAMPLES: old answers go whole; of a long one every two spans become one."""
+    """Keep at most RATE_SAMPLES: old answers go whole; of a long one every two spans become one."""
     while len(spans) > RATE_SAMPLES:
         newest = spans[-1].answer
         if spans[0].answer != newest:

@@ -205,7 +205,7 @@ QUEUE = QueueState((DOWNLOADING, CHAIN, FAILED, DONE, DELETION), works=True)
 
 
 def fit_of(stored: int, parameters: int, question: FitQuestion) -> Fit:
-    """Parts as of a model of that size, on a machine with FREE bytes of memory."""
+    """Estimate the parts of a model of that size on a machine with FREE bytes of memory."""
     fit = _fit(stored, parameters, question.mode, question.context)
     return fit if fit.fits else replace(fit, instead=_instead(stored, parameters, fit))
 
@@ -225,7 +225,7 @@ def _fit(stored: int, parameters: int, mode: Mode, context: int) -> Fit:
 
 
 def _instead(stored: int, parameters: int, asked: Fit) -> str:
-    """The most exact mode that fits, and the longest context that does, in core's words."""
+    """Name the most exact mode that fits, and the longest context that does, in core's words."""
     modes = (_fit(stored, parameters, mode, asked.context) for mode in BY_QUALITY)
     contexts = []
     context = asked.context // 2

@@ -26,7 +26,7 @@ def _in_korean(driver: InputDriver) -> Iterator[None]:
 
 
 def ask_in_korean(driver: InputDriver, picture: Picture) -> None:
-    """At 13 pixels, with the keyboard alone; small models know no Korean but can repeat it."""
+    """Ask at 13 pixels, with the keyboard alone; small models know no Korean but can repeat it."""
     from imgui_bundle import imgui
 
     driver.program.do(SetFontSize(13))
@@ -43,7 +43,7 @@ def ask_in_korean(driver: InputDriver, picture: Picture) -> None:
 
 
 def look_at_large_korean(driver: InputDriver, picture: Picture) -> None:
-    """The same on a dense screen; the light theme stays."""
+    """Take the same pictures on a dense screen; the light theme stays."""
     with _in_korean(driver):
         picture("10-korean-26px-dark")
         driver.program.do(SetTheme("light"))

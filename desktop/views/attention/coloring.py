@@ -118,7 +118,7 @@ def draw_level_bar(
 
 
 def scale_words(choice: AttentionChoice) -> str:
-    """What colours of maps stand for, and on which scale."""
+    """Say what colours of maps stand for, and on which scale."""
     if choice.logarithmic:
         return tr("Attention weight, logarithmic")
     return tr("Attention weight, linear")
@@ -149,7 +149,7 @@ def draw_upright_bar(
 
 
 def spaced(found: list[tuple[float, str]], least: float) -> list[tuple[float, str]]:
-    """Both ends of an axis and, of the ticks between, those at least `least` from each other."""
+    """Keep both ends of an axis and, of the ticks between, those at least `least` apart."""
     first, last = found[0], found[-1]
     kept = [first]
     for tick in found[1:-1]:
@@ -230,8 +230,7 @@ def _draw_ramp(
 
 
 def _signs_width(ui: Ui, groups: Sequence[int], hatched: bool) -> float:
-    """Of what hatched rows and the groups take, in the current font; as `_draw_hatched` and
-    `_draw_groups` place them."""
+    """Return the width of what `_draw_hatched` and `_draw_groups` draw, in the current font."""
     measure, gap = imgui.calc_text_size, ui.u(1)
     width = ui.u(3 + 1 + 5) + measure(tr("not computed")).x if hatched else 0.0
     if groups:

@@ -208,7 +208,7 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
 
 
 def wide_columns(count: int) -> int:
-    """Columns of so many squares that are largest in a picture of WIDE proportions."""
+    """Return in how many columns so many squares are largest in a picture of WIDE proportions."""
     return max(range(1, count + 1), key=lambda n: min(WIDE / n, 1 / -(-count // n)))
 
 

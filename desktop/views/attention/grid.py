@@ -265,7 +265,7 @@ def _draw_rows(
 
 
 def _draw_label(ui: Ui, words: str, at: tuple[float, float], room: float, side: float) -> None:
-    """The layer's number before its heads; before further lines of them what is added to the
+    """Draw a layer's number before its heads, or before further lines of them what is added to the
     numbers above the columns."""
     with ui.font(style="small"):
         x = at[0] + room - imgui.calc_text_size(words).x

@@ -85,7 +85,7 @@ class _Shown:
     around: Around
 
     def corner(self, number: int) -> tuple[float, float]:
-        """Of a map, from the corner of all."""
+        """Return where a map begins, from the corner of all maps."""
         row, column = divmod(number, self.columns)
         one = self.around
         x = one.name + self.room.left + column * (self.side + one.gap)
@@ -94,7 +94,7 @@ class _Shown:
 
     @property
     def above(self) -> float:
-        """From a head's title to its map."""
+        """Return the distance from a head's title to its map."""
         return self.around.title + self.room.top
 
 
@@ -159,8 +159,9 @@ def _fit(choice: AttentionChoice, ui: Ui, labels: AxisLabels, window: MapWindow)
 def fit_maps(
     count: int, room: tuple[float, float], around: Around, worded: float, least: float
 ) -> Fitted:
-    """How large `count` maps can be in a `room` of so many pixels across and down; never smaller
-    in a larger room. Tokens are written on the axes of maps of `worded` pixels or more."""
+    """Return how large `count` maps can be in a `room` of so many pixels across and down; they are
+    never smaller in a larger room. Tokens are written on the axes of maps of `worded` pixels or
+    more."""
     found = (_fit_columns(n, count, room, around, worded, least) for n in range(1, count + 1))
     return max(found, key=lambda fitted: (fitted.side, fitted.gutter))
 
@@ -213,7 +214,7 @@ def _draw_heads(
 
 
 def _draw_scale_name(choice: AttentionChoice, ui: Ui, right: float, y: float) -> None:
-    """What the colours are, below their bar, which ends at `right`."""
+    """Draw what the colours are below their bar, which ends at `right`."""
     words = scale_words(choice)
     with ui.font(style="small"):
         wide = imgui.calc_text_size(words).x
@@ -234,7 +235,7 @@ def _draw_head_axes(
 def _draw_title(
     choice: AttentionChoice, ui: Ui, head: Head, at: ImVec2, width: float
 ) -> AttentionChoice:
-    """Which head it is, and the button that takes it away."""
+    """Draw which head it is, and the button that removes it."""
     close = ui.u(5)
     words = tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
     with ui.font("bold"):
@@ -252,7 +253,7 @@ def _draw_head(
     choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: MapZoom,
     at: ImVec2,
 ) -> AttentionChoice:  # fmt: skip
-    """A map, whose corner is `at`."""
+    """Draw a map, whose corner is `at`."""
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     imgui.set_cursor_screen_pos(at)
     picture = draw_map(ui, maps, name, head, window, side, marked=choice.row)

@@ -145,7 +145,8 @@ class Gutters:
 
 
 def gutters(ui: Ui, labels: AxisLabels | None, window: MapWindow, most: float) -> Gutters:
-    """Of tokens, at most `most` wide; without `labels` of positions."""
+    """Return the room of labels that are tokens, at most `most` wide; without `labels` that of
+    positions."""
     with ui.font(style="small"):
         if labels is None:
             wide = imgui.calc_text_size(f"{window.rows.stop:,}").x + ui.u(2)
@@ -160,7 +161,7 @@ def gutters(ui: Ui, labels: AxisLabels | None, window: MapWindow, most: float) -
 
 
 def names_room(ui: Ui) -> float:
-    """Pixels that the name of an axis takes beside its labels."""
+    """Return how many pixels the name of an axis takes beside its labels."""
     return ui.theme.size("small") + ui.u(1)
 
 

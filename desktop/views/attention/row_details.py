@@ -120,12 +120,12 @@ def _draw_head(
 
 
 def _bar_width(ui: Ui, width: float) -> float:
-    """Of a bar's track in a list so many pixels wide."""
+    """Return the width of a bar's track in a list so many pixels wide."""
     return min(max(width * 0.35, ui.u(16)), ui.u(40))
 
 
 def _draw_column_names(ui: Ui, corner: ImVec2, width: float) -> None:
-    """On the line of the head's name: what the bars are parts of, and what the numbers are."""
+    """Draw on the line of the head's name what the bars are parts of, and what the numbers are."""
     with ui.font(style="small"):
         name, whole = tr("position"), tr("of 100 %")
         right = corner.x + width - imgui.calc_text_size(name).x - ui.u(1)

@@ -143,7 +143,7 @@ def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: RateAxis, chosen: b
 def _draw_track(
     ui: Ui, study: KernelStudy, form: KernelForm, at: ImVec2, axis: RateAxis, chosen: bool
 ) -> None:
-    """A dot at the median, a line from the slowest run to the fastest, and the limits: on a
+    """Draw a dot at the median, a line from the slowest run to the fastest, and the limits: on a
     logarithmic axis a bar would have no length."""
     draw, high = imgui.get_window_draw_list(), ui.u(TRACK)
     middle, thin = at.y + high / 2, ui.u(0.25)
@@ -166,7 +166,7 @@ def _draw_track(
 
 
 def _draw_axis(ui: Ui, axis: RateAxis) -> None:
-    """Powers of ten below the dots, then the axis' name."""
+    """Draw the powers of ten below the dots, and below them the axis' name."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     size, color = ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
@@ -183,7 +183,7 @@ def _draw_axis(ui: Ui, axis: RateAxis) -> None:
 
 
 def _draw_limits(ui: Ui, study: KernelStudy) -> None:
-    """What the dots and the lines mean."""
+    """Draw what the dots and the lines mean."""
     arithmetic, memory = gflops(study.arithmetic_gflop_s), gflops(study.memory_roof_gflop_s)
     roof_hint = tr(ROOF_HINT).format(arithmetic=arithmetic, memory=memory)
     reuse_hint = tr(REUSE_HINT).format(speed=f"{study.memory_gb_s:.1f}")

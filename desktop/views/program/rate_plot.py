@@ -29,7 +29,8 @@ PACE_HINT = mark(
 
 
 def limit(state: AppState) -> float:
-    """Tokens a second if the bytes of a token were read as fast as memory was measured; or 0."""
+    """Return the tokens a second that reading the bytes of a token as fast as memory was measured
+    would allow; 0 where that is not known."""
     profile, stats = state.quantization.profile, state.last_stats
     if profile is None or stats is None or state.executor is None:
         return 0.0
@@ -82,7 +83,7 @@ def draw_rates(state: AppState, ui: Ui, points: Sequence[RateSample]) -> None:
 
 
 def draw_token_times(state: AppState, ui: Ui, points: Sequence[RateSample]) -> None:
-    """The time from token to token as a line; the part of it that is the model's as an area."""
+    """Draw the time from token to token as a line, and as an area the model's part of it."""
     whole = np.array([p.token_ms for p in points], np.float64)
     steps = np.minimum(np.array([p.token_step_ms for p in points], np.float64), whole)
     strips = Strips.of(points)
@@ -125,7 +126,8 @@ class TokenPace:
 
 
 def pace_of(state: AppState) -> TokenPace:
-    """Of the last answer. Once it has ended, its time of a token is that of its tokens a second."""
+    """Return the pace of the last answer. Once that has ended, its time of a token is that of its
+    tokens a second."""
     points, stats = state.rates, state.last_stats
     own = [p for p in points if p.answer == points[-1].answer]
     count = sum(p.tokens for p in own)
@@ -143,7 +145,7 @@ def _plot_steps(
     ui: Ui, points: Sequence[RateSample], strips: Strips, values: Floats, color: int, fill: float,
     weight: float = 0.4,
 ) -> None:  # fmt: skip
-    """A level line over each span of time; the spans of an answer joined."""
+    """Draw a level line over each span of time and join the spans of an answer."""
     firsts = np.flatnonzero(np.diff(np.array([p.answer for p in points]))) + 1
     for answer in np.split(np.arange(len(points)), firsts):
         x = np.stack([strips.begins[answer], strips.ends[answer]], 1).ravel()

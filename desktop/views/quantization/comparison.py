@@ -243,7 +243,7 @@ def _kv_name(options: EngineOptions) -> str:
 
 
 def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> None:
-    """Values with their names below them; two on a line where four have no room."""
+    """Draw values with their names below them; two on a line where four have no room."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
     wide = max(
         *(imgui.calc_text_size(value).x for _, value, _ in figures),

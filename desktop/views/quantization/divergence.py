@@ -46,7 +46,7 @@ def strip_height(ui: Ui) -> float:
 
 
 def legend_of(ui: Ui) -> list[LegendEntry]:
-    """The colours of the strips and of the texts above them."""
+    """List the colours of the strips and of the texts above them."""
     return [
         LegendEntry(ui.color("warning"), tr("KL of a token, and behind A's tokens")),
         LegendEntry(ui.color("accent"), tr("first token that differs"), "upright"),
@@ -105,8 +105,8 @@ def taller(ui: Ui, free: float) -> float:
 
 
 def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | None:
-    """Divergence, and below it the change of probability, of each token; the token pointed at.
-    Strips are `tall` times as tall as they must be."""
+    """Draw the divergence and below it the change of probability of each token; return the token
+    that is pointed at. Strips are `tall` times as tall as they must be."""
     kl = [token.kl for token in comparison.forced]
     note = tr("measured once both have answered") if comparison.answers[0].tokens else ""
     if kl:
@@ -150,7 +150,7 @@ def _field(ui: Ui, comparison: RunComparison, height: float) -> _Field:
 
 
 def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
-    """The strip's name with its unit and scale at the left, what it comes to at the right."""
+    """Draw the strip's name with its unit and scale at the left, what it comes to at the right."""
     room = imgui.get_content_region_avail().x
     with ui.font("bold", "small"):
         title = fit(title, room - ui.u(8))
@@ -231,7 +231,7 @@ def _hovered(field: _Field, count: int) -> int | None:
 
 
 def _draw_divergence(ui: Ui, comparison: RunComparison, field: _Field) -> None:
-    """A mark at each token's divergence: on a logarithmic scale a bar would have no length."""
+    """Draw a mark at each token's divergence: on a logarithmic scale a bar would have no length."""
     draw, parting = imgui.get_window_draw_list(), comparison.parting
     for number, token in enumerate(comparison.forced):
         x, thick = field.left + number * field.pitch, max(2.0, ui.u(TICK))

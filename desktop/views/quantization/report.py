@@ -237,7 +237,7 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
 
 
 def _draw_names(ui: Ui, name: str, reports: tuple[DivergenceReport, ...], sign: Sign) -> None:
-    """Which report each colour is."""
+    """Draw which report each colour is."""
     named = enumerate(map(name_of, reports))
     entries = [LegendEntry(ui.color_of_series(number), words, sign) for number, words in named]
     draw_legend(ui, name, entries)

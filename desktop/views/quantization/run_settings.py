@@ -43,7 +43,7 @@ SHARES = (0.28, 0.25, 0.22, 0.25)  # of a run's line, in the order of TITLES
 
 
 def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
-    """The choices of each run above its column."""
+    """Draw the choices of each run above its column, and return them."""
     top = imgui.get_cursor_pos()
     options = []
     for run in (0, 1):
@@ -53,7 +53,7 @@ def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
 
 
 def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
-    """On one line, or on two where the names have no room beside each other."""
+    """Draw the four choices on one line, or on two where their names have no room on one."""
     titled = ui.theme.size("small") + ui.u(1)
     top = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(top.x, top.y + titled))
@@ -65,7 +65,7 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
     x, y, line = top.x + edge, top.y, 0.0
 
     def begin(number: int) -> tuple[float, str]:
-        """The title of a choice, and the cursor below it: the choice's width and hint."""
+        """Draw the title of a choice, set the cursor below it, and return its width and hint."""
         nonlocal x, y, line
         if number and line + rooms[number] > width - edge + 1:
             x, y, line = top.x + edge, y + pitch, 0.0
@@ -87,7 +87,7 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
 
 
 def _rooms(ui: Ui, room: float, gap: float) -> list[float]:
-    """Widths of the four choices: of one line, or of two of two each."""
+    """Return the widths of the four choices, on one line or on two of two each."""
     with ui.font(style="small"):
         needed = [imgui.calc_text_size(tr(title)).x for title in TITLES]
     one_line = [float(int(share * (room - 3 * gap))) for share in SHARES]

@@ -97,7 +97,7 @@ def _draw_profile(state: AppState, ui: Ui, laid: LaidSpan) -> None:
 
 
 def beside_answer(profile: StepProfile, stats: GenerationStats | None) -> str:
-    """Why an answer's tokens a second are not those that this step alone would have."""
+    """Say why an answer's tokens a second are not those that this step alone would have."""
     if profile.tokens != 1 or not profile.seconds or stats is None or not stats.decode_tok_s:
         return ""
     words = tr(
@@ -113,7 +113,7 @@ def beside_answer(profile: StepProfile, stats: GenerationStats | None) -> str:
 
 
 def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
-    """Rows of spans over an axis of time, whose end is that of the step."""
+    """Draw rows of spans over an axis of time, whose end is that of the step."""
     rows, whole = laid.rows, (0, len(laid.profile.ops))
     shown = ui.memory.get("step.zoom") or whole
     if shown[1] > whole[1]:  # of another model
@@ -161,7 +161,7 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
 
 
 def _draw_rest(ui: Ui, at: ImVec2, width: float, busy: float, height: float) -> None:
-    """The time of the step that no operation took, behind all of them."""
+    """Draw the time of the step that no operation took, behind all of them."""
     low = ImVec2(at.x + width * busy, at.y)
     high = ImVec2(at.x + width, at.y + height - ui.u(0.5))
     if high.x - low.x < 2.0:
@@ -177,7 +177,7 @@ def _draw_rest(ui: Ui, at: ImVec2, width: float, busy: float, height: float) -> 
 
 
 def _draw_row_names(ui: Ui, at: ImVec2, line: float) -> float:
-    """What each row of the flame is cut into; how wide that is."""
+    """Draw what each row of the flame is cut into, and return how wide that is."""
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     with ui.font(style="small"):
         for number, name in enumerate(ROW_NAMES):
@@ -187,7 +187,7 @@ def _draw_row_names(ui: Ui, at: ImVec2, line: float) -> float:
 
 
 def _draw_time_axis(ui: Ui, at: ImVec2, width: float, begin: float, end: float) -> None:
-    """Below the flame: milliseconds from the beginning of the step."""
+    """Draw the milliseconds from the beginning of the step below the flame."""
     top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     small, color = ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
@@ -221,7 +221,7 @@ def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool
 
 
 def _rgb(packed: int) -> int:
-    """0xRRGGBB of a colour that is packed for a draw list."""
+    """Return a colour as 0xRRGGBB that is packed for a draw list."""
     return (packed & 0xFF) << 16 | packed & 0xFF00 | packed >> 16 & 0xFF
 
 
@@ -246,7 +246,7 @@ def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
 
 
 def share_words(laid: LaidSpan, seconds: float) -> str:
-    """In the tooltip of a span as in the table of kinds."""
+    """Say a share of the step, in the tooltip of a span as in the table of kinds."""
     return f"{100 * laid.share(seconds):.1f} %"
 
 

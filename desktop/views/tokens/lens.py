@@ -154,7 +154,7 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
 
 
 def _draw_names(ui: Ui) -> float:
-    """Above the table: what its rows and columns are; the room of the layers' numbers."""
+    """Draw above the table what its rows and columns are; return the room of layers' numbers."""
     at, draw, color = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.color("muted")
     with ui.font(style="small"):
         gutter = max(ui.u(8), imgui.calc_text_size(tr("Layer")).x + ui.u(1.5))
@@ -190,8 +190,8 @@ def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
 
 
 def fitting(words: str, room: float) -> str:
-    """Of a control token, as <|im_end|>, what marks it as one stays when its name is cut: the name
-    alone would be a word."""
+    """Cut a token to its room. A control token, as <|im_end|>, keeps its marks when its name is
+    cut: the name alone would be a word."""
     named = NAMED.match(words)
     if not named or imgui.calc_text_size(words).x <= room:
         return fit(words, room)

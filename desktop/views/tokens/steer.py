@@ -246,7 +246,7 @@ def _draw_numbers(
 
 
 def _draw_offset(ui: Ui, offset: int, right: float, y: float, height: float) -> None:
-    """Before a further line of a layer's heads: what is added to the numbers above."""
+    """Draw before a further line of a layer's heads what is added to the numbers above."""
     with ui.font(style="small"):
         words = f"+{offset}"
         x = right - imgui.calc_text_size(words).x

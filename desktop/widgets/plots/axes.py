@@ -52,14 +52,14 @@ class Axis:
 
 
 def from_zero(name: str, unit: str, largest: float) -> Axis:
-    """A linear axis that holds all values, of which `largest` is the largest."""
+    """Make a linear axis that holds all values, of which `largest` is the largest."""
     return Axis(name, unit, limits=(0.0, ROOM * largest if largest > 0 else 1.0), lines=True)
 
 
 @contextmanager
 def plot(ui: Ui, name: str, x: Axis, y: Axis, height: float = HEIGHT) -> Iterator[bool]:
-    """A plot as wide as there is room, in small text; False where it is out of sight. `height` is
-    in spacing units."""
+    """Draw a plot as wide as there is room, in small text; yield False where it is out of sight.
+    `height` is in spacing units."""
     with ui.font(style="small"):
         if not implot.begin_plot(f"##{name}", ImVec2(-1, ui.u(height)), FLAGS):
             yield False
@@ -86,7 +86,7 @@ def _flags(axis: Axis) -> int:
 def line_spec(
     ui: Ui, color: int, *, fill: float = 0.0, weight: float = 0.4, alpha: float = 1.0
 ) -> Any:
-    """A line in a colour 0xRRGGBB, `weight` spacing units wide, or an area below one."""
+    """Make a line in a colour 0xRRGGBB, `weight` spacing units wide, or an area below one."""
     spec = implot.Spec()
     spec.line_color = spec.fill_color = vec(color, alpha)
     spec.line_weight = max(1.0, ui.u(weight))
@@ -103,13 +103,13 @@ def point_spec(ui: Ui, color: int) -> Any:
 
 
 def series(ui: Ui, number: int) -> int:
-    """A plot's colour, 0xRRGGBB."""
+    """Return the colour of a series, 0xRRGGBB."""
     colors = ui.theme.palette.series
     return colors[number % len(colors)]
 
 
 def upright_text(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float) -> None:
-    """Text that reads upwards from (x, y): drawn level, then turned by its vertices."""
+    """Draw text that reads upwards from (x, y): level at first, then turned by its vertices."""
     first, low, high = draw.vtx_buffer.size(), draw.get_clip_rect_min(), draw.get_clip_rect_max()
     draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or letters are left out
     draw.add_text(ImVec2(0, 0), color, words)
@@ -127,8 +127,8 @@ def upright_text(draw: imgui.ImDrawList, words: str, color: int, x: float, y: fl
 
 
 def upright_name(ui: Ui, words: str, x: float, top: float, bottom: float, draw: Any) -> None:
-    """The name of an upright axis in small text, in the middle between `top` and `bottom`; left
-    out where it finds no room."""
+    """Draw the name of an upright axis in the middle between `top` and `bottom`, where it finds
+    room."""
     with ui.font(style="small"):
         wide = imgui.calc_text_size(words).x
         if wide <= bottom - top:

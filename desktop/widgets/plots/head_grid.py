@@ -21,13 +21,13 @@ class HeadColumns:
     lines: int
 
     def offsets(self, heads: int) -> list[int]:
-        """The first head of each line."""
+        """Return the first head of each line."""
         return list(range(0, heads, self.count))
 
 
 def columns_of(heads: int, room: float, wanted: float, least: float) -> HeadColumns:
-    """All heads on one line where cells of `least` pixels find room in `room`, else lines as long
-    as each other, of cells of `wanted` pixels."""
+    """Lay all heads on one line where cells of `least` pixels find room in `room`, else on lines
+    of one length, of cells of `wanted` pixels."""
     if heads * least <= room:
         return HeadColumns(max(heads, 1), 1)
     lines = -(-heads // max(1, int(room / wanted)))
@@ -40,7 +40,7 @@ def head_columns(ui: Ui, heads: int, room: float) -> HeadColumns:
 
 
 def gutter(ui: Ui) -> float:
-    """Room at the left of a grid for the upright name of the layers and for their numbers."""
+    """Return the room at the left of a grid for the layers' upright name and their numbers."""
     with ui.font(style="small"):
         numbers = imgui.calc_text_size("000").x
         return max(ui.theme.size("small") + ui.u(1) + numbers, head_name_width(ui)) + ui.u(1)
@@ -54,7 +54,7 @@ def head_name_width(ui: Ui) -> float:
 def draw_names(
     ui: Ui, draw: imgui.ImDrawList, at: tuple[float, float], bottom: float, name: str
 ) -> None:
-    """The axes' names: that of the columns in the corner `at`, before their numbers, and that of
+    """Draw the axes' names: that of the columns in the corner `at`, before their numbers, that of
     the rows upright below it. They stay where they are while the grid scrolls."""
     (x, y), small = at, ui.theme.size("small")
     with ui.font(style="small"):

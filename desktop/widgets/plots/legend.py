@@ -17,7 +17,7 @@ SIGN, GAP = 3.0, 1.0  # width of a sign, and room behind it, in spacing units
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A packed colour, the sign that has it in the figure, and what it stands for."""
+    """A legend's line: a packed colour, the sign that has it in the figure, and its meaning."""
 
     color: int
     words: str
@@ -26,7 +26,7 @@ class LegendEntry:
 
 
 def draw_legend(ui: Ui, name: str, entries: Sequence[LegendEntry]) -> None:
-    """In small text, as many entries on a line as there is room for."""
+    """Draw the entries in small text, as many on a line as there is room for."""
     room, top = imgui.get_content_region_avail().x, imgui.get_cursor_screen_pos()
     draw, small, start = (
         imgui.get_window_draw_list(),
@@ -50,7 +50,7 @@ def draw_legend(ui: Ui, name: str, entries: Sequence[LegendEntry]) -> None:
 
 
 def legend_height(ui: Ui, entries: Sequence[LegendEntry], room: float) -> float:
-    """Pixels of the legend in a room so many pixels wide."""
+    """Return the height of the legend in a room so many pixels wide."""
     placed = _placed(ui, entries, room)
     return placed[-1][2] * _pitch(ui) + ui.theme.size("small") if placed else 0.0
 
@@ -62,7 +62,7 @@ def _pitch(ui: Ui) -> float:
 def _placed(
     ui: Ui, entries: Sequence[LegendEntry], room: float
 ) -> list[tuple[str, float, int, float]]:
-    """Of each entry its words, where it begins, on which line, and its width."""
+    """Return of each entry its words, where it begins, on which line, and its width."""
     found, x, line = list[tuple[str, float, int, float]](), 0.0, 0
     with ui.font(style="small"):
         for entry in entries:
@@ -76,7 +76,7 @@ def _placed(
 
 
 def draw_sign(ui: Ui, entry: LegendEntry, at: ImVec2, draw: imgui.ImDrawList) -> None:
-    """At the left of a line of small text whose upper corner is `at`."""
+    """Draw an entry's sign before a line of small text whose upper corner is `at`."""
     wide, small = ui.u(SIGN), ui.theme.size("small")
     middle = ImVec2(at.x + wide / 2, at.y + small / 2)
     half, thick = ui.u(1.25), max(2.0, ui.u(0.5))

@@ -14,14 +14,15 @@ LISTED = 25.0  # width of a list's bars, in spacing units
 
 
 def filled(share: float, width: float) -> float:
-    """Pixels of a track `width` wide: proportional to the share, a pixel where it is nearly 0."""
+    """Return how many pixels of a track `width` wide are filled: in proportion to the share, and
+    one where it is nearly 0."""
     if not share > 0:
         return 0.0
     return max(width * min(share, 1.0), min(1.0, width))
 
 
 def share_bar(ui: Ui, name: str, share: float, width: float, height: float) -> None:
-    """A bar in the flow whose track stands for 100 %; `name` finds what is filled of it."""
+    """Draw a bar in the flow whose track stands for 100 %; `name` finds what is filled of it."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     end = ImVec2(at.x + width, at.y + height)
     draw.add_rect_filled(at, end, ui.color("pressed"))
@@ -34,7 +35,7 @@ def share_bar(ui: Ui, name: str, share: float, width: float, height: float) -> N
 
 
 def draw_share_lines(ui: Ui, name: str, lines: Sequence[tuple[str, float]]) -> None:
-    """Texts of tokens, each with its share in words and as a bar."""
+    """Draw texts of tokens, each with its share in words and as a bar."""
     for number, (label, share) in enumerate(lines):
         at, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
         text(ui, share_words(share), style="small")

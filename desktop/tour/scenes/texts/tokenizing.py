@@ -66,7 +66,7 @@ def look_at_tokenizer(
 
 
 def _halfway(state: AppState) -> int:
-    """Half of the steps of the word that is shown."""
+    """Return half of the steps of the word that is shown."""
     told = state.tokenizer.answers[MODEL].result
     word = interesting(told) if told is not None else None
     return 0 if told is None or word is None else (steps_in(told, word) + 1) // 2
