@@ -25,7 +25,7 @@ from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.measures import MeasuredStage, check_answer
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
@@ -63,7 +63,6 @@ LARGE = (3840, 2160, 2.0)  # width, height, scale
 SMALL = (1600, 1000, 1.0)
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
-MAPS_LIMIT = 60.0
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
 
@@ -267,7 +266,7 @@ class Stage:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{view}.png"
             self.program.do(ExportAttention(view, "png", str(path)))
-            self.driver.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
+            self.driver.wait("the figure", lambda s: path.exists(), PATIENCE)
             self._pictures[name or f"13-figure-{view}"] = read_png(path)
         for notice in self.driver.state.notices:
             self.program.do(DismissNotice(notice.id))
@@ -283,7 +282,7 @@ class Stage:
     def _complete(self) -> None:
         """Draw until the maps on the screen are complete."""
         self.driver.frames(4)
-        self.driver.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
+        self.driver.wait("the maps", lambda s: not self._maps().pending, PATIENCE, pace=0.0)
         self.driver.frames(2)
 
     def _popover(self, opener: str, name: str) -> None:

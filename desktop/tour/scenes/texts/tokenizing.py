@@ -16,9 +16,8 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     interesting,
     steps_in,
 )
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
-LIMIT = 60.0  # seconds
 LOWEST = 0.82  # of the height, where the panel ends that is shown
 KOREAN_WORDS = "하늘이 파랗습니다. The sky is unbelievably blue."
 
@@ -35,7 +34,7 @@ def look_at_tokenizer(
     _, _, _, border = driver.rect("view.tokenizer")
     _drag_border(driver, imgui.get_io().display_size.y * LOWEST)
     driver.click("tokenizer.text")
-    driver.wait("the tokens", _is_answered(MODEL), LIMIT)
+    driver.wait("the tokens", _is_answered(MODEL), PATIENCE)
     begin(driver)
     driver.leave()
     picture(f"{number}-tokenizer-tokens{suffix}")
@@ -55,7 +54,7 @@ def look_at_tokenizer(
     driver.click("tokenizer.stage.tokens")
     if driver.shows("tokenizer.chat"):
         driver.click("tokenizer.chat")
-        driver.wait("the prompt", _is_prompt, LIMIT)
+        driver.wait("the prompt", _is_prompt, PATIENCE)
         driver.leave()
         picture(f"{number}-tokenizer-chat{suffix}")
         driver.click("tokenizer.chat")
@@ -88,14 +87,14 @@ def _drag_border(driver: InputDriver, to: float) -> None:
 def begin(driver: InputDriver) -> None:
     driver.program.do(ChooseTokenizing(TokenizerChoice()))
     driver.frames(3)
-    driver.wait("the tokens", _is_answered(MODEL), LIMIT)
+    driver.wait("the tokens", _is_answered(MODEL), PATIENCE)
 
 
 def _compare(driver: InputDriver, picture: Callable[[str], None], name: str, other: str) -> None:
     driver.click("tokenizer.stage.compare")
     _choose(driver, text=KOREAN_WORDS, other=other)
     slots = (MODEL, OTHER) if other else (MODEL,)
-    driver.wait("the tokenizers", lambda s: all(map(_holds(s), slots)), LIMIT)
+    driver.wait("the tokenizers", lambda s: all(map(_holds(s), slots)), PATIENCE)
     driver.leave()
     picture(name)
 
