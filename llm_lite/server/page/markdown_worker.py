@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.text.code_classes import CLASSES
+from llm_lite.core.text.footnote_rules import add_footnotes
 from llm_lite.core.text.math_rules import add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 from llm_lite.server.page.formulas import mathml
@@ -42,6 +43,7 @@ def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"]).disable("image")
     add_math(made)
+    add_footnotes(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
     return made
