@@ -52,7 +52,8 @@ from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
 from llm_lite.desktop.actions.tools.declaring import ToolAction
 from llm_lite.desktop.actions.undoing import UndoAction
-from llm_lite.desktop.actions.window import layouts, palette
+from llm_lite.desktop.actions.window import files, layouts, palette
+from llm_lite.desktop.actions.window.files import FilesAction
 from llm_lite.desktop.actions.window.layouts import LayoutAction
 from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
@@ -73,6 +74,7 @@ Action = (
     | ChangingAction
     | LayoutAction
     | PaletteAction
+    | FilesAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -125,6 +127,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **connecting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
+    **files.HANDLERS,
     **showing.HANDLERS,
     **changing.HANDLERS,
     **caching.HANDLERS,

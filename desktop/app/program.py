@@ -42,7 +42,9 @@ from llm_lite.desktop.actions.serving.switching import ServingHostAction, Switch
 from llm_lite.desktop.actions.tools.calling import CallHostAction
 from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
+from llm_lite.desktop.actions.window.files import BrowseFolder, ShowFiles
 from llm_lite.desktop.actions.window.palette import SearchPalette
+from llm_lite.desktop.app import folders
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
@@ -57,6 +59,7 @@ from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, LogLine
+from llm_lite.desktop.state.window.files_state import Purpose
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
@@ -90,13 +93,14 @@ class Program:
         self.presets: PresetFiles | None = None
         self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
+        self.folders = folders.FolderReader()  # of the window's own file chooser
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
         self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
         self.remote: RemoteHost | None = None  # engines elsewhere
-        self.on_choose_file: Callable[[], None] = lambda: None
-        self.on_choose_attachments: Callable[[], None] = lambda: None
-        self.on_choose_import: Callable[[], None] = lambda: None
+        self.on_choose_file: Callable[[], None] = partial(self.choose_here, "model")
+        self.on_choose_attachments: Callable[[], None] = partial(self.choose_here, "attach")
+        self.on_choose_import: Callable[[], None] = partial(self.choose_here, "import")
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -126,6 +130,8 @@ class Program:
         self.files.follow(self.state.files)
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
+        for listed in self.folders.poll():
+            self.do(listed)
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
@@ -195,6 +201,10 @@ class Program:
         else:
             self.state = notify(self.state, "info", outcome.words, time.monotonic())
 
+    def choose_here(self, purpose: Purpose) -> None:
+        """Files are chosen in the window itself: the system has no dialog for that."""
+        self.do(folders.begin(purpose, self.state))
+
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
@@ -202,6 +212,8 @@ class Program:
             self.on_choose_attachments()
         elif isinstance(action, ChooseImport):
             self.on_choose_import()
+        elif isinstance(action, ShowFiles | BrowseFolder):
+            self.folders.read(action)
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
