@@ -34,8 +34,9 @@ from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.learned_drafts import LearnedAction
 from llm_lite.desktop.actions.lesson import following
 from llm_lite.desktop.actions.lesson.following import LessonAction
-from llm_lite.desktop.actions.library import changing, showing
+from llm_lite.desktop.actions.library import changing, installing, showing
 from llm_lite.desktop.actions.library.changing import ChangingAction
+from llm_lite.desktop.actions.library.installing import InstallAction
 from llm_lite.desktop.actions.library.showing import ShowingAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
@@ -75,6 +76,7 @@ Action = (
     | LayoutAction
     | PaletteAction
     | FilesAction
+    | InstallAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -128,6 +130,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **layouts.HANDLERS,
     **palette.HANDLERS,
     **files.HANDLERS,
+    **installing.HANDLERS,
     **showing.HANDLERS,
     **changing.HANDLERS,
     **caching.HANDLERS,

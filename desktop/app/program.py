@@ -30,6 +30,7 @@ from llm_lite.desktop.actions.connecting import RemoteHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.library.changing import ChooseImport
 from llm_lite.desktop.actions.library.hosted import LibraryHostAction
+from llm_lite.desktop.actions.library.installing import InstallModel
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -51,6 +52,8 @@ from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
+from llm_lite.desktop.app.library.catalogue import catalogue
+from llm_lite.desktop.app.library.installer import Installer
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
@@ -95,6 +98,7 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.folders = folders.FolderReader()  # of the window's own file chooser
         self.tools: ToolHost | None = None
+        self.installer = Installer()  # of models that come as packages
         self.library: LibraryHost | None = None  # of models, here and on the hub
         self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
         self.remote: RemoteHost | None = None  # engines elsewhere
@@ -106,6 +110,10 @@ class Program:
         self.exporter = Exporter()
         self.idle = IdleWork()
         self._waiting: list[Command] = []
+
+    def wake_by(self, heard: Callable[[], None]) -> None:
+        """What is called when a worker has something, on that worker's thread."""
+        self.files.wake = self.folders.wake = self.installer.wake = heard
 
     def start(self, engine: EngineLike) -> None:
         """Give the engine what was wanted of it before it was there."""
@@ -130,8 +138,8 @@ class Program:
         self.files.follow(self.state.files)
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
-        for listed in self.folders.poll():
-            self.do(listed)
+        for ended in (*self.folders.poll(), *self.installer.poll()):
+            self.do(ended)
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
@@ -214,6 +222,8 @@ class Program:
             self.on_choose_import()
         elif isinstance(action, ShowFiles | BrowseFolder):
             self.folders.read(action)
+        elif isinstance(action, InstallModel):
+            self.installer.install(action)
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -308,21 +318,6 @@ def open_first_model(program: Program, source: str | None) -> None:
     program.do(OpenModel(source or (recent[0] if recent else None)))
 
 
-def catalogue() -> tuple[CatalogueEntry, ...]:
-    from llm_lite.core.hub import catalog
-
-    return tuple(
-        CatalogueEntry(
-            source=entry.name,
-            path=str(entry.path or ""),
-            title=entry.title,
-            description=entry.licence if entry.path else entry.command,
-            bytes=entry.size or 0,
-        )
-        for entry in catalog.entries()
-    )
-
-
 def device_choices() -> tuple[DeviceChoice, ...]:
     from llm_lite.core.gpu.device import list_devices
 
@@ -335,7 +330,7 @@ def device_choices() -> tuple[DeviceChoice, ...]:
 def lists() -> Lists:
     """The models and devices there are; drivers are asked for them."""
     return Lists(
-        tuple(map(fit_to_show, catalogue())),
+        catalogue(),
         tuple(map(fit_to_show, device_choices())),
     )
 
