@@ -28,6 +28,7 @@ from llm_lite.desktop.actions.composing.presets import PresetFileAction
 from llm_lite.desktop.actions.composing.prompts import PromptFileAction
 from llm_lite.desktop.actions.connecting import RemoteHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.lesson.sentence import is_sentence_only
 from llm_lite.desktop.actions.library.changing import ChooseImport
 from llm_lite.desktop.actions.library.hosted import LibraryHostAction
 from llm_lite.desktop.actions.library.installing import InstallModel
@@ -158,7 +159,7 @@ class Program:
 
     def _note(self) -> None:
         """What is new is kept."""
-        if self.keeper is None:
+        if self.keeper is None or is_sentence_only(self.state):
             return
         kept = self.keeper.note(self.state, time.monotonic())
         if kept is not None and kept != self.state.history.open:
