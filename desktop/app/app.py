@@ -142,7 +142,7 @@ class App:
         self.program.on_choose_file = self._files.choose_model
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
-        self.program.files.wake = self._heard
+        self.program.wake_by(self._heard)
         self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh

@@ -58,6 +58,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.translating.translating_state import TranslatingState
 from llm_lite.desktop.state.undo.steps import Undoing
+from llm_lite.desktop.state.window.files_state import FilesState
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
 
@@ -336,6 +337,7 @@ class AppState:
     learned_drafts: DraftsLearned | None = None  # None: the engine has not said
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
+    chooser: FilesState = field(default_factory=FilesState)  # of files, in the window
     library: LibraryState = field(default_factory=LibraryState)
     serving: ServingState = field(default_factory=ServingState)
     remote: RemoteState = field(default_factory=RemoteState)

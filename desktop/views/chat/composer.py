@@ -28,9 +28,10 @@ from llm_lite.desktop.views.writing.input_card import (
     lines_height,
 )
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
+from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import column, icon_button, text, tip
+from llm_lite.desktop.widgets.widgets import column, fit, icon_button, text, tip
 
 MAX_LINES = 6
 
@@ -160,9 +161,10 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
     form = "" if state.busy else _form(state)
-    words, color = (form, "link") if form else (words, "faint")
+    words, color = (form, "link") if form else (cannot_draw(ui, state.draft) or words, "faint")
     draw, at = imgui.get_window_draw_list(), ImVec2(round(x + ui.u(1)), y)
     with ui.font(style="small"):
+        words = fit(words, width - ui.u(2))
         size = imgui.calc_text_size(words)
         if form:
             imgui.set_cursor_screen_pos(at)
@@ -170,8 +172,7 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
                 ui.show_popover("sampler", "sampler.form")
             ui.mark("chat.form")
             tip(ui, tr("Set under Sampling. Click to change it."))
-        if size.x <= width:
-            draw.add_text(at, ui.color(color), words)
+        draw.add_text(at, ui.color(color), words)
     draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))
 
 
