@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llm_lite.core.messages import ToolCall, ToolSpec
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tools.tools_state import Approval, CallRound, approval_of, chosen
 
@@ -11,7 +12,7 @@ ROUNDS = 8  # of calls behind each other; then a person is asked
 
 def offered(state: AppState) -> tuple[ToolSpec, ...]:
     """What the model is told of; nothing where its template knows no functions."""
-    if not knows_tools(state):
+    if not knows_tools(state) or completes(state):
         return ()
     return tuple(spec for _, spec in chosen(state.tools))
 
@@ -46,7 +47,7 @@ def rounds(state: AppState) -> int:
     """Answers with calls since the last question."""
     count = 0
     for message in reversed(state.messages):
-        if message.role == "user":
+        if message.role in ("user", "text"):
             break
         count += bool(calls_of(message))
     return count

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -16,6 +17,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
+from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.inbox import ClientLeft
@@ -24,6 +26,7 @@ from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import FieldProblem, Flag, Number, Whole
 from llm_lite.server.tables.records import IGNORED, Field, Record
 
+Result = TypeVar("Result")
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
 _DROPPED = 4  # times as much as may be
@@ -47,10 +50,42 @@ class Call:
 
     @property
     def client(self) -> str:
-        """Whose turn it is: an address and what its program, or its user, is called."""
-        address = self.request.client.host if self.request.client else "?"
-        named = self.body.get("user") or self.request.headers.get("user-agent", "")
-        return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
+        return client_of(self.request, self.body.get("user"))
+
+    async def apart(
+        self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
+    ) -> Result:
+        """What may take longer than a loop can wait: see `Shared.apart`. It is given up once the
+        client has left, which is ClientLeft; `work` is given what tells that."""
+        left = threading.Event()
+
+        def guarded() -> Result:
+            with cancelled_by(left.is_set, ends_process=False):
+                return work(left.is_set)
+
+        made = asyncio.ensure_future(self.shared.apart(self.client, guarded, at_length=at_length))
+        leaving = asyncio.create_task(self.left())
+        try:
+            await asyncio.wait((made, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not made.done():
+                raise ClientLeft("the client has left")
+            return made.result()
+        finally:
+            left.set()
+            leaving.cancel()
+            made.cancel()
+
+    async def left(self) -> None:
+        """Until the client has left. The body has been read: nothing else comes."""
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+def client_of(request: Request, user: object = None) -> str:
+    """Whose turn it is: an address and what its program, or its user, is called."""
+    address = request.client.host if request.client else "?"
+    named = user or request.headers.get("user-agent", "")
+    return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
 
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
@@ -144,7 +179,7 @@ async def read_body(
         await _receive_all(shared, request, raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
-        return await shared.apart(lambda: read(_parsed(raw, most)))
+        return await shared.apart(client_of(request), lambda: read(_parsed(raw, most)))
     finally:
         shared.body_bytes -= len(raw)
 

@@ -6,25 +6,30 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.failures import ApiError, no_model
 from llm_lite.server.inbox import Mailroom
+from llm_lite.server.turns import TurnPool
 
 BUSY = "as many requests are worked on as may be: ask again soon"
 MANY_BODIES = "as many bodies come, or are read, as may be: ask again soon"
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
+TitleOf = Callable[[], str]
 ENDING = "the server ends"
 Log = Callable[[str], None]  # for any thread
 _MOST_NOTED = 256  # ignored fields that are told of; clients may think of any number
-_THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
-_LONG = 2  # for what takes many steps of the engine, so that it holds up none of the above
+# For what would hold up the loop: templates, tokenizers, grammars, lookups in the cache. Most of it
+# waits for processes apart. And for what takes many steps of the engine, so that it holds up none
+# of that.
+_THREADS, _OF_A_CLIENT = 32, 4
+_LONG, _LONG_OF_A_CLIENT = 8, 2
 
 
 class ComingBody:
@@ -81,16 +86,22 @@ class ComingBodies:
 
 
 class Shared:
-    """`service_of` gives the service of the model that is loaded now, None while none is. `log` is
-    told of defects, `note` of what else a person may want to know."""
+    """`service_of` gives the service of the model that is loaded now, None while none is; `coming`
+    then the title of the one that is being loaded, "" where there is none. `log` is told of
+    defects, `note` of what else a person may want to know."""
 
     def __init__(
-        self, service_of: ServiceOf, config: ServerConfig, log: Log, note: Log = lambda text: None
+        self,
+        service_of: ServiceOf,
+        config: ServerConfig,
+        log: Log,
+        note: Log = lambda text: None,
+        coming: TitleOf = lambda: "",
     ) -> None:
         self.config = config
         self.log, self._note = log, note
         self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
-        self.service_of = service_of
+        self.service_of, self.coming = service_of, coming
         self.began = time.time()
         self.active = 0  # requests that have come whole
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
@@ -99,8 +110,8 @@ class Shared:
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
         self._is_ending = False
-        self._pool = ThreadPoolExecutor(_THREADS, "server")
-        self._long = ThreadPoolExecutor(_LONG, "server, at length")
+        self._pool = TurnPool("server", _THREADS, _OF_A_CLIENT)
+        self._long = TurnPool("server, at length", _LONG, _LONG_OF_A_CLIENT)
         self._mailroom: Mailroom | None = None
 
     @property
@@ -116,12 +127,18 @@ class Shared:
             raise ApiError(503, ENDING, code="server_ends")
         service = self.service_of()
         if service is None:
-            raise no_model()
+            raise self._no_model()
         try:
             service.model  # noqa: B018 - it may be going, or coming
         except RequestError as error:
             raise no_model(str(error)) from None
         return service
+
+    def _no_model(self) -> ApiError:
+        coming = self.coming()
+        if not coming:
+            return no_model()
+        return no_model(f"the model {quote(coming)} is being loaded: ask again when it is")
 
     def service_or_none(self) -> Service | None:
         try:
@@ -136,13 +153,13 @@ class Shared:
             self._noted.update((path, name) for name in new)
             self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
-    async def apart(self, work: Callable[[], Result]) -> Result:
-        """What may take longer than a loop can wait, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-
-    async def at_length(self, work: Callable[[], Result]) -> Result:
-        """As `apart`, for what many steps of the engine go into."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, work)
+    async def apart(
+        self, client: str, work: Callable[[], Result], *, at_length: bool = False
+    ) -> Result:
+        """What may take longer than a loop can wait, in a thread, when it is the client's turn.
+        With `at_length`, many steps of the engine go into it."""
+        pool = self._long if at_length else self._pool
+        return await asyncio.wrap_future(pool.submit(client, work))
 
     def end(self) -> None:
         """From any thread: answers that run end with a sentence, others do not begin."""
@@ -155,8 +172,8 @@ class Shared:
             end(ApiError(503, ENDING, code="server_ends"))
 
     def close(self) -> None:
-        self._long.shutdown(wait=False, cancel_futures=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._long.close()
+        self._pool.close()
 
 
 def affordable(connections: int) -> int:
