@@ -318,7 +318,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _vocabulary_data(tokenizer: Tokenizer) -> bytes:
-    """As `worker.Vocabulary` reads it."""
+    """As `worker.MatcherVocabulary` reads it."""
     everything = range(tokenizer.vocab_size)
     tokens = [tokenizer.token_bytes(token) for token in everything]
     head = {
