@@ -181,6 +181,10 @@ class Engine:
         """What clients of a server ask; None while none are served."""
         return self._clients.service
 
+    def coming(self) -> str:
+        """The name of the model that is being loaded, once its header is read; "" where none is."""
+        return self._host.coming
+
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
         self._host.device = device

@@ -21,7 +21,7 @@ from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.inbox import ClientLeft
-from llm_lite.server.shared import Shared
+from llm_lite.server.shared import BUSY, ComingBody, Shared
 from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import FieldProblem, Flag, Number, Whole
 from llm_lite.server.tables.records import IGNORED, Field, Record
@@ -29,7 +29,6 @@ from llm_lite.server.tables.records import IGNORED, Field, Record
 Result = TypeVar("Result")
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
-_MANY = "as many large bodies are read as may be: ask again soon"
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
 _MOST_NAMED, _LONGEST_NAMED = 8, 64  # members of a body that are ignored; characters of each
@@ -177,14 +176,10 @@ async def read_body(
         raise _too_large(most)
     raw = bytearray()
     try:
-        async with asyncio.timeout(shared.config.body_seconds):
-            await _receive(shared, request, raw)
+        await _receive_all(shared, request, raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
         return await shared.apart(client_of(request), lambda: read(_parsed(raw, most)))
-    except TimeoutError:
-        seconds = shared.config.body_seconds
-        raise ApiError(408, f"the body did not come within {seconds:g} seconds") from None
     finally:
         shared.body_bytes -= len(raw)
 
@@ -199,9 +194,31 @@ def _parsed(raw: bytearray, most: int) -> Any:
         raise ApiError(400, f"the body is not valid JSON: {problem}") from None
 
 
-async def _receive(shared: Shared, request: Request, raw: bytearray) -> None:
+async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None:
+    """ApiError. While it comes it is no request that is worked on: any number can be half sent."""
+    seconds = shared.config.body_seconds
+    address = request.client.host if request.client else "?"
+    timeout = asyncio.timeout(seconds)
+    coming = ComingBody(address, timeout)
+    shared.active -= 1
+    try:
+        async with timeout:
+            with shared.bodies.place(coming):
+                await _receive(shared, request, raw, coming)
+    except TimeoutError:
+        late = ApiError(408, f"the body did not come within {seconds:g} seconds")
+        raise coming.refusal or late from None
+    finally:
+        shared.active += 1
+    if coming.refusal is not None:  # with its last piece
+        raise coming.refusal
+    if shared.active > shared.config.requests:
+        raise ApiError(429, BUSY, code="server_busy", retry_after=1)
+
+
+async def _receive(shared: Shared, request: Request, raw: bytearray, coming: ComingBody) -> None:
     """ApiError where it is too large; more of it is taken then, so that its client comes to read
-    why, but not all. Large ones wait for a better time where they are too many."""
+    why, but not all."""
     most, taken, more = shared.config.body_bytes, 0, True
     while more and taken <= _DROPPED * most:
         message = await request.receive()
@@ -212,8 +229,9 @@ async def _receive(shared: Shared, request: Request, raw: bytearray) -> None:
         if taken <= most:
             raw += piece
             shared.body_bytes += len(piece)
-            if len(raw) > _READ_AT_ONCE and shared.body_bytes > shared.config.bodies_bytes:
-                raise ApiError(429, _MANY, code="server_busy", retry_after=1)
+            coming.size = len(raw)
+            if len(raw) > _READ_AT_ONCE:
+                shared.bodies.make_room(shared.body_bytes - shared.config.bodies_bytes)
     if taken > most:
         raise _too_large(most)
 

@@ -38,14 +38,26 @@ class ChatFile(Protocol):
     def template(self) -> ChatTemplate: ...
 
 
+@dataclass(frozen=True, slots=True)
+class RoleEnds:
+    """Where an answer begins to speak as somebody else: before these `texts`, and at these
+    `tokens`. Texts that begin a line count at the answer's start too where it `begins_line`."""
+
+    texts: tuple[str, ...]
+    tokens: frozenset[int]
+    begins_line: bool
+
+
 @dataclass(slots=True)
 class Encoded:
     """Token ids, and for each the index of the message that says it; -1: the template does.
-    `thinking` is how the answer to it marks its thoughts."""
+    `thinking` is how the answer to it marks its thoughts, `roles` where one that has no template of
+    its model's ends."""
 
     ids: list[int]
     owners: list[int]
     thinking: Thinking | None = None
+    roles: RoleEnds | None = None
 
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
@@ -90,7 +102,7 @@ def utf8_bytes(text: str) -> int:
 def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
     """The messages' texts one after the other, without a template; control tokens count here."""
     encoded = Encoded([], [])
-    encoded.add(_begin(tokenizer), -1)
+    encoded.add(text_begin(tokenizer), -1)
     for index, message in enumerate(messages):
         encoded.add(message.tokens or tokenizer.encode(message.content), index)
     return encoded
@@ -133,10 +145,10 @@ def encode_chat(
             continue
         _add_segments(encoded, tokenizer, pending, known)
         answer = spoken[text]
-        encoded.add(_without_end(tokenizer, turns[answer].tokens), answer)
+        encoded.add(without_end(tokenizer, turns[answer].tokens), answer)
         pending = []
     _add_segments(encoded, tokenizer, pending, known)
-    begin = _begin(tokenizer)
+    begin = text_begin(tokenizer)
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
     if template.thinking_style is not None:
@@ -244,7 +256,7 @@ class _Asked:
     def _said(self, turn: ChatMessage) -> str:
         if not turn.calls:
             return turn.content
-        return self._tokenizer.decode(_without_end(self._tokenizer, turn.tokens))
+        return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
 
 
 def _told_roles(
@@ -326,7 +338,7 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
     return at, len(bare)
 
 
-def _begin(tokenizer: Tokenizer) -> list[int]:
+def text_begin(tokenizer: Tokenizer) -> list[int]:
     """The begin token where the file asks for one."""
     special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
     return special if special == [tokenizer.bos_id] else []
@@ -334,7 +346,7 @@ def _begin(tokenizer: Tokenizer) -> list[int]:
 
 def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
     if last.tokens:
-        return _without_end(tokenizer, last.tokens)
+        return without_end(tokenizer, last.tokens)
     if thinking is None:
         return tokenizer.encode(last.content, parse_special=False)
     return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
@@ -360,7 +372,7 @@ def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | No
     return tokenizer.encode_segments(segments)
 
 
-def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
+def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
     ids = list(tokens)
     while ids and ids[-1] in tokenizer.end_ids:
         ids.pop()
