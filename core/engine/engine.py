@@ -28,6 +28,7 @@ from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (
     AttentionPart,
@@ -319,6 +320,8 @@ class Engine:
                         self._late.cancel()
         if is_loaded:
             self._step_requests.reset()
+            if matchers().is_used and host.file is not None:  # a schema was checked before
+                matchers().warm(host.file.tokenizer)
 
     def _cancelled(self, number: int) -> bool:
         return self._closing or self._cancel_through >= number

@@ -178,6 +178,7 @@ def model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        sampling_defaults=model_file.sampling_defaults,
         kind=model_file.model.kind,
         translator=_translator_info(model_file.model),
         has_slice=model_file.model.draft_slice is not None,
@@ -216,11 +217,11 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
     return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
 
 
-def name_of(source: ModelSource) -> str:
-    """What a model is called, by its header."""
-    own = source.metadata.get("general.name")
-    known = own if isinstance(own, str) and own.strip() else source.path.stem
-    return one_line(catalog.title_of(source.path) or known)
+def name_of(file: ModelSource) -> str:
+    """What people call a model: its title in the catalogue, or what its file says."""
+    own = file.metadata.get("general.name")
+    own = own if isinstance(own, str) and own.strip() else file.path.stem
+    return one_line(catalog.title_of(file.path) or own)
 
 
 def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:

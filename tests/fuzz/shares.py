@@ -17,6 +17,7 @@ WEIGHTS = {
     "conversations": 5,
     "preset": 4,
     "grammar": 4,
+    "costly": 4,
     "catalogue": 3,
     "places": 4,
     "prompt": 6,

@@ -75,6 +75,7 @@ def _choice(index: int, choice: Choice, plan: ChatPlan) -> dict[str, Any]:
         "message": message,
         "logprobs": _likelihoods(delta, plan),
         "finish_reason": choice.finish_reason,
+        "stop_reason": choice.stop_reason,
     }
 
 
@@ -133,9 +134,9 @@ class ChatStream:
             pieces = b"".join(self._chunk(index, part, found) for part in _parts(delta))
         if choice.finished is not None and index not in self._ended:
             self._ended.add(index)
-            reason = choice.finish_reason
             more = f', "timings": {json.dumps(timings(choice))}'
-            pieces += self._chunk(index, "{}", reason=f'"{reason}"', more=more)
+            reason = f'"{choice.finish_reason}", "stop_reason": {json.dumps(choice.stop_reason)}'
+            pieces += self._chunk(index, "{}", reason=reason, more=more)
         return pieces
 
     def _chunk(

@@ -116,7 +116,7 @@ def chat_plan(call: Call) -> ChatPlan:
     tools = tool_plan(body, model)
     most = body["max_completion_tokens"] or body["max_tokens"] or body["n_predict"]
     form = form_of(body, "response_format", body["response_format"])
-    sampling = formatted(sampling_of(body, most, model.context), form, tools)
+    sampling = formatted(sampling_of(body, most, model), form, tools)
     top = (body["top_logprobs"] or 0) if body["logprobs"] else None
     if body["top_logprobs"] and top is None:
         raise FieldProblem("top_logprobs", "needs logprobs to be true")

@@ -10,6 +10,7 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    StopReason,
     TokenDecoded,
     ToolCall,
 )
@@ -82,6 +83,12 @@ class Choice:
         if (self._calls_told or self._call_id) and not self._is_call_cut:
             return "tool_calls"
         return "length" if self.is_cut else "stop"
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """What finish_reason has no word for."""
+        reason = self.finished.stop_reason if self.finished else None
+        return reason if reason in ("stop string", "role", "repetition") else None
 
     def hear(self, event: AnswerEvent) -> None:
         if isinstance(event, TokenDecoded):

@@ -94,8 +94,7 @@ async def completion(call: Call) -> Response:
         return EventStream(stream.pieces(call, answers, head), answers.close)
     await heard(call, requests, choices)
     made = [
-        _choice(i, one.fresh(), echoed[i // body["n"]], body, f"{one.finish_reason}")
-        for i, one in enumerate(choices)
+        _choice(i, one.fresh(), echoed[i // body["n"]], body, one) for i, one in enumerate(choices)
     ]
     return json_response(
         {
@@ -131,7 +130,7 @@ def _requests(
 ) -> list[AnswerRequest]:
     body = call.body
     most = body["max_tokens"] or body["n_predict"] or _USUAL_TOKENS
-    sampling = sampling_of(body, most, call.service.model.context)
+    sampling = sampling_of(body, most, call.service.model)
     form = form_of(body, "response_format", body["response_format"])
     sampling = formatted(sampling, form, _PLAIN)
     return [
@@ -153,19 +152,27 @@ async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]
     if not call.body["echo"]:
         return [""] * len(prompts)
     service = call.service
-    return await call.shared.apart(
-        lambda: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
+    return await call.apart(
+        lambda _: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
     )
 
 
 def _choice(
-    index: int, delta: Delta, echoed: str, body: dict[str, Any], reason: str | None, offset: int = 0
+    index: int, delta: Delta, echoed: str, body: dict[str, Any], choice: Choice, offset: int = 0
 ) -> dict[str, Any]:
+    """More of a choice; its reasons are none until it is over."""
     found = None
     if body["logprobs"] is not None:
         found = likelihoods.of_completion(delta.tokens, body["logprobs"], offset)
     text = echoed + delta.said
-    return {"index": index, "text": text, "logprobs": found, "finish_reason": reason}
+    is_over = choice.finished is not None
+    return {
+        "index": index,
+        "text": text,
+        "logprobs": found,
+        "finish_reason": choice.finish_reason if is_over else None,
+        "stop_reason": choice.stop_reason,
+    }
 
 
 class TextStream:
@@ -208,8 +215,7 @@ class TextStream:
         if not delta and not is_over:
             return b""
         before, self._before[index] = self._before[index], ""
-        reason = choice.finish_reason if is_over else None
-        made = _choice(index, delta, before, self._body, reason, self._written[index])
+        made = _choice(index, delta, before, self._body, choice, self._written[index])
         self._written[index] += len(made["text"])
         more = {"usage": None} if self._wants_usage else {}
         if is_over:

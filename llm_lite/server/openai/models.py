@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 from starlette.responses import Response
@@ -100,4 +101,6 @@ def _model(call: Call, service: Service) -> dict[str, Any]:
         "backend": executor.backend,
         "calls_functions": model.tool_style not in ("", "unknown"),
         "switches_thinking": model.switches_thinking,
+        "has_chat_template": model.has_chat_template,
+        "sampling_defaults": [asdict(default) for default in model.sampling_defaults],
     }

@@ -124,7 +124,7 @@ def response_plan(call: Call) -> ChatPlan:
     if body["background"]:
         raise FieldProblem("background", "answers are made at once: expected false")
     tools = _tools(body, model)
-    sampling = sampling_of(body, body["max_output_tokens"], model.context)
+    sampling = sampling_of(body, body["max_output_tokens"], model)
     top = body["top_logprobs"]
     if top is None and _INCLUDED[0] in (body["include"] or ()):
         top = 0

@@ -6,10 +6,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from llm_lite.core.generation.sampling import RANGES
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import ModelInfo, SamplingOptions
 from llm_lite.server.tables.kinds import (
     AnyObject,
     FieldProblem,
+    Flag,
     Kind,
     ListOf,
     MapOf,
@@ -63,6 +64,11 @@ SAMPLING: tuple[Field, ...] = (
         MapOf(Number(-100, 100), most=1024, names=r"\d{1,9}"),
         "Added to the logits of tokens, by their ids.",
     ),
+    Field(
+        "repetition_guard",
+        Flag(),
+        "Whether an answer that repeats itself without an end is ended.",
+    ),
     Field("dry_breakers", ListOf(_STOP, most=_MOST_STOPS), "Repeats do not reach across these."),
     Field("dry_sequence_breakers", ListOf(_STOP, most=_MOST_STOPS), "The same as dry_breakers."),
     Field("mirostat", Whole(0, 2), "0: off, whatever mirostat_tau is; 2: on. There is no 1 here."),
@@ -73,8 +79,11 @@ JSON_SCHEMA = Field(
 )
 
 
-def sampling_of(body: dict[str, Any], max_new_tokens: int | None, context: int) -> SamplingOptions:
-    """What is not said is as this program does it, but for the length: up to the context's end."""
+def sampling_of(
+    body: dict[str, Any], max_new_tokens: int | None, model: ModelInfo
+) -> SamplingOptions:
+    """What is not said is as the model advises, or else as this program does it; but for the
+    length: up to the context's end."""
     chosen: dict[str, Any] = {name: body[name] for name in _RANGED if body[name] is not None}
     for old, name in _OTHER_NAMES.items():
         if body[old] is not None:
@@ -99,7 +108,9 @@ def sampling_of(body: dict[str, Any], max_new_tokens: int | None, context: int) 
     if body.get("grammar"):
         chosen["grammar"] = body["grammar"]
     most = max(max_new_tokens or 0, 0)  # -1, as other servers have it: no limit
-    return SamplingOptions(max_new_tokens=most or context, **chosen)
+    if body["repetition_guard"] is not None:
+        chosen["repetition_guard"] = body["repetition_guard"]
+    return model.sampling(max_new_tokens=most or model.context, **chosen)
 
 
 def of_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:

@@ -71,6 +71,19 @@ MODEL = _shape(
     Field("backend", Text()),
     Field("calls_functions", Flag()),
     Field("switches_thinking", Flag()),
+    Field("has_chat_template", Flag(), "Without one, a chat is written in a plain format."),
+    Field(
+        "sampling_defaults",
+        ListOf(
+            _shape(
+                "SamplingDefault",
+                _has("name", Text()),
+                _has("value", _NUMBER),
+                _has("source", Text()),
+            )
+        ),
+        "How tokens are chosen where a request says nothing, and what advises it.",
+    ),
 )
 MODELS = _shape(
     "ModelList", _has("object", Text(choices=("list",))), _has("data", ListOf(MODEL, most=1))
@@ -108,6 +121,12 @@ _LIKELY = _shape(
     _has("bytes", _or_null(ListOf(Whole(0, 255)))),
     _has("top_logprobs", ListOf(AnyObject())),
 )
+_STOP_REASON = Field(
+    "stop_reason",
+    _or_null(Text(choices=("stop string", "role", "repetition"))),
+    "Why it stopped, where it is not by itself: at a string of `stop`, as it began to speak as "
+    "somebody else, or as it repeated itself without an end.",
+)
 _CHOICE = _shape(
     "ChatChoice",
     _has("index", _COUNT),
@@ -123,6 +142,7 @@ _CHOICE = _shape(
     ),
     _has("logprobs", _or_null(_shape("Likelihoods", _has("content", ListOf(_LIKELY))))),
     _has("finish_reason", Text(choices=("stop", "length", "tool_calls"))),
+    _STOP_REASON,
 )
 
 
@@ -150,6 +170,7 @@ COMPLETION = _answer(
         _has("text", Text()),
         _has("logprobs", _or_null(AnyObject())),
         _has("finish_reason", Text(choices=("stop", "length"))),
+        _STOP_REASON,
     ),
 )
 RESPONSE = _shape(
