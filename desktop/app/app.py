@@ -269,7 +269,7 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        self._input_method.follow(now)
+        self._input_method.follow(now, goes_to_input=interface.takes_typing)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 

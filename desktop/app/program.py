@@ -85,6 +85,8 @@ class EngineLike(Protocol):
 
     def service(self) -> Service | None: ...
 
+    def coming(self) -> str: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
@@ -101,7 +103,10 @@ class Program:
         self.tools: ToolHost | None = None
         self.installer = Installer()  # of models that come as packages
         self.library: LibraryHost | None = None  # of models, here and on the hub
-        self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
+        self.serving = ServingDoor(
+            lambda: self.engine.service() if self.engine else None,
+            lambda: self.engine.coming() if self.engine else "",
+        )
         self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = partial(self.choose_here, "model")
         self.on_choose_attachments: Callable[[], None] = partial(self.choose_here, "attach")

@@ -47,6 +47,7 @@ from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
@@ -67,6 +68,7 @@ RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 
+ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
 Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
@@ -267,14 +269,6 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class RateSample:
-    time: float
-    rate: float  # tokens per second, of decoding
-    step_ms: float = 0.0  # of the model's step for this token
-    answer: int = 0  # the request that it was of
-
-
-@dataclass(frozen=True, slots=True)
 class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
@@ -298,7 +292,9 @@ class AppState:
     last_stats: GenerationStats | None = None
     rates: tuple[RateSample, ...] = ()
 
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # as the person set it
+    sampling_chosen: frozenset[str] = frozenset()  # fields set to the program's own default
+    form: ChatForm = "auto"  # of a conversation that has not begun
     presets: tuple[str, ...] = ()  # names of those that are kept
     preset: str = ""  # the one that was chosen or saved last
     prompts: PromptLibrary = field(default_factory=PromptLibrary)

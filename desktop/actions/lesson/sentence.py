@@ -51,7 +51,7 @@ def _default(state: AppState, length: int) -> int:
         position
         for position in range(length)
         if 0 <= state.owners[position] < len(state.messages)
-        and state.messages[state.owners[position]].role == "user"
+        and state.messages[state.owners[position]].role in ("user", "text")
         and _is_word(state.positions[position])
     ]
     return said[-1] if said else length - 1

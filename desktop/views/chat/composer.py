@@ -6,10 +6,13 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.actions.composing.attaching import files_obstacle
+from llm_lite.desktop.actions.composing.attaching import PasteText, files_obstacle, takes_pastes
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
+from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.composing.pasting import pasted
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
@@ -17,7 +20,6 @@ from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
-    ACTIVE,
     draw_card,
     draw_field,
     draw_send,
@@ -79,7 +81,14 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
+    written = draw_field(
+        ui,
+        held,
+        "chat.input",
+        spot,
+        size,
+        tr("Write how it goes on") if completes(state) else tr("Ask something"),
+    )
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
@@ -90,7 +99,12 @@ def _draw_field(
     if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()
-    if words != held.text:
+    found = pasted(held.text, words) if words != held.text else None
+    if found is not None and takes_pastes(state):
+        words = found.before + found.after
+        held.renew(words)
+        actions.append(PasteText(found))
+    elif words != held.text:
         held.text = words
         actions.append(SetDraft(words))
     if written.sent:

@@ -40,6 +40,8 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
     "stop string": mark("Stopped at a stop string."),
+    "role": mark("Ended where the model began to write as somebody else."),
+    "repetition": mark("Ended: the answer was repeating itself."),
     "length": mark("Reached the limit of max tokens."),
     "context": mark("The context is full."),
     "stopped": mark("Stopped."),
@@ -73,7 +75,7 @@ class MessageItem:
         self.page: Page = rich_text(ui).page(
             ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
-        self.label = 0.0 if message.role == "user" else ui.theme.size("small") + ui.u(2)
+        self.label = 0.0 if message.role in ("user", "text") else ui.theme.size("small") + ui.u(2)
         self.lack = cannot_draw(ui, message.text)  # a sentence about scripts without glyphs
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.files = ShownFiles(ui, index, message, width)

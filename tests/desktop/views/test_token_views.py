@@ -28,8 +28,8 @@ from llm_lite.desktop.views.tokens import colors
 from llm_lite.desktop.views.tokens.bar import legend
 from llm_lite.desktop.views.tokens.colors import likely
 from llm_lite.desktop.views.tokens.lens import fitting
-from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets import token_text
+from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from llm_lite.desktop.widgets.token_text import visible
 from tests.counting import python_calls
