@@ -102,8 +102,8 @@ def draw_token_times(state: AppState, ui: Ui, points: Sequence[RateSample]) -> N
     rows = [(tr("A token"), one_ms(pace.token_ms), tr(PACE_HINT))]
     if pace.step_ms:
         share = percent(pace.step_ms / pace.token_ms)
-        steps = tr("{time}, {share}").format(time=one_ms(pace.step_ms), share=share)
-        rows.append((tr("Of it the model"), steps, tr(PACE_HINT)))
+        words = tr("{time}, {share}").format(time=one_ms(pace.step_ms), share=share)
+        rows.append((tr("Of it the model"), words, tr(PACE_HINT)))
         rows.append((tr("Between steps"), one_ms(pace.rest_ms), tr(PACE_HINT)))
     facts(ui, "steps", rows)
 
