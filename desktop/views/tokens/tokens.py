@@ -79,7 +79,7 @@ class TokenItem:
         return asked + draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
-        yours = self.message.role == "user"
+        yours = self.message.role in ("user", "text")
         words = speaker(self.message.role)
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
