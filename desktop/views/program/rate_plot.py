@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import percent, rate, size
 from llm_lite.desktop.widgets.plots.axes import Axis, from_zero, line_spec, plot, series
