@@ -118,6 +118,11 @@ class CacheLayout:
     values: KvType = "fp16"
     reserved_bytes: int = 0
 
+    @property
+    def token_bytes(self) -> int:
+        """Bytes that the keys and values of a token take in all layers together."""
+        return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llm_lite.core.messages import ToolCall, ToolSpec
 from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.tools.tools_state import CallRound, chosen
+from llm_lite.desktop.state.tools.tools_state import Approval, CallRound, approval_of, chosen
 
 ROUNDS = 8  # of calls behind each other; then a person is asked
 
@@ -59,6 +59,14 @@ def may_go_on(state: AppState) -> bool:
     return rounds(state) < ROUNDS * (1 + granted)
 
 
-def is_allowed(state: AppState, source: str, name: str) -> bool:
+def approval(state: AppState, call: ToolCall) -> Approval | None:
+    """What a person approves who has such calls run without asking; None where no server could run
+    them."""
+    found = source_of(state, call.name)
+    server = state.tools.server(found[0]) if found else None
+    return approval_of(server.spec, found[1]) if found and server else None
+
+
+def is_allowed(state: AppState, call: ToolCall) -> bool:
     tools = state.tools
-    return tools.chat == state.chat and (source, name) in tools.allowed
+    return tools.chat == state.chat and approval(state, call) in tools.allowed

@@ -78,6 +78,8 @@ class EngineLike(Protocol):
 
     def service(self) -> Service | None: ...
 
+    def coming(self) -> str: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
@@ -92,7 +94,10 @@ class Program:
         self.files = FileReader()  # of what goes with the draft
         self.tools: ToolHost | None = None
         self.library: LibraryHost | None = None  # of models, here and on the hub
-        self.serving = ServingDoor(lambda: self.engine.service() if self.engine else None)
+        self.serving = ServingDoor(
+            lambda: self.engine.service() if self.engine else None,
+            lambda: self.engine.coming() if self.engine else "",
+        )
         self.remote: RemoteHost | None = None  # engines elsewhere
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None

@@ -47,6 +47,7 @@ from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
@@ -264,14 +265,6 @@ class Notice:
     text: str
     until: float
     undo: bool = False  # offers to take back what it tells
-
-
-@dataclass(frozen=True, slots=True)
-class RateSample:
-    time: float
-    rate: float  # tokens per second, of decoding
-    step_ms: float = 0.0  # of the model's step for this token
-    answer: int = 0  # the request that it was of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.cli.translating_words import TRANSLATING, add_translating
+from llm_lite.core.assets import program_version
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import MODES, OVERFLOWS
 from llm_lite.core.text.sandbox.process import sandbox
@@ -99,7 +100,7 @@ def _parser() -> Parser:
         "Hugging Face directory, hf:OWNER/NAME[:FILE], or a name or unique part of one that "
         "`llm-lite models list` shows; without one, smollm2-135m-instruct.",
     )
-    parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
+    parser.add_argument("--version", action="version", version=f"llm-lite {program_version()}")
     commands = parser.add_subparsers(
         action=Commands, dest="command", required=True, metavar="COMMAND"
     )
@@ -388,12 +389,3 @@ def _sampling_parent() -> Parser:
     parent = Parser(add_help=False)
     add_sampling(parent.add_argument_group("sampling", ADVISED))
     return parent
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("llm-lite")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "0 (not installed)"

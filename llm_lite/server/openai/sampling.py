@@ -7,10 +7,22 @@ from typing import Any
 
 from llm_lite.core.generation.sampling import RANGES
 from llm_lite.core.messages import ModelInfo, SamplingOptions
-from llm_lite.server.tables.kinds import Flag, Kind, ListOf, MapOf, Number, OneOf, Text, Whole
+from llm_lite.server.tables.kinds import (
+    AnyObject,
+    FieldProblem,
+    Flag,
+    Kind,
+    ListOf,
+    MapOf,
+    Number,
+    OneOf,
+    Text,
+    Whole,
+)
 from llm_lite.server.tables.records import Field
 
 _MOST_STOPS = 32
+_USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
 _STOP = Text(least=1, most=1000)
 _ABOUT = {
     "temperature": "0 always takes the likeliest token.",
@@ -58,8 +70,13 @@ SAMPLING: tuple[Field, ...] = (
         "Whether an answer that repeats itself without an end is ended.",
     ),
     Field("dry_breakers", ListOf(_STOP, most=_MOST_STOPS), "Repeats do not reach across these."),
+    Field("dry_sequence_breakers", ListOf(_STOP, most=_MOST_STOPS), "The same as dry_breakers."),
+    Field("mirostat", Whole(0, 2), "0: off, whatever mirostat_tau is; 2: on. There is no 1 here."),
 )
 GRAMMAR = Field("grammar", Text(least=1), "The answer is a text of this grammar: GBNF or Lark.")
+JSON_SCHEMA = Field(
+    "json_schema", AnyObject(), "The answer is JSON of this schema, as llama.cpp's server takes it."
+)
 
 
 def sampling_of(
@@ -79,8 +96,15 @@ def sampling_of(
     if body["logit_bias"] is not None:
         pairs = body["logit_bias"].items()
         chosen["logit_bias"] = tuple((int(token), value) for token, value in pairs)
-    if body["dry_breakers"] is not None:
-        chosen["dry_breakers"] = tuple(body["dry_breakers"])
+    for name in ("dry_sequence_breakers", "dry_breakers"):
+        if body[name] is not None:
+            chosen["dry_breakers"] = tuple(body[name])
+    if body["mirostat"] == 1:
+        raise FieldProblem("mirostat", "version 1 is not supported by this server: expected 0 or 2")
+    if body["mirostat"] == 0:
+        chosen["mirostat_tau"] = 0.0
+    elif body["mirostat"] == 2:
+        chosen.setdefault("mirostat_tau", _USUAL_TAU)
     if body.get("grammar"):
         chosen["grammar"] = body["grammar"]
     most = max(max_new_tokens or 0, 0)  # -1, as other servers have it: no limit

@@ -59,7 +59,7 @@ QUIET = {
     "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
-    "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
+    "views/quantization/run_settings.py": ("Vulkan|NumPy", "names"),
     "views/program/kernel_study.py": ("Vulkan", "a name"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "views/sampling/sampler_groups.py": (
@@ -74,7 +74,7 @@ QUIET = {
     "views/lesson/begin.py": ("(The|Water|Where) [a-z0-9 F]+[.?]?", "said to the model"),
     "views/lesson/overview.py": ("Where is the station.", "said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
-    "views/attention/grid.py": ("Head", "the identity of a window"),
+    "views/attention/cell.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
     "views/library/finding.py": (r"Apache 2\.0|Llama 3\.2|CC BY 4\.0|Gemma", "names of licences"),
     "views/library/fit_bar.py": ("would fit", "how core's sentence ends"),

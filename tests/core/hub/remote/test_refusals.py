@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from llm_lite.core.hub.remote import pulling
+from llm_lite.core.hub.remote import access, heads, pulling, transfer
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.pulling import pull
 from llm_lite.core.hub.remote.searching import search
@@ -205,6 +205,36 @@ def test_a_few_bytes_that_unpack_to_many(hub, cache):
     hub.faults.append(Fault("config.json", content=bomb, headers={"Content-Encoding": "gzip"}))
     assert "the hub sends more than the 2 bytes that it tells of" in sentence()
     assert sum(blobs(cache).values()) <= 3
+
+
+def no_second_try(monkeypatch):
+    def sleep(seconds, stop):
+        raise AssertionError("it is tried again")
+
+    monkeypatch.setattr(transfer, "sleep", sleep)
+    monkeypatch.setattr(access, "sleep", sleep)
+
+
+@pytest.mark.parametrize(
+    ("packed", "problem"),
+    [
+        (b"nothing of gzip", "the hub says that it packs the file as 'gzip', and it does not"),
+        (gzip.compress(b"{"), "the hub sends 1 bytes, packed, expected the 2 that it tells of"),
+    ],
+)
+def test_packed_bytes_that_are_none_of_the_file(hub, cache, monkeypatch, packed, problem):
+    no_second_try(monkeypatch)
+    hub.add(REPO, {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"x"})
+    hub.faults.append(Fault("config.json", content=packed, headers={"Content-Encoding": "gzip"}))
+    assert problem in sentence()
+
+
+@pytest.mark.parametrize("path", ["/api/models", "/cdn/"])
+def test_a_head_that_comes_byte_by_byte(hub, cache, monkeypatch, path):
+    no_second_try(monkeypatch)
+    monkeypatch.setattr(heads, "MOST_SECONDS", 0.2)
+    hub.faults.append(Fault(path, slow_head=0.05))
+    assert "takes more than 0 s to send the head of its answer" in sentence()
 
 
 @pytest.mark.parametrize(
