@@ -132,6 +132,8 @@ class Engine:
                 self._closing = True
             if isinstance(command, LoadModel):
                 self._loads += 1
+            if isinstance(command, Reconfigure):
+                self._switching.supersede(number)
             is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
@@ -317,7 +319,8 @@ class Engine:
             self._step_requests.reset()
 
     def _cancelled(self, number: int) -> bool:
-        return self._closing or self._cancel_through >= number
+        ended = self._closing or self._cancel_through >= number
+        return ended or self._switching.is_superseded(number)
 
     def _stopped(self, number: int) -> bool:
         return self._closing or self._stop_through >= number

@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 from llm_lite.core.records import dataclass
+from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import TEMPLATE
 
@@ -35,7 +36,7 @@ def forecast(state: AppState) -> Forecast | None:
     if not state.cache.turns:
         return None
     typical = max(1, round(median(state.cache.turns)))
-    room = max(0, state.model.context - state.context_used)
+    room = max(0, state.model.context - (tokens_in_front(state) or state.context_used))
     return Forecast(room // typical, typical)
 
 

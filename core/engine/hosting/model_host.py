@@ -86,6 +86,7 @@ class ModelHost:
         self.options = EngineOptions()
         self._verification = Verification()
         self._noted = ""  # of the model's formats, in the log
+        self._request = 0  # of the last change that was asked for
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
@@ -146,13 +147,11 @@ class ModelHost:
     def _install(self, file: ModelFile, runner: AnyRunner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
         with self._lock:
-            if self._is_left:
-                old_file: ModelFile | None = file
-                old_runner: AnyRunner | None = runner
-            else:
-                old_file, old_runner = self.file, self.loaded
+            old: tuple[ModelFile | None, AnyRunner | None] = file, runner
+            if not self._is_left:
+                old = self.file, self.loaded
                 self.file, self.loaded, self.options = file, runner, options
-        self._close(old_file, old_runner)
+        self._close(*old)
         return self.loaded is runner
 
     def hand_over(self, successor: ModelHost) -> None:
@@ -194,22 +193,23 @@ class ModelHost:
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
-        path = str(self.file.path) if self.file else ""
+        path, command = str(self.file.path) if self.file else "", preparation.request.command
+        self._request = command.request if isinstance(command, Reconfigure) else 0
         failed: LoadFailed | None = None
         pathless = ""  # the sentence, for clients, who hear of no path
         try:
             self._put(preparation)
         except CancelledError:
-            failed = LoadFailed(path, "the change was cancelled", cancelled=True)
+            failed = LoadFailed(path, "the change was cancelled", True, self._request)
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(preparation.request.command, error)
-            failed = LoadFailed(path, str(error))
+            self._tell_of_memory(command, error)
+            failed = LoadFailed(path, str(error), request=self._request)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            failed = LoadFailed(path, system_errors.defect(error))
-        if isinstance(preparation.request.command, SwitchMode):
+            failed = LoadFailed(path, system_errors.defect(error), request=self._request)
+        if isinstance(command, SwitchMode):
             self._modes.end(failed, pathless)
         if failed is not None:
             self._emit(failed)
@@ -328,7 +328,8 @@ class ModelHost:
         cache_transfer.hand_over(kept, old, runner)
         self.loaded = runner
         self._verification.add(runner.unchecked)
-        self._emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
+        changed = ExecutorChanged(runner.executor_info, runner.model_info, self.options)
+        self._emit(replace(changed, request=self._request))
         self._log_executor(runner)
         self._tell_cache()
 

@@ -14,6 +14,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
+from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.incoming import NAME, fit_line
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
@@ -108,9 +109,11 @@ def budget(state: AppState) -> DraftBudget | None:
     if not files.files or state.model is None:
         return None
     key = _before(state)
-    before = state.context_used if key is None else files.before[1]
+    known = tokens_in_front(state)
+    before = (known or 0) if key is None else files.before[1]
     counted = [max(0, file.tokens) for file in files.files]
     is_counted = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    is_counted = is_counted and (key is not None or known is not None)
     draft = sum(counted) + files.draft[1] + TEMPLATE
     return DraftBudget(before, draft, state.model.context, is_counted)
 
@@ -164,9 +167,9 @@ def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] 
 
 
 def _before(state: AppState) -> object:
-    """What tells the conversation up to the draft from others; None where the cache holds just
-    that, and knows its tokens."""
-    if state.editing is None and (state.context_used or not state.messages):
+    """What tells the conversation up to a message that is edited from others; None where the draft
+    follows all of it."""
+    if state.editing is None:
         return None
     before = state.messages[: state.editing]
     return (state.chat, len(before), before[-1].key if before else 0, state.system_prompt)
