@@ -9,7 +9,7 @@ from typing import Any
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.actions.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.notices import notify
@@ -114,6 +114,8 @@ def disconnected(state: AppState) -> AppState:
     """Without a model until the engine here says which it has."""
     if state.remote.connection is None:
         return state
+    state, _ = leave_answer(state)
+    state = replace(state, draining=None)  # nobody tells how it ended
     remote = replace(state.remote, connection=None, cache=None)
     return next_model(state, remote=remote, model=None, executor=None)
 

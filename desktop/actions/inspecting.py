@@ -116,6 +116,8 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
 def is_held(state: AppState, position: int) -> bool:
     """Whether the cache holds a token of what is in front at a position: behind it there may be
     tokens of another conversation."""
+    if state.elsewhere:  # a server need not tell the tokens of its prompt
+        return bool(state.owners)
     return position < len(state.owners) or not state.holds_conversations
 
 

@@ -178,6 +178,23 @@ def end_reading(state: AppState) -> Result:
     return replace(state, reading=None), (Stop(),)
 
 
+def leave_answer(state: AppState) -> Result:
+    """The state without an answer that is being written: what it has said stays."""
+    running = state.running
+    if running is None:
+        return end_reading(state)
+    sent = state.queued is None
+    last = replace(state.messages[-1].ended(), stop_reason="stopped")
+    state = replace(
+        state,
+        messages=(*state.messages[:-1], last),
+        running=None,
+        queued=None,
+        draining=running.request if sent else state.draining,
+    )
+    return state, (Stop(),) if sent else ()
+
+
 def _send(
     state: AppState,
     shown: tuple[Message, ...],

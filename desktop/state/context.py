@@ -1,13 +1,10 @@
-"""How much of the context the conversation in front takes, whatever the cache holds."""
+"""Tokens of the conversation in front, as they were counted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llm_lite.core.records import dataclass
-
-if TYPE_CHECKING:
-    from llm_lite.desktop.state.state import AppState
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +19,3 @@ class Counted:
 
     def is_of(self, messages: tuple[Any, ...], beside: tuple[object, ...]) -> bool:
         return self.messages is messages and self.beside == beside
-
-
-def tokens_in_front(state: AppState) -> int | None:
-    """Of the conversation in front; None where they are not counted yet."""
-    running = state.running
-    if running is not None and running.phase != "waiting":
-        return max(running.prompt_tokens, state.context_used)
-    if not state.messages:
-        return 0
-    return state.counted.tokens

@@ -37,21 +37,21 @@ D = TypeVar("D", bound=Divided)
 
 def of(scope: Scope, default: T) -> T:
     """A field with a default that does not change."""
-    return cast(T, field(default=default, metadata={KEY: scope}))
+    return field(default=default, metadata={KEY: scope})
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
     """A field whose default is made for each state."""
-    return cast(T, field(default_factory=factory, metadata={KEY: scope}))
+    return field(default_factory=factory, metadata={KEY: scope})
 
 
 def divided(factory: Callable[[], D]) -> D:
-    return cast(D, field(default_factory=factory, metadata={KEY: "divided"}))
+    return field(default_factory=factory, metadata={KEY: "divided"})
 
 
 @cache
-def scopes(kind: type[Any]) -> Mapping[str, Scope]:
-    """By the names of the fields; TypeError where one has none."""
+def scopes(kind: Any) -> Mapping[str, Scope]:
+    """Of a dataclass, by the names of its fields; TypeError where one has none."""
     missing = [one.name for one in fields(kind) if KEY not in one.metadata]
     if missing:
         raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
@@ -86,7 +86,7 @@ def _without(record: T, gone: tuple[Scope, ...], method: str, changes: Mapping[s
 
 
 @cache
-def _defaults(kind: type[Any]) -> Mapping[str, Any]:
+def _defaults(kind: Any) -> Mapping[str, Any]:
     """Of a record that never changes, and whose defaults do not either."""
     bare = kind()
     return {name: getattr(bare, name) for name in scopes(kind)}

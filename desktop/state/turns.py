@@ -1,4 +1,5 @@
-"""What the conversation makes of the cache: whole turns, how many more fit, a position's token."""
+"""How much of the context the conversation in front takes, whatever the cache holds: its tokens,
+whole turns, how many more fit, a position's token."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ from dataclasses import replace
 from statistics import median
 
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import TEMPLATE
 
@@ -19,6 +19,16 @@ def token_id(state: AppState, position: int) -> int | None:
     answer = state.messages[-1].tokens if state.messages else ()
     index = len(answer) - (len(state.positions) - position)
     return answer[index].id if 0 <= index < len(answer) else None
+
+
+def tokens_in_front(state: AppState) -> int | None:
+    """Of the conversation in front; None where they are not counted yet."""
+    running = state.running
+    if running is not None and running.phase != "waiting":
+        return max(running.prompt_tokens, state.context_used)
+    if not state.messages:
+        return 0
+    return state.counted.tokens
 
 
 @dataclass(frozen=True, slots=True)

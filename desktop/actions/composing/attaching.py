@@ -14,10 +14,10 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
-from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.incoming import NAME, fit_line
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import tokens_in_front
 
 TEMPLATE = 32  # tokens that a turn takes beside its text, or less
 LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit

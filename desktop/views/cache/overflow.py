@@ -7,9 +7,8 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import Overflow
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.state.cache_state import ALARM, WARN
-from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.turns import forecast
+from llm_lite.desktop.state.turns import forecast, tokens_in_front
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped

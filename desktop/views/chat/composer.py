@@ -163,7 +163,7 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
                 "Answers of this conversation are made with them. Click to see or reset them."
             )
             if _draw_link(ui, "chat.gains", gains, hint, at, end):
-                actions += show_view(state, ui, "steer")
+                actions += show_view("steer", state, ui)
     draw_meter(state, ui, end - ui.u(1), y, end - at.x - ui.u(4))
     return actions
 

@@ -19,8 +19,8 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.context import tokens_in_front
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import tokens_in_front
 from llm_lite.desktop.state.units import duration, percent, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share

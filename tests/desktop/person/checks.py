@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
 import numpy as np
 
+from llm_lite.core.messages import ChatMessage
 from llm_lite.desktop.state.scopes import scopes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.totals import others
@@ -103,6 +104,29 @@ def cache_is_told(state: AppState, held: int) -> None:
     """What the cache view says: of this conversation, and of others."""
     told = state.context_used, others(state)
     assert sum(told) == held, f"the cache holds {held} tokens, and {told} are told"
+
+
+def told_is_shown(state: AppState, told: Sequence[ChatMessage], spell: Sequence[str]) -> None:
+    """What the engine is given of an answer is all that stands there."""
+    lead = len(told) - len(state.messages)
+    for message, given in zip(state.messages, told[lead:], strict=True):
+        if given.tokens:
+            said = "".join(spell[number] for number in given.tokens)
+            assert said == message.whole, f"the engine is told {said!r}, {message.whole!r} is shown"
+
+
+def read_is_shown(state: AppState, told: Sequence[ChatMessage], spell: Sequence[str]) -> None:
+    """What of the cache is shown beside messages are their words, from the first on."""
+    lead, read = len(told) - len(state.messages), dict[int, list[str]]()
+    for owner, text in zip(state.owners, state.positions, strict=False):
+        if owner >= 0:
+            read.setdefault(owner, []).append(text)
+    for owner, texts in read.items():
+        given = told[lead + owner]
+        words = [spell[number] for number in given.tokens]
+        words = words or [f"{word} " for word in given.content.split()]
+        if not state.messages[owner].untokenized:
+            assert texts == words[: len(texts)], f"message {owner} is read as {texts}, not {words}"
 
 
 def performance_is_in_front(state: AppState) -> None:

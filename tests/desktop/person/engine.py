@@ -118,9 +118,9 @@ class ScriptedEngine:
             self._inbox.append((self._sent, command))
 
     def poll(self):
-        for _ in range(self.rng.randrange(4)):
-            self.step()
         events, self._events = list(self._events), deque()
+        for _ in range(self.rng.randrange(4)):  # what these bring is heard the next time
+            self.step()
         return events
 
     def attention(self, part=None):

@@ -48,6 +48,7 @@ from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Word
 
 PATIENCE = 60.0  # seconds without anything from a thread: a hang
 SETTLED = 5000  # turns of the loop in which the engine must have done all it was asked
+FAVOURED = 12  # times as often
 NEW = 0  # key of the chat that has not begun
 FAR = RemoteModel("far", 4096)
 SERVER = RemoteServer("http://there", "there", "openai", "There", models=(FAR,))
@@ -125,6 +126,7 @@ class Person:
         self.program.start(self.router)
         self.program.do(OpenModel(None))
         self.chat, self.front = self.state.chat, NEW
+        self._back_as_it_was(self.seen[NEW])
         self.settle()
         self.look()
 
@@ -208,6 +210,7 @@ class Person:
                 self.front = number
             return
         before, self.chat = self.seen[self.front], state.chat
+        assert state.comparing is None, "answers of another conversation are compared"
         self.front = NEW if number is None else number
         if self.front not in self.seen:  # a fork of the one that was in front
             self.tags += 1
@@ -246,6 +249,8 @@ class Person:
         if state.model is not None:
             engine = self.there if state.elsewhere else self.engine
             told = conversation(state, state.messages)
+            checks.told_is_shown(state, told, self.words.texts)
+            checks.read_is_shown(state, told, self.words.texts)
             checks.meter_is_in_front(state, engine.count(told) if state.messages else 0)
             checks.cache_is_told(state, held)
         checks.setting_is_shown(state)
@@ -281,9 +286,11 @@ class Person:
 
     # What a person does
 
-    def act(self):
-        """One thing, and now and then no wait for what follows of it."""
-        kinds, weights = zip(*DOES, strict=True)
+    def act(self, favour=()):
+        """One thing, and now and then no wait for what follows of it; those that are to be favoured
+        far more often."""
+        kinds = [kind for kind, _ in DOES]
+        weights = [each * (FAVOURED if kind in favour else 1) for kind, each in DOES]
         does = self.rng.choices(kinds, weights)[0]
         does(self)
         self.clock += 1.0
@@ -439,10 +446,11 @@ class Person:
             options, elsewhere = replace(self.state.options, mode=mode), self.state.elsewhere
             loads = self.state.load is not None and not self.state.load.request
             self.do(SetOptions(options))
-            if not elsewhere and not loads:
-                assert self.state.options.mode == mode, "the newer wish was not taken"
-            if self.rng.random() < 0.5:
-                self.program.update()
+            for heard in (False, True):
+                if not elsewhere and not loads:
+                    assert self.state.options.mode == mode, "the newer wish was not taken"
+                if not heard and self.rng.random() < 0.5:
+                    self.program.update()
 
     def setting(self):
         state, rng = self.state, self.rng
@@ -566,12 +574,12 @@ def shown_settings(state: AppState) -> dict[str, object]:
     return shown
 
 
-def walk(folder, seed, steps):
+def walk(folder, seed, steps, favour=()):
     """A person who does so many things."""
     person = Person(folder, seed)
     for step in range(steps):
         try:
-            person.act()
+            person.act(favour)
         except BaseException as error:
             last = "\n  ".join(repr(action)[:160] for action in person.log[-12:])
             error.add_note(f"step {step} of seed {seed}, after\n  {last}")

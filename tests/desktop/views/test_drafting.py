@@ -66,6 +66,13 @@ def answered():
     return fold(events, asked, 1.0)
 
 
+def measured(stats):
+    """A state behind an answer with such figures; None: behind none."""
+    state = answered()
+    messages = () if stats is None else (state.messages[0], replace(state.messages[1], stats=stats))
+    return replace(state, messages=messages)
+
+
 @pytest.fixture
 def one(headless):
     return headless(answered(), size=(1400, 1700))
@@ -115,9 +122,7 @@ def test_what_had_been_drafted_is_said(one, monkeypatch):
 
 def test_the_status_bar_tells_what_drafts_brought():
     def shown(stats):
-        names = {
-            name: words for name, words, _ in status_bar._measures(replace(READY, last_stats=stats))
-        }
+        names = {name: words for name, words, _ in status_bar._measures(measured(stats))}
         return names.get("drafts")
 
     assert shown(STATS) == "Drafts 75%, 18 ms saved"
@@ -137,7 +142,7 @@ def test_reads_are_those_of_passes():
     "stats", [STATS, replace(STATS, pass_ms=CURVE[:1]), replace(STATS, drafted=0)]
 )
 def test_the_curve_is_drawn_where_there_is_one(headless, stats):
-    one = headless(replace(answered(), last_stats=stats), size=(1400, 2400))
+    one = headless(measured(stats), size=(1400, 2400))
     one.driver.click("tab.performance")
     one.driver.frames(2)
     assert one.driver.shows("performance.passes") == (len(stats.pass_ms) > 1)
@@ -250,5 +255,5 @@ def test_sources_are_told():
     stats = replace(STATS, drafted_by=drafts)
     assert by_source(stats) == "2 of 3 by the text, 4 of 5 by the draft model"
     assert by_source(STATS) == ""
-    names = {name: hint for name, _, hint in status_bar._measures(replace(READY, last_stats=stats))}
+    names = {name: hint for name, _, hint in status_bar._measures(measured(stats))}
     assert names["drafts"].endswith(by_source(stats))
