@@ -14,7 +14,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.totals import others
 from llm_lite.desktop.views.chat.composer import steered
 from llm_lite.desktop.views.program import status_bar
-from tests.desktop.person.engine import STAMP
+from tests.desktop.person.engine import FAST, STAMP
 
 TAG = re.compile(r"\bc(\d+)(?:w|a|b|d|lens|trace)")
 MOST_TAGS = 1_000_000
@@ -53,6 +53,8 @@ def stamps(value, path="") -> Iterator[tuple[str, int, bool]]:
     elif isinstance(value, float):
         if STAMP - MOST_TAGS < value <= STAMP:
             yield path, int(STAMP - value), False
+        elif FAST <= value < FAST + MOST_TAGS:
+            yield path, int(value - FAST), False
     elif isinstance(value, np.ndarray):
         for one in np.unique(value).tolist():
             yield from stamps(float(one), path)

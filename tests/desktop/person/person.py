@@ -446,11 +446,11 @@ class Person:
             options, elsewhere = replace(self.state.options, mode=mode), self.state.elsewhere
             loads = self.state.load is not None and not self.state.load.request
             self.do(SetOptions(options))
-            for heard in (False, True):
+            for _ in range(self.rng.randrange(1, 5)):
                 if not elsewhere and not loads:
                     assert self.state.options.mode == mode, "the newer wish was not taken"
-                if not heard and self.rng.random() < 0.5:
-                    self.program.update()
+                self.program.update()
+                self.sync()
 
     def setting(self):
         state, rng = self.state, self.rng
