@@ -23,7 +23,7 @@ from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
-from llm_lite.core.generation.steps import AnswerItem, answer_steps
+from llm_lite.core.generation.steps import AnswerItem, Waiting, answer_steps
 from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -107,6 +107,8 @@ class Answer:
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
                 self._tell_rewritten()
+            case Waiting():
+                pass
             case TokenChoice():
                 self._take(item)
             case _:
@@ -235,6 +237,7 @@ class Answer:
         guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
         if guide is not None:
             guide.take_all((*self._continued(encoded), *self.produced))
+            guide.check()
         return guide
 
     def _continued(self, encoded: prompt.Encoded) -> list[int]:

@@ -220,3 +220,4 @@ class GenerationFinished:
     stop_reason: StopReason
     stats: GenerationStats
     message: str = ""  # a sentence, for stop_reason "error" and "context"
+    request_at_fault: bool = False  # for "error": as where its grammar costs more than it may

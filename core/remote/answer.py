@@ -31,6 +31,7 @@ from llm_lite.core.remote.sse import EventReader
 from llm_lite.core.text.thinking import MARKS
 
 MOST_SAID = 4 << 20  # characters of an answer: a window has to show them
+MOST_TOKENS = 1 << 18
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
 _CLOSING = MARKS["think"].written[1]
@@ -93,6 +94,8 @@ class RemoteAnswer:
         self._hearing = hearing
         with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
             for data in events:
+                if self.exchange.cancelled:  # what has come already may be much
+                    break
                 if data.strip() == "[DONE]":
                     break
                 read = progress(data)
@@ -101,6 +104,8 @@ class RemoteAnswer:
                     self.emit(PrefillProgress(self.command.request, *read))
                 for piece in hearing.hear(data):
                     self._say(piece, asked)
+                    if self.exchange.cancelled:  # an event may have a million characters
+                        break
                 self.response = hearing.response
         if self.exchange.cancelled:  # a connection that is ended here looks as one that ended
             raise CancelledError("stopped")
@@ -121,6 +126,11 @@ class RemoteAnswer:
             raise RemoteError(
                 f"{self.client.address.host} sends an answer without an end, expected at most "
                 f"{MOST_SAID >> 20} million characters"
+            )
+        if self._count >= MOST_TOKENS:
+            raise RemoteError(
+                f"{self.client.address.host} sends an answer without an end, expected at most "
+                f"{MOST_TOKENS:,} tokens"
             )
         if not self._started:
             self._start(piece.kind == "thought", 0)

@@ -134,7 +134,7 @@ class Client:
             raise RemoteError(
                 f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable: {quote(str(error))}"
             ) from None
-        content = None if body is None else json.dumps(body, ensure_ascii=True).encode()
+        content = None if body is None else self._written(body)
         try:
             with (
                 client,
@@ -158,6 +158,16 @@ class Client:
             raise RemoteError(_unreachable(host, error)) from None
         except httpx2.InvalidURL as error:
             raise RemoteError(f"{host} is no address: {quote(str(error))}") from None
+
+    def _written(self, body: Any) -> bytes:
+        try:
+            return json.dumps(body, ensure_ascii=True, allow_nan=False).encode()
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # NaN, or an integer of 5,000 digits
+            problem = f"what is asked of {self.address.host} is no JSON: {quote(str(error))}"
+            raise RemoteError(problem) from None
 
     def _headers(self, has_body: bool) -> dict[str, str]:
         found = {"Accept-Encoding": "identity", "User-Agent": "llm-lite"}

@@ -201,6 +201,8 @@ class RemoteEngine:
                     self._look_into(command, answer)
                 with self._lock:
                     self._answering = 0
+            else:  # the server is read no faster than the window folds: TCP holds it back
+                self._outbox.wait_for_room(lambda: exchange.cancelled)
             self._emit(event)
 
         prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)

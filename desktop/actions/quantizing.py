@@ -98,7 +98,7 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
     if action.kind == "runs" and not held.choices.prompt.strip():
         return state, ()
     if state.elsewhere and action.kind != "runs":
-        words = tr("That is measured of models here. Disconnect first.")
+        words = tr("Only a model on this machine can be measured. Disconnect first.")
         return notify(state, "warning", words, now), ()
     state, stop = end_reading(state)
     request = state.next_request

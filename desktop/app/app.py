@@ -355,7 +355,7 @@ class App:
         ended = self._end_engine(end)
         self.program.hear_last()
         if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
-            self._complain_outside(tr("The last of the conversation could not be saved."))
+            self._complain_outside(tr("The end of the conversation could not be saved."))
         return ended
 
     def _end_engine(self, end: float) -> bool:

@@ -111,11 +111,11 @@ CHAT = (
         when=lambda s, u: s.busy,
     ),
     UserCommand(
-        "regenerate", mark("Answer again"), "chat", lambda s, u: [Regenerate()], ("Ctrl+R",),
+        "regenerate", mark("Regenerate"), "chat", lambda s, u: [Regenerate()], ("Ctrl+R",),
         when=_answered, words="regenerate retry",
     ),
     UserCommand(
-        "exactly", mark("Answer exactly so again"), "chat", _exactly, when=_can_repeat,
+        "exactly", mark("Regenerate exactly"), "chat", _exactly, when=_can_repeat,
         words="same seed reproduce",
     ),
     UserCommand(
@@ -126,7 +126,7 @@ CHAT = (
         "edit_last", mark("Edit the last question"), "chat", _edit_last, ("Ctrl+E",), when=_asked
     ),
     UserCommand(
-        "cancel_edit", mark("Keep the message as it was"), "chat", lambda s, u: [CancelEdit()],
+        "cancel_edit", mark("Cancel the edit"), "chat", lambda s, u: [CancelEdit()],
         when=lambda s, u: s.editing is not None,
     ),
     UserCommand(

@@ -197,7 +197,7 @@ class Stage:
         driver.click("tab.attention")
         driver.click("tab.performance")
         for panel in PANELS:
-            self._popover(f"rail.{panel.name}", panel.name)
+            self._popover(panel.opener, panel.name)
         look_at_sampling(driver, self._picture)
         kept = Path(self._folder.name)
         look_at_composing(driver, self._picture, kept, "05")

@@ -263,6 +263,8 @@ class Model(ClosedByWith):
         check_bias(asked, self.info.vocabulary)
         session.check(encoded.ids, PLAIN)
         guide = guide_of(tokenizer, asked, encoded.thinking)
+        if guide is not None:
+            guide.check()
         return ComputedAnswer(
             generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide),
             tokenizer,

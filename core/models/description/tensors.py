@@ -19,7 +19,7 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
 
 Shapes = list[tuple[str, tuple[int, ...]]]
-_NUMBER = re.compile(r"(?<=\.)\d{1,5}(?=\.)")
+_NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class SandboxProcess:
         """The process, started where there is none."""
         child = self._child
         if child is None or child.poll() is not None:
-            self._child = child = _start(self._worker)
+            self._child = child = start_worker(self._worker)
             self._wait(_AnswerReader(child), _START_SECONDS, None)
         return child
 
@@ -156,13 +156,16 @@ class _AnswerReader(threading.Thread):
             self.answer = frame[0]
 
 
-def _start(worker: str) -> subprocess.Popen[bytes]:
+def start_worker(
+    worker: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """A process whose main function is that of the module `worker`. SandboxError."""
     paths = [str(_ROOT), *(path for path in sys.path if path)]
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, worker, *paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT.anchor,
             env=_environment(),

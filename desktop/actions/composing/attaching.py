@@ -177,12 +177,10 @@ def _before(state: AppState) -> object:
 
 def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     if state.encodes:
-        words = tr("Files go with messages, and an encoder takes none.")
+        words = tr("An encoder takes no files: they are attached to messages of a chat.")
         return notify(state, "info", words, now), ()
     if state.writes_targets:
-        words = tr(
-            "Files go with messages. An encoder-decoder takes a text: paste it as the source."
-        )
+        words = tr("An encoder-decoder takes no files: paste the text as the source.")
         return notify(state, "info", words, now), ()
     edited = state.messages[state.editing] if state.editing is not None else None
     if edited is not None and edited.role == "assistant":

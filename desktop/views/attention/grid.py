@@ -28,7 +28,7 @@ from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
-MADE = mark("A map is made from queries and keys when somebody looks.")
+MADE = mark("Maps are computed from stored queries and keys while they are shown.")
 KEPT = mark(
     "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 )
@@ -144,7 +144,9 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     taken = size(memory["maps"] + memory["copies"])
     words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
     if not memory["queries"]:
-        words = tr("Maps of tokens {first:,} to {last:,}, as the server tells them, take {taken}.")
+        words = tr(
+            "Maps of tokens {first:,} to {last:,}, as the server reports them, take {taken}."
+        )
     words = words.format(
         first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
     )

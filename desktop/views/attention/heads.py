@@ -156,7 +156,7 @@ def _draw_head(
     imgui.set_cursor_screen_pos(ImVec2(top.x + shown.edge, top.y + ui.u(1)))
     text(ui, tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1]), bold=True)
     imgui.same_line(0, ui.u(1))
-    hint = tr("Take this head away")
+    hint = tr("Remove this head")
     if icon_button(ui, f"{name}.close", ICON_CLOSE, hint, side=ui.u(5), style="small"):
         choice = choice.toggled(head)
     at = ImVec2(top.x + shown.edge, top.y + shown.title + shown.edge)

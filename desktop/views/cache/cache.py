@@ -53,8 +53,8 @@ BY: dict[ColorBy, str] = {
 }
 HINTS: dict[ColorBy, str] = {
     "owner": mark("Who said the token"),
-    "key-norm": mark("Length of the key, in each layer from its shortest to its longest"),
-    "value-norm": mark("Length of the value, in each layer from its shortest to its longest"),
+    "key-norm": mark("L2 norm of the key, scaled to the range of each layer"),
+    "value-norm": mark("L2 norm of the value, scaled to the range of each layer"),
     "received": mark("How much of the attention of later tokens goes here: the tokens that matter"),
     "age": mark("How many tokens were computed since, those of replaced answers too"),
 }

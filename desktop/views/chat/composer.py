@@ -128,7 +128,7 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
     text(ui, f"{ICON_EDIT}  {banner(state)}", "muted", "small")
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
-    hint = with_keys(tr("Keep it as it was"), "escape")
+    hint = with_keys(tr("Cancel the edit"), "escape")
     clicked = icon_button(ui, "chat.cancel_edit", ICON_CLOSE, hint, side=side, style="small")
     return [CancelEdit()] if clicked else []
 
@@ -136,8 +136,8 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
 def banner(state: AppState) -> str:
     at = state.editing
     if at is not None and at < len(state.messages) and state.messages[at].role == "assistant":
-        return tr("Editing the answer: what the model said stays beside it")
-    return tr("Editing: what was said stays beside it")
+        return tr("Editing the answer: the model's version is kept")
+    return tr("Editing: the earlier version is kept")
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> list[Action]:

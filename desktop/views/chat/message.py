@@ -37,8 +37,8 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
-    "stop string": mark("Ended before a stop string."),
-    "length": mark("Reached the limit of new tokens."),
+    "stop string": mark("Stopped at a stop string."),
+    "length": mark("Reached the limit of max tokens."),
     "context": mark("The context is full."),
     "stopped": mark("Stopped."),
     "error": mark("The answer could not be finished."),
@@ -46,7 +46,8 @@ ENDINGS = {
 
 MORE = mark("Press Continue for more.")
 REUSE = mark(
-    "So much of what the model had to read was in the cache already and was not read again."
+    "This share of the prompt was in the KV cache already (prefix reuse) and was not "
+    "computed again."
 )
 
 
@@ -64,7 +65,7 @@ class MessageItem:
         self.width, self.user = width, message.role != "assistant"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
-        self.row, self.left, self.tools = ui.u(7), 0.0, False
+        self.row, self.left = ui.u(7), 0.0
         # Beside a question there is room for its buttons.
         room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
         self.page: Page = rich_text(ui).page(
@@ -112,7 +113,6 @@ class MessageItem:
         name = f"message.{self.index}"
         self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
         hovered = hovered or is_on_its_way()
-        self.tools = hovered or self.last
         return self._draw_user(at, hovered) if self.user else self._draw_answer(at)
 
     def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
@@ -201,7 +201,7 @@ class MessageItem:
             words = tr("Reading the prompt: {n} of {whole} tokens")
             words = words.format(n=running.done, whole=running.prompt_tokens)
         if running.phase == "decode":
-            words = tr("Thinking of the first word")
+            words = tr("Waiting for the first token")
         with ui.font(style="small"):
             draw.add_text(ImVec2(x, y + ui.u(0.5)), ui.color("muted"), words)
         if running.phase == "prefill" and running.prompt_tokens:
@@ -223,9 +223,10 @@ class MessageItem:
         actions: list[Action] = []
         imgui.begin_group()
         copy_button(ui, f"{name}.copy", self.message.text, tr("Copy the answer"), side)
-        if self.tools and not self.state.busy:
-            actions += draw_again(self.state, ui, self.index, side)
-            draw_choices_button(self.state, ui, self.index, side)
+        imgui.begin_disabled(self.state.busy)
+        actions += draw_again(self.state, ui, self.index, side)
+        draw_choices_button(self.state, ui, self.index, side)
+        imgui.end_disabled()
         if self.last and not self.state.busy and not self.cards.asks:
             imgui.same_line(0, ui.u(1))
             hint = tr("Continue from where the answer ended")

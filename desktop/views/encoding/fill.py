@@ -53,7 +53,7 @@ def _draw_buttons(
         return [], inserted
     imgui.same_line(0, ui.u(1.5))
     hint = tr("The text as it was before the last word was put in")
-    back = button(ui, "encoding.back", tr("Take the word back"), ICON_UNDO, hint)
+    back = button(ui, "encoding.back", tr("Undo the replacement"), ICON_UNDO, hint)
     return ([TakeWordBack()] if back else []), inserted
 
 

@@ -13,11 +13,6 @@ from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
-DRAFTED = mark(
-    "Drafts: tokens proposed from the text, from earlier answers or by a draft model, and verified "
-    "several in one pass over the weights. How many were accepted in the last answer, and what "
-    "that saved."
-)
 ACCEPTED_HINT = mark(
     "Drafted tokens that the model accepted. The answer is the same as without drafts."
 )

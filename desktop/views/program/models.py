@@ -16,7 +16,7 @@ from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
 from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection, is_open
-from llm_lite.desktop.widgets.icons import ICON_ARCHIVE, ICON_FOLDER_OPEN, ICON_MEMORY
+from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_MEMORY, ICON_MODELS
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
@@ -52,7 +52,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.close_current_popup()
     imgui.same_line()
     hint = with_keys(tr("All models on this machine, and those of the hub"), "manage_models")
-    if button(ui, "models.manage", tr("Manage models"), ICON_ARCHIVE, hint):
+    if button(ui, "models.manage", tr("Manage models"), ICON_MODELS, hint):
         actions.append(ShowLibrary(True))
         imgui.close_current_popup()
     wrapped(ui, tr("Or drop a file on the window, or type its path:"))
@@ -83,9 +83,9 @@ def _draw_model(state: AppState, ui: Ui) -> None:
         (
             tr("Parameters"),
             quantity(model.parameters),
-            tr("How many numbers were learnt in training."),
+            tr("Number of weights."),
         ),
-        (tr("Weights"), size(model.weight_bytes), tr("What the weights take in memory.")),
+        (tr("Weights"), size(model.weight_bytes), tr("Memory that the weights take.")),
         (
             tr("Context"),
             tr("{n:,} of {whole:,} tokens").format(n=model.context, whole=model.trained_context),
@@ -104,7 +104,7 @@ def _writing_facts(model: ModelInfo) -> list[tuple[str, str, str]]:
             tr("{size}, keys {keys}, values {values}").format(
                 size=size(model.kv_bytes), keys=model.cache.keys, values=model.cache.values
             ),
-            tr("What keys and values of the whole context take. Change it under Memory."),
+            tr("Memory that keys and values of the whole context take. Change it under Memory."),
         ),
         (
             tr("Chat template"),
@@ -118,14 +118,14 @@ def _encoder_facts(encoder: EncoderInfo) -> list[tuple[str, str, str]]:
     fills = encoder.mask_token
     return [
         (
-            tr("Reads"),
+            tr("Max input"),
             tr("{n:,} tokens").format(n=encoder.most_tokens),
-            tr("Of a text; what is longer is cut."),
+            tr("Tokens of a text. Longer ones are truncated."),
         ),
         (
             tr("Vectors"),
             tr("{n:,} numbers").format(n=encoder.vector_width),
-            tr("What a whole text becomes, to be compared with others."),
+            tr("The vector of a whole text, to be compared with others."),
         ),
         (tr("Masked tokens"), fills or tr("none"), tr("Whether it fills in words, and the mask.")),
     ]

@@ -278,7 +278,7 @@ def _draw_numbers(
         imgui.end_group()
         return actions
     with ui.font(style="small"):
-        hint = tr("The chat goes on with this mode and cache, from its next token on")
+        hint = tr("The chat uses this mode and cache from its next token on")
         label = tr("The chat's mode") if kept else tr("Keep this mode")
         able = not kept and state.load is None and state.quantization.work is None
         if button(ui, name, label, hint=hint, enabled=able):

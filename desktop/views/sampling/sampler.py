@@ -34,7 +34,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr("What {server} does not take is greyed.").format(server=name))
     new = draw_groups(ui, new, lacks)
     count = slider(
-        ui, "sampler.max_new_tokens", tr("Longest answer"), new.max_new_tokens, (16, 8192),
+        ui, "sampler.max_new_tokens", tr("Max tokens"), new.max_new_tokens, (16, 8192),
         whole=True, log=True, hint=tr(HINTS["max_new_tokens"]), shown=tokens(new.max_new_tokens),
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
@@ -78,7 +78,7 @@ def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
 def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     most = options.max_thinking_tokens
     count = slider(
-        ui, "sampler.max_thinking_tokens", tr("Longest thought"), most, (0, 4096), whole=True,
+        ui, "sampler.max_thinking_tokens", tr("Max thinking tokens"), most, (0, 4096), whole=True,
         hint=tr(HINTS["max_thinking_tokens"]), shown=tokens(most) if most else tr("no limit"),
     )  # fmt: skip
     return replace(options, max_thinking_tokens=int(count))
@@ -95,7 +95,7 @@ def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     _, seed = imgui.input_int("##seed", min(seed, 2**31 - 1), 0)
     ui.mark("sampler.seed")
     imgui.same_line()
-    if button(ui, "sampler.reseed", tr("Next"), ICON_DICE, tr("The next seed")):
+    if button(ui, "sampler.reseed", tr("New seed"), ICON_DICE, tr("The seed after this one")):
         seed += 1
     imgui.same_line()
     text(ui, "")

@@ -26,10 +26,10 @@ HINTS = {
     ),
     "xtc_threshold": mark("How likely a token must be to count as an obvious choice."),
     "mirostat_tau": mark(
-        "Keeps the text about this surprising, in bits a token, by itself; around 5 is usual. It "
-        "takes the place of the other filters. 0 is off."
+        "The entropy that Mirostat 2 holds the text at, in bits a token; around 5 is usual. "
+        "It replaces the other filters. 0 is off."
     ),
-    "mirostat_eta": mark("How fast Mirostat corrects itself."),
+    "mirostat_eta": mark("Mirostat's learning rate: how fast it corrects itself."),
     "repetition_penalty": mark(
         "Tokens that were said lately become less likely. 1 is off; much above 1.2 the model "
         "avoids even the words it needs."

@@ -53,9 +53,11 @@ AS_CHAT, CONTROL = mark("As a message"), mark("Control tokens")
 CONTROL_HINT = mark(
     "Off, as in the chat: what is typed stays text. On, a name such as <|im_end|> is the token."
 )
-NO_MODEL = mark("Once a model is loaded, its tokenizer cuts this text. Compare takes others too.")
-THERE = mark("A server does not tell how its tokenizer works. Compare takes those on this machine.")
-WAITING = mark("Cutting the text.")
+NO_MODEL = mark(
+    "Once a model is loaded, its tokenizer is applied to this text. Compare takes others too."
+)
+THERE = mark("A server does not expose its tokenizer. Compare takes those on this machine.")
+WAITING = mark("Tokenizing.")
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:

@@ -42,7 +42,7 @@ BY = mark(
 APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
-UNTOLD = mark("Where its tokens look, the server does not tell.")
+UNTOLD = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
     "Tint each token of an answer by how unlikely the model found it. Click one to go on from "

@@ -28,19 +28,19 @@ from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapp
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15
 ABOUT = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it: the model goes on as if the head had nothing to say. If the answer "
-    "stays the same, the head did not matter here. Gains count from the next token on."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. If the answer stays the same, the head did not matter here. Gains count "
+    "from the next token on."
 )
 ABOUT_ENCODER = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it. The text is encoded again at once: maps, similarities and candidates "
-    "show what the head did."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. The text is encoded again at once: maps, similarities and candidates "
+    "show the effect."
 )
 ABOUT_TARGETS = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it. Gains count from the next token of a target on, the encoder's from the "
-    "next source on: write the target again to see what the heads did."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. Gains count from the next token of a target on, the encoder's from the "
+    "next source on: write the target again to see the effect."
 )
 WRITE_AGAIN = mark("Write the target again with these gains. Its score can be compared.")
 CELL = mark("Click to ablate or restore, drag up or down for any gain.")
@@ -75,7 +75,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         draw_untold(state, ui, STEER)
         return []
     if model is None or not (model.layers and model.heads):
-        wrapped(ui, tr("Load a model to weigh its heads."))
+        wrapped(ui, tr("Load a model to set the gains of its heads."))
         wrapped(ui, tr(ABOUT), "faint")
         return []
     actions = _draw_effect(state, ui)
@@ -113,7 +113,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
         actions += _draw_write_again(state, ui)
     elif not state.encodes:
         actions += _draw_again(state, ui, bool(changed))
-    words = tr("All heads as they are")
+    words = tr("All gains are 1")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
         if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
@@ -130,7 +130,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
 def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
     imgui.same_line(0, ui.u(2))
     able = changed and not state.busy and _has_answer(state)
-    again = button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able)
+    again = button(ui, "steer.again", tr("Regenerate"), ICON_REGENERATE, tr(AGAIN), enabled=able)
     return [AnswerSteered()] if again else []
 
 

@@ -84,7 +84,7 @@ class TokenItem:
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
             words = tr("System prompt, then you") if yours else tr("System prompt, then answer")
         if self.passage.first is None and not self.message.tokens:
-            return f"{words}  ·  {tr('not in the cache now')}"
+            return f"{words}  ·  {tr('not in the KV cache')}"
         return words
 
     def _marked(self) -> dict[int, int]:
@@ -229,7 +229,7 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     likely = math.nan if token is None else message.likelihood(token)
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))
-    text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
+    text(ui, "  ·  ".join(facts) or tr("not in the KV cache"), "muted", "small")
     _draw_drafts(ui, message, token)
 
 
@@ -237,10 +237,10 @@ def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
     """What had been guessed for its place."""
     outcome = message.drafting(token)
     if outcome == "accepted":
-        text(ui, tr("Guessed ahead and verified with an earlier token."), "good", "small")
+        text(ui, tr("Drafted, and accepted."), "good", "small")
     elif token is not None and outcome == "rejected":
         guessed = visible("".join(message.tokens[token].rejected))
-        wrapped(ui, tr("Guessed ahead instead: “{text}”").format(text=guessed), "warning", "small")
+        wrapped(ui, tr("Draft rejected here: “{text}”").format(text=guessed), "warning", "small")
 
 
 def _words(state: AppState, pointed: Pointed) -> str:
@@ -300,7 +300,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
     count, place = len(message.versions) + 1, message.place
     wanted = place
     name = f"message.{index}"
-    hint = tr("The version before")
+    hint = tr("Previous version")
     if icon_button(ui, f"{name}.before", ICON_CHEVRON_LEFT, hint, side=side, style="small"):
         wanted = max(0, place - 1)
     imgui.same_line(0, ui.u(0.5))
@@ -311,7 +311,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
         imgui.get_window_draw_list().add_text(spot, ui.color("muted"), shown)
     imgui.dummy(ImVec2(room, side))
     imgui.same_line(0, ui.u(0.5))
-    hint = tr("The next version")
+    hint = tr("Next version")
     if icon_button(ui, f"{name}.next", ICON_CHEVRON_RIGHT, hint, side=side, style="small"):
         wanted = min(count - 1, place + 1)
     return [SwitchVersion(index, wanted)] if wanted != place else []

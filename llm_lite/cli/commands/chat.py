@@ -15,7 +15,7 @@ from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
-from llm_lite.core.generation.grammar import compiled
+from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import ChatMessage, Generate, LoadModel, ModelLoaded, SamplingOptions
 
@@ -25,8 +25,7 @@ _LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine 
 def run(arguments: argparse.Namespace) -> int:
     sampling = sampling_options(arguments)
     check(sampling)
-    if sampling.json_schema or sampling.grammar:
-        compiled(sampling)  # what is broken is told before a model is loaded
+    check_grammar(sampling)  # what is broken is told before a model is loaded
     if arguments.connect is None and (arguments.remote_model or arguments.api_key):
         raise RequestError("--model and --api-key are of a server: --connect URL is missing")
     engine, loaded = _local(arguments) if arguments.connect is None else _elsewhere(arguments)

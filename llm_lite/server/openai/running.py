@@ -97,8 +97,10 @@ async def _first(answers: Answers, seconds: float) -> list[Told]:
 
 
 def check(one: AnswerEvent) -> None:
-    """ApiError where an answer failed. What a request itself has wrong was told before."""
+    """ApiError where an answer failed. Most of what a request itself has wrong was told before."""
     if isinstance(one, GenerationFinished) and is_failure(one):
+        if one.request_at_fault:
+            raise ApiError(400, one.message)
         raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
 
 
