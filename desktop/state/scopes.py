@@ -60,7 +60,8 @@ def scopes(kind: Any) -> Mapping[str, Scope]:
 
 def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:
     """Names of the fields that have it."""
-    return tuple(name for name, one in scopes(type(record)).items() if one == scope)
+    kind: Any = type(record)
+    return tuple(name for name, one in scopes(kind).items() if one == scope)
 
 
 def next_conversation(record: T, **changes: Any) -> T:
