@@ -2,7 +2,7 @@
 front or another model takes over.
 
 Every field of the state declares its scope where it stands; one without a scope is refused when the
-class is made. So a view, which reads the state alone, shows what belongs to the conversation in
+first conversation comes. So a view, which reads the state alone, shows what belongs to the one in
 front, or what says itself whose it is.
 
 - conversation: of the conversation in front; as at first in the next one
