@@ -34,6 +34,7 @@ MOST_SAID = 4 << 20  # characters of an answer: a window has to show them
 MOST_TOKENS = 1 << 18
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
+_OURS: dict[str, StopReason] = {"role": "role", "repetition": "repetition"}
 _CLOSING = MARKS["think"].written[1]
 
 
@@ -186,7 +187,8 @@ class RemoteAnswer:
         assert hearing is not None
         note = "; ".join(self._notes)
         if hearing.finish == "stop" and hearing.stop_text:
-            return "stop string", note
+            known = self.dialect.name == "llm-lite"
+            return (_OURS.get(hearing.stop_text, "stop string") if known else "stop string"), note
         if hearing.finish in _REASONS:
             return _REASONS[hearing.finish], note
         return "end", f"{hearing.host} ended the answer: {hearing.finish}"

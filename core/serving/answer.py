@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.answer import encode, peak_rss_bytes
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompts import prompt
@@ -27,6 +28,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     ServedRequest,
     StopReason,
+    TokenDecoded,
 )
 from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
@@ -63,9 +65,8 @@ class ServedAnswer:
         self._guide = _guide(tokenizer, request, encoded, continued)
         spelled = self._guide.token_bytes if self._guide else None
         self._sampler = Sampler(sampling, spelled, request.alternatives)
-        self._teller = TokenTeller(
-            tokenizer, number, self._tell, sampling.stop, thinking, continued
-        )
+        endings = Endings[TokenDecoded](sampling, encoded)
+        self._teller = TokenTeller(tokenizer, number, self._tell, endings, continued)
         self._teller.requested = asked
         self.paged = PagedTokens(encoded.ids, pages_for(context))
         self.prompt_tokens, self._context = len(encoded.ids), context
@@ -194,8 +195,8 @@ class ServedAnswer:
         is_drafted = drafted[:1] == (choice.token,)
         choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
         self._teller.take(choice, self.paged.computed, step_seconds)
-        if self._teller.is_over:
-            self.end("end" if self._teller.ended else "stop string")
+        if self._teller.reason is not None:
+            self.end(self._teller.reason)
         elif self.new_tokens >= self.request.sampling.max_new_tokens:
             self.end("length")
         elif self.paged.computed >= self._context:

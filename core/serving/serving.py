@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
+from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.generation.steps import PATIENCE
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
@@ -88,6 +89,7 @@ class Serving:
             self._close(str(error))
             return
         self._desk.open(self._batch)
+        matchers().warm(runner.model_file.tokenizer)  # the first schema does not wait for it
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 

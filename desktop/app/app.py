@@ -132,7 +132,7 @@ class App:
         self.program.on_choose_file = self._files.choose_model
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
-        self.program.files.wake = self._heard
+        self.program.wake_by(self._heard)
         self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
@@ -259,7 +259,7 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        self._input_method.follow(now)
+        self._input_method.follow(now, goes_to_input=interface.takes_typing)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 

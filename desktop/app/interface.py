@@ -28,6 +28,7 @@ from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.commands.dispatch import answer_keys
+from llm_lite.desktop.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
@@ -37,7 +38,7 @@ from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.lesson.page import draw as draw_lesson
 from llm_lite.desktop.views.library.page import draw as draw_library
 from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import memory_question, rail, status_bar
+from llm_lite.desktop.views.program import file_chooser, memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.fonts import BASE_SIZE
@@ -92,6 +93,7 @@ class Interface:
         self.ui.sizes.add(("regular", BASE_SIZE * scale))  # Dear ImGui's first frame has it
         self.maps: AttentionMaps | None = None
         self.composition = NOTHING  # of an input method, at the caret
+        self.takes_typing = False  # what is typed in no field goes to the chat's input
         self._applied: tuple[ThemeName, float, float] | None = None
         self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
@@ -130,13 +132,17 @@ class Interface:
         ui.keep_sizes()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
-        actions = answer_keys(state, ui) + self._answer_asked(state)
+        actions = answer_keys(state, ui)
+        self.takes_typing = goes_to_input(state, ui)
+        take_typed(state, ui, composing=bool(self.composition.text))
+        actions += self._answer_asked(state)
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             actions += self._guard.draw("memory question", memory_question.draw, state, ui)
+            actions += self._guard.draw("file chooser", file_chooser.draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)

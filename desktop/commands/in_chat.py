@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.chatting import (
     EditMessage,
     NewChat,
     Regenerate,
+    SetForm,
     SetThinking,
     StopAnswer,
     UnfoldThought,
@@ -48,14 +49,19 @@ def _asked(state: AppState, ui: Ui) -> bool:
     return (
         not state.busy
         and state.holds_conversations
-        and any(message.role == "user" for message in state.messages)
+        and any(message.role in ("user", "text") for message in state.messages)
     )
 
 
 def _edit_last(state: AppState, ui: Ui) -> list[Action]:
-    asked = [at for at, message in enumerate(state.messages) if message.role == "user"]
+    asked = [at for at, message in enumerate(state.messages) if message.role in ("user", "text")]
     ui.ask("input")
     return [EditMessage(asked[-1])]
+
+
+def _continue_text(state: AppState, ui: Ui) -> list[Action]:
+    ui.ask("input")
+    return [NewChat(), SetForm("completion")]
 
 
 def _stop(state: AppState, ui: Ui) -> list[Action]:
@@ -105,6 +111,10 @@ def _unfold(state: AppState, ui: Ui) -> list[Action]:
 
 CHAT = (
     UserCommand("new_chat", mark("New chat"), "chat", lambda s, u: [NewChat()], ("Ctrl+N",)),
+    UserCommand(
+        "completion", mark("Continue a text"), "chat", _continue_text,
+        when=lambda s, u: s.holds_conversations, words="completion base model raw",
+    ),
     UserCommand("write", mark("Write a message"), "chat", _focus_input, ("Ctrl+L",)),
     UserCommand(
         "stop", mark("Stop the answer"), "chat", _stop,

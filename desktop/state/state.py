@@ -47,6 +47,7 @@ from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
@@ -59,6 +60,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.translating.translating_state import TranslatingState
 from llm_lite.desktop.state.undo.steps import Undoing
+from llm_lite.desktop.state.window.files_state import FilesState
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
 
@@ -68,6 +70,7 @@ RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 
+ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
 Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
@@ -262,14 +265,6 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class RateSample:
-    time: float
-    rate: float  # tokens per second, of decoding
-    step_ms: float = 0.0  # of the model's step for this token
-    answer: int = 0  # the request that it was of
-
-
-@dataclass(frozen=True, slots=True)
 class AppState:
     messages: tuple[Message, ...] = of("conversation", ())
     draft: str = of("conversation", "")
@@ -297,7 +292,11 @@ class AppState:
     counted: Counted = made("reading", Counted)  # tokens of the whole conversation
     rates: tuple[RateSample, ...] = of("conversation", ())
 
+    # as the person set it
     sampling: SamplingOptions = made("setting", SamplingOptions)
+    # fields of it that are set to the program's own default
+    sampling_chosen: frozenset[str] = of("setting", frozenset())
+    form: ChatForm = of("conversation", "auto")  # of a conversation that has not begun
     presets: tuple[str, ...] = of("program", ())  # names of those that are kept
     preset: str = of("program", "")  # the one that was chosen or saved last
     prompts: PromptLibrary = made("program", PromptLibrary)
@@ -344,6 +343,7 @@ class AppState:
     learned_drafts: DraftsLearned | None = of("model", None)  # None: the engine has not said
     layouts: Layouts = made("setting", Layouts)
     palette: PaletteState = made("program", PaletteState)
+    chooser: FilesState = made("program", FilesState)  # of files, in the window
     library: LibraryState = made("program", LibraryState)
     serving: ServingState = made("program", ServingState)
     remote: RemoteState = divided(RemoteState)

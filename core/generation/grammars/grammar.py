@@ -8,8 +8,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYetError
 
 import numpy as np
 
@@ -35,7 +33,8 @@ def check_grammar(sampling: SamplingOptions) -> None:
         return
     matcher = matchers().start(None)
     try:
-        _wait(matcher, matcher.begin(*_form(sampling), None))
+        matcher.begin(*_form(sampling), None)
+        _result(matcher)
     finally:
         matcher.close()
 
@@ -48,7 +47,8 @@ class Grammar:
         self._kind, self._text = _form(sampling)
         self._tokenizer = tokenizer
         self._matcher: Matcher | None = None
-        self._coming: Future[bytes] | None = None  # the mask behind all tokens
+        self._is_coming = False  # the mask behind all tokens
+        self._problem: RequestError | None = None  # why there is none any more
         self._mask: Mask | None = None  # once it is there
         self._tokens: list[int] = []  # all that were taken
         self._sent = 0  # how many of them the process has
@@ -69,32 +69,24 @@ class Grammar:
         said with the mask."""
         with _lock:
             _resting.pop(id(self), None)
-        if self._mask is not None or self._coming is not None:
+        if self._mask is not None or self._is_coming or self._problem is not None:
             return
         if self._matcher is None:
             self._sent = 0
             try:
                 self._matcher = matchers().start(self._tokenizer)
             except RequestError as error:
-                self._coming = Future()
-                self._coming.set_exception(error)
+                self._problem = error
                 return
-            self._coming = self._matcher.begin(self._kind, self._text, self._tokens)
+            self._matcher.begin(self._kind, self._text, self._tokens)
         else:
-            self._coming = self._matcher.advance(self._tokens[self._sent :], self._kind)
+            self._matcher.advance(self._tokens[self._sent :])
+        self._is_coming = True
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Whether `mask` would not wait; waits for it so long."""
         self.prepare()
-        if self._coming is None or self._coming.done():
-            return True
-        assert self._matcher is not None
-        self._matcher.end_if_late()
-        try:
-            self._coming.exception(seconds)
-        except NotYetError:
-            return False
-        return True
+        return not self._is_coming or self._matcher is None or self._matcher.is_ready(seconds)
 
     def mask(self) -> Mask:
         """The tokens that may come next: those that end an answer only where it is complete.
@@ -106,7 +98,7 @@ class Grammar:
     def take(self, token: int) -> None:
         """The answer goes on with this token. RequestError where it must not; where no mask was
         asked for behind the tokens before it, the next one says so."""
-        if self._coming is not None:
+        if self._is_coming:
             self._found()
         mask, self._mask = self._mask, None
         if mask is not None and not mask[token // 32] >> (token % 32) & 1:
@@ -120,21 +112,28 @@ class Grammar:
 
     def _end(self) -> None:
         matcher, self._matcher = self._matcher, None
-        self._coming = None
+        self._is_coming = False
         if matcher is not None:
             matcher.close()
 
     def _found(self) -> Mask:
         """The mask, and it stays."""
         self.prepare()
+        if self._problem is not None:
+            raise self._problem
         if self._mask is None:
-            assert self._coming is not None
+            assert self._matcher is not None
             try:
-                data = _wait(self._matcher, self._coming)
+                data = _result(self._matcher)
             except RefusedError as refused:
-                raise self._refused(self._tokens[self._sent + refused.index]) from None
+                self._problem = self._refused(self._tokens[self._sent + refused.index])
+            except RequestError as error:
+                self._problem = error
+            if self._problem is not None:
+                self._end()
+                raise self._problem
             self._mask = np.frombuffer(data, np.uint32)
-            self._coming, self._sent = None, len(self._tokens)
+            self._is_coming, self._sent = False, len(self._tokens)
         return self._mask
 
     def _refused(self, token: int) -> RequestError:
@@ -158,13 +157,8 @@ def _form(sampling: SamplingOptions) -> tuple[str, str]:
     return "grammar", sampling.grammar
 
 
-def _wait(matcher: Matcher | None, coming: Future[bytes]) -> bytes:
-    while not coming.done():
+def _result(matcher: Matcher) -> bytes:
+    """What a matcher was asked for; waits for it. CancelledError as `cancelled_by` has it."""
+    while not matcher.is_ready(_POLL_SECONDS):
         give_up_when_cancelled()
-        if matcher is not None:
-            matcher.end_if_late()
-        try:
-            return coming.result(_POLL_SECONDS)
-        except NotYetError:
-            continue
-    return coming.result()
+    return matcher.result()

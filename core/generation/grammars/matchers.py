@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import socket
 import subprocess
 import threading
 import weakref
-from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict
 from functools import partial
 from typing import cast
 
@@ -25,7 +25,13 @@ from llm_lite.core.generation.grammars.channel import (
     Channel,
     packed,
 )
-from llm_lite.core.generation.grammars.matcher import Matcher, MatcherLimits, Readers
+from llm_lite.core.generation.grammars.matcher import (
+    ForcedTexts,
+    Matcher,
+    MatcherLimits,
+    Process,
+    Readers,
+)
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.sandbox.process import SandboxError, start_worker
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -35,13 +41,12 @@ _WORKER = "llm_lite.core.generation.grammars.worker"
 LIMITS = MatcherLimits()
 _START_SECONDS = 60.0  # for a vocabulary too; a busy machine may be this slow
 _MOST_BYTES = 1 << 20  # of an answer: the mask of 8 million tokens
-_KEPT_TEXTS = 256  # of which a vocabulary's tokens are remembered
 
 
 @dataclass(slots=True, eq=False)
 class _Vocabulary:
-    key: int
-    texts: OrderedDict[str, bytes] = field(default_factory=OrderedDict)  # and their tokens
+    key: int  # 0: of no model
+    texts: ForcedTexts
 
 
 class Matchers:
@@ -54,23 +59,59 @@ class Matchers:
         self._channel: Channel | None = None
         self._vocabularies: weakref.WeakKeyDictionary[Tokenizer, _Vocabulary]
         self._vocabularies = weakref.WeakKeyDictionary()
+        self._none = _Vocabulary(0, ForcedTexts(None))
         self._loaded: set[int] = set()  # keys of vocabularies that the server process has
         self._keys = self._numbers = 0
-        self._spare: tuple[int, subprocess.Popen[bytes]] | None = None  # without a server process
+        # The next answer's matcher, with the vocabulary that was used last: it is there at once.
+        self._spare: tuple[_Vocabulary, Matcher] | None = None
 
     def start(self, tokenizer: Tokenizer | None) -> Matcher:
         """The process of an answer; without a tokenizer it can only compile. RequestError."""
         try:
             with self._lock:
                 vocabulary = self._vocabulary_of(tokenizer)
-                start = self._forked if FORKS else self._alone
-                try:
-                    return start(tokenizer, vocabulary)
-                except (EOFError, OSError):  # the server process has ended: another one
-                    self._end_server()
-                    return start(tokenizer, vocabulary)
+                spare = self._take_spare(vocabulary)
+                matcher = spare or self._started(tokenizer, vocabulary)
         except (EOFError, OSError, SandboxError) as error:
             raise RequestError(f"no process can be started for a grammar: {error}") from None
+        if tokenizer is not None:
+            self._readers.submit(partial(self._start_spare, weakref.ref(tokenizer)))
+        return matcher
+
+    def _take_spare(self, vocabulary: _Vocabulary) -> Matcher | None:
+        if self._spare is None:
+            return None
+        made_for, spare = self._spare
+        if made_for is not vocabulary and vocabulary.key == 0:
+            return None
+        self._spare = None
+        if made_for is vocabulary and spare.limits == LIMITS and spare.is_there():
+            return spare
+        spare.close()
+        return None
+
+    def _start_spare(self, tokenizer: weakref.ref[Tokenizer]) -> bytes:
+        """On a thread of the readers."""
+        found = tokenizer()
+        with self._lock, suppress(EOFError, OSError, SandboxError):
+            if self._spare is None and found is not None:
+                vocabulary = self._vocabulary_of(found)
+                self._spare = vocabulary, self._started(found, vocabulary)
+        return b""
+
+    def _started(self, tokenizer: Tokenizer | None, vocabulary: _Vocabulary) -> Matcher:
+        if not FORKS:
+            return self._alone(tokenizer, vocabulary)
+        try:
+            return self._forked(tokenizer, vocabulary)
+        except (EOFError, OSError):  # the server process has ended: another one
+            self._end_server()
+            return self._forked(tokenizer, vocabulary)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody has asked for a matcher."""
+        return self._control is not None or self._spare is not None
 
     def warm(self, tokenizer: Tokenizer) -> None:
         """Make its vocabulary ready, in a thread: a second and more for 262,144 tokens."""
@@ -80,11 +121,10 @@ class Matchers:
     def close(self) -> None:
         """End the processes; the next answer starts others."""
         with self._lock:
-            self._end_server()
             if self._spare is not None:
-                self._spare[1].kill()
-                self._spare[1].wait()
+                self._spare[1].close()
                 self._spare = None
+            self._end_server()
 
     def forget(self) -> None:
         """In a process that was forked from the program: the processes are not its own."""
@@ -101,11 +141,12 @@ class Matchers:
 
     def _vocabulary_of(self, tokenizer: Tokenizer | None) -> _Vocabulary:
         if tokenizer is None:
-            return _Vocabulary(0)
+            return self._none
         known = self._vocabularies.get(tokenizer)
         if known is None:
             self._keys += 1
-            known = self._vocabularies[tokenizer] = _Vocabulary(self._keys)
+            texts = ForcedTexts(tokenizer)
+            known = self._vocabularies[tokenizer] = _Vocabulary(self._keys, texts)
         return known
 
     # Where the system can fork:
@@ -131,12 +172,17 @@ class Matchers:
             theirs.close()
         return Matcher(
             Channel(ours.recv, ours.sendall, _MOST_BYTES),
-            partial(_tokens_of, weakref.ref(tokenizer) if tokenizer else None, vocabulary),
-            ours.close,
-            partial(_shut, ours),
-            partial(self._ended, self._numbers),
+            vocabulary.texts,
+            Process(
+                is_readable=partial(_is_readable, ours),
+                can_be_watched=True,
+                is_there=partial(_is_open, ours),
+                interrupt=partial(_shut, ours),
+                exit_code=partial(self._ended, self._numbers),
+                close=ours.close,
+                readers=self._readers,
+            ),
             LIMITS,
-            self._readers,
         )
 
     def _running(self) -> socket.socket:
@@ -188,31 +234,28 @@ class Matchers:
             server.kill()
             server.wait()
 
-    # Where it cannot: each matcher is a process that is started for it. One waits, with the
-    # vocabulary that was used last.
+    # Where it cannot, each matcher is a process that is started for it:
 
     def _alone(self, tokenizer: Tokenizer | None, vocabulary: _Vocabulary) -> Matcher:
-        spare, self._spare = self._spare, None
-        if spare is not None and spare[0] != vocabulary.key:
-            spare[1].kill()
-            spare[1].wait()
-            spare = None
-        process = spare[1] if spare else _started_alone(tokenizer)
-        if tokenizer is not None:
-            self._spare = vocabulary.key, _started_alone(tokenizer)
+        process = _started_alone(tokenizer)
         return Matcher(
             _piped(process),
-            partial(_tokens_of, weakref.ref(tokenizer) if tokenizer else None, vocabulary),
-            partial(_end_process, process),
-            process.kill,
-            partial(_end_process, process),
+            vocabulary.texts,
+            Process(
+                is_readable=lambda seconds: False,
+                can_be_watched=False,
+                is_there=lambda: process.poll() is None,
+                interrupt=process.kill,
+                exit_code=partial(_end_process, process),
+                close=partial(_end_process, process),
+                readers=self._readers,
+            ),
             LIMITS,
-            self._readers,
         )
 
 
 def _started_alone(tokenizer: Tokenizer | None) -> subprocess.Popen[bytes]:
-    """A matcher that reads its vocabulary; nobody waits for that here."""
+    """A matcher that makes its vocabulary ready; that is not waited for."""
     process = start_worker(_WORKER)
     data = b"" if tokenizer is None else _vocabulary_data(tokenizer)
     try:
@@ -250,6 +293,26 @@ def _end_process(process: subprocess.Popen[bytes]) -> int:
     return code
 
 
+def _is_readable(connection: socket.socket, seconds: float) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        return bool(poll.poll(1e3 * seconds))
+    except (OSError, ValueError):  # it is closed: reading says so
+        return True
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the other side waits to be asked."""
+    try:
+        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def _shut(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
@@ -267,25 +330,6 @@ def _vocabulary_data(tokenizer: Tokenizer) -> bytes:
     }
     text = json.dumps(head).encode()
     return b"".join((packed([len(text)]), text, packed(map(len, tokens)), *tokens))
-
-
-def _tokens_of(
-    tokenizer: weakref.ref[Tokenizer] | None, vocabulary: _Vocabulary, text: str
-) -> bytes:
-    """The tokens of a text that must come next; none where the tokenizer fails at it."""
-    known = vocabulary.texts.get(text)
-    if known is not None:
-        return known
-    found = tokenizer() if tokenizer else None
-    try:
-        tokens = packed(found.encode(text, parse_special=False)) if found else b""
-    except LlmLiteError:
-        tokens = b""
-    vocabulary.texts[text] = tokens
-    if len(vocabulary.texts) > _KEPT_TEXTS:
-        with suppress(KeyError):
-            vocabulary.texts.popitem(last=False)
-    return tokens
 
 
 _shared = Matchers()

@@ -62,7 +62,6 @@ def main() -> None:
     else:
         reads, writes = requests.fileno(), answers.fileno()
         channel = Channel(lambda n: os.read(reads, n), lambda data: _write(writes, data), 1 << 30)
-        channel.send(DONE)
         vocabulary, limits = channel.receive().data, json.loads(channel.receive().data)
         _match(channel, Vocabulary(vocabulary) if vocabulary else None, limits)
 
@@ -89,6 +88,7 @@ class Vocabulary:
         self.bos_token_id: int | None = head["bos"]
         self.special_token_ids: list[int] = head["special"]
         self.channel: Channel | None = None  # of the matcher that this process is
+        self.known: dict[str, list[int]] = {}  # texts and their tokens
         wrapper = TokenizerWrapper(self)
         self.table = LLTokenizer(wrapper, eos_token=self.ends or None)
         self.tokens = wrapper.tokens = []  # the table has them
@@ -101,6 +101,8 @@ class Vocabulary:
             raise TypeError("expected text")
         if self.channel is None:
             return []
+        if text in self.known:
+            return self.known[text]
         head, rest = text[:_LONGEST_FORCED], text[_LONGEST_FORCED:]
         self.channel.send(TOKENIZE, head.encode())
         found = self.channel.receive()
@@ -203,7 +205,9 @@ class _Matcher:
         request = json.loads(data)
         kind, text = request["kind"], request["text"]
         grammar = form_of(kind, text)
-        if self._vocabulary is None:
+        if self._vocabulary is not None:
+            self._vocabulary.known = request["known"]
+        else:
             check_form(kind, text, grammar)
             return Message(DONE, b"")
         table = self._vocabulary.table
@@ -244,6 +248,8 @@ def _match(channel: Channel, vocabulary: Vocabulary | None, limits: dict[str, An
     """Serve one answer, until the other side closes."""
     allow_memory(limits["memory_bytes"])
     allow_stack(limits["stack_bytes"])
+    if vocabulary is not None:
+        _touch(vocabulary)
     matcher = _Matcher(channel, vocabulary)
     with suppress(EOFError, OSError):
         while True:
@@ -265,6 +271,15 @@ def _match(channel: Channel, vocabulary: Vocabulary | None, limits: dict[str, An
                 problem = shortened(str(error)) or type(error).__name__
                 reply = _problem(f"the grammar cannot be used: {problem}")
             channel.send(*reply)
+
+
+def _touch(vocabulary: Vocabulary) -> None:
+    """Use what any answer uses, so that the system has copied those pages before one waits."""
+    grammar = form_of(
+        "JSON schema", '{"type": "object", "properties": {"a": {"enum": ["b", "c"]}}}'
+    )
+    matcher = LLMatcher(vocabulary.table, grammar, log_level=0, limits=parser_limits())
+    matcher.compute_bitmask()
 
 
 @contextmanager

@@ -292,6 +292,9 @@ class Architecture:
             result[name] = spread(tensors[name], config.width)
         made = self.of_fields(config) if scaled else []
         if self.derived is not None and derives:
+            shapes = self._shapes(config, result.__contains__)
+            of_file = [(name, shape) for name, shape in shapes if not name.startswith(MADE)]
+            check_shapes(self.title, of_file, result, path)  # the tables are as large as they say
             made += self.derived(config, result)
         result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)

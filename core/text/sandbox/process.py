@@ -41,15 +41,16 @@ _thread = threading.local()
 
 
 @contextmanager
-def cancelled_by(check: Callable[[], bool]) -> Iterator[None]:
+def cancelled_by(check: Callable[[], bool], *, ends_process: bool = True) -> Iterator[None]:
     """What this thread asks of the sandbox meanwhile ends with CancelledError once `check` says
-    so."""
-    before = getattr(_thread, "check", None)
-    _thread.check = check
+    so. Without `ends_process` a request that is being answered is waited for: its process is
+    shared, and to start another one would cost those who ask next more."""
+    before = getattr(_thread, "check", None), getattr(_thread, "ends_process", True)
+    _thread.check, _thread.ends_process = check, ends_process
     try:
         yield
     finally:
-        _thread.check = before
+        _thread.check, _thread.ends_process = before
 
 
 def give_up_when_cancelled() -> None:
@@ -80,6 +81,7 @@ class SandboxProcess:
     ) -> dict[str, Any]:
         """The answer of the sandbox. SandboxError; CancelledError as `cancelled_by` has it."""
         message = {**request, "action": action, "limits": asdict(limits)}
+        give_up_when_cancelled()
         while not self._lock.acquire(timeout=_POLL_SECONDS):
             give_up_when_cancelled()
         try:
@@ -114,7 +116,8 @@ class SandboxProcess:
         try:
             while reader.is_alive() and time.monotonic() < deadline:
                 reader.join(_POLL_SECONDS)
-                give_up_when_cancelled()
+                if getattr(_thread, "ends_process", True):
+                    give_up_when_cancelled()
             if reader.answer is None:
                 raise SandboxError(self._failure(reader, seconds, limits))
             return reader.answer

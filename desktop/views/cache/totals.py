@@ -119,7 +119,7 @@ def draw_totals(state: AppState, ui: Ui) -> None:
         ),
         (
             tr("A token takes"),
-            size(sum(map(layer_bytes, layout.layers))),
+            size(layout.token_bytes),
             tr("In all layers together."),
         ),
     ]

@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
 from llm_lite.desktop.views import layouts
@@ -17,6 +18,8 @@ from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import draw_conversation
+from llm_lite.desktop.views.chat.form import EXAMPLES as BEGINNINGS
+from llm_lite.desktop.views.chat.form import draw_form
 from llm_lite.desktop.views.encoding.page import draw as draw_encoding
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
@@ -52,6 +55,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
     if state.writes_targets or state.encodes:
         return actions + _draw_texts(state, ui)
+    actions += draw_form(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
     draw_find(state, ui)
@@ -187,9 +191,11 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     note = tr(WITH_SERVERS if serves else ALONE)
     if state.remote.connection is not None:
         note = tr(THERE).format(host=state.remote.connection.server.host)
-    _title(ui, tr("What shall we talk about?"), note)
+    goes_on = completes(state)
+    title = tr("How does the text begin?") if goes_on else tr("What shall we talk about?")
+    _title(ui, title, note)
     actions: list[Action] = []
-    for number, (verb, prompt) in enumerate(EXAMPLES):
+    for number, (verb, prompt) in enumerate(BEGINNINGS if goes_on else EXAMPLES):
         prompt = tr(prompt)
         if _example(ui, f"example.{number}", tr(verb), prompt, width):
             actions.append(SetDraft(prompt) if obstacle(state) else Send(prompt))
@@ -210,7 +216,11 @@ def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
     with ui.font("bold"):
         draw.add_text(ImVec2(at.x + left, y), ui.color("text"), verb)
     left += ui.u(17)
-    draw.add_text(ImVec2(at.x + left, y), ui.color("muted"), fit(prompt, width - left - ui.u(3)))
+    draw.add_text(
+        ImVec2(at.x + left, y),
+        ui.color("muted"),
+        fit(" ".join(prompt.split()), width - left - ui.u(3)),
+    )
     return clicked
 
 

@@ -6,10 +6,13 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.actions.composing.attaching import files_obstacle
+from llm_lite.desktop.actions.composing.attaching import PasteText, files_obstacle, takes_pastes
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
+from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import tr, trn
+from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.composing.pasting import pasted
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
@@ -18,7 +21,6 @@ from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
-    ACTIVE,
     draw_card,
     draw_field,
     draw_send,
@@ -27,6 +29,7 @@ from llm_lite.desktop.views.writing.input_card import (
     lines_height,
 )
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
+from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import column, fit, icon_button, text, tip
@@ -78,7 +81,14 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
+    written = draw_field(
+        ui,
+        held,
+        "chat.input",
+        spot,
+        size,
+        tr("Write how it goes on") if completes(state) else tr("Ask something"),
+    )
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
@@ -89,7 +99,12 @@ def _draw_field(
     if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()
-    if words != held.text:
+    found = pasted(held.text, words) if words != held.text else None
+    if found is not None and takes_pastes(state):
+        words = found.before + found.after
+        held.renew(words)
+        actions.append(PasteText(found))
+    elif words != held.text:
         held.text = words
         actions.append(SetDraft(words))
     if written.sent:
@@ -147,17 +162,17 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
     form, gains = "" if state.busy else _form(state), steered(state)
+    warned = cannot_draw(ui, state.draft)
     actions, at, end = list[Action](), ImVec2(round(x + ui.u(1)), y), x + width
     with ui.font(style="small"):
         if form:
             hint = tr("Set under Sampling. Click to change it.")
             if _draw_link(ui, "chat.form", form, hint, at, end):
                 ui.show_popover("sampler", "sampler.form")
-        elif state.busy or not gains:
-            wide = imgui.calc_text_size(words).x
-            if wide <= width:
-                imgui.get_window_draw_list().add_text(at, ui.color("faint"), words)
-                at.x += wide + ui.u(3)
+        elif state.busy or warned or not gains:
+            words = fit(warned or words, width - ui.u(2))
+            imgui.get_window_draw_list().add_text(at, ui.color("faint"), words)
+            at.x += imgui.calc_text_size(words).x + ui.u(3)
         if gains:
             hint = tr(
                 "Answers of this conversation are made with them. Click to see or reset them."

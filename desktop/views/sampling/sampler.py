@@ -9,13 +9,15 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
-from llm_lite.desktop.actions.chatting import SetSampling, SetThinking
+from llm_lite.desktop.actions.chatting import ResetSampling, SetSampling, SetThinking
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.sampling.advised import advice, sampler
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import tokens
+from llm_lite.desktop.state.units import capital, tokens
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.views.sampling.presets import draw_presets
-from llm_lite.desktop.views.sampling.sampler_groups import draw_groups
+from llm_lite.desktop.views.sampling.sampler_groups import FILTERS, PENALTIES, draw_groups
 from llm_lite.desktop.views.sampling.sampler_hints import HINTS
 from llm_lite.desktop.widgets.controls import slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE
@@ -25,7 +27,9 @@ from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = draw_presets(state, ui)
-    old = state.sampling
+    old = sampler(state)
+    if words := advised(state):
+        wrapped(ui, words)
     new = _draw_temperature(ui, old)
     connection = state.remote.connection
     lacks = connection.server.lacks if connection is not None else ()
@@ -39,6 +43,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
     new = _draw_seed(ui, new)
+    imgui.begin_disabled("repetition_guard" in lacks)
+    guard = toggle(
+        ui, "sampler.repetition_guard", tr("End repetition"), new.repetition_guard,
+        tr(HINTS["repetition_guard"]),
+    )  # fmt: skip
+    imgui.end_disabled()
+    new = replace(new, repetition_guard=guard)
     thinking = state.thinking
     if state.model is not None and state.model.switches_thinking:
         thinking = toggle(
@@ -51,13 +62,29 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if connection is None:  # what is done when a context is full, its server decides
         overflow = draw_overflow(ui, "sampler.overflow", overflow)
     imgui.separator()
-    if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=new != SamplingOptions()):
-        new = SamplingOptions()
-    if new != old:
+    own = bool(state.sampling_chosen) or state.sampling != SamplingOptions()
+    if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=own):
+        actions.append(ResetSampling())
+    elif new != old:
         actions.append(SetSampling(new))
     if thinking != state.thinking:
         actions.append(SetThinking(thinking))
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
+
+
+def advised(state: AppState) -> str:
+    """Where values are from that nobody has set: the model's files, or the card of its family."""
+    rows = (("Temperature", "temperature"), *(row[:2] for row in (*FILTERS, *PENALTIES)))
+    labels = {field: label for label, field in rows}
+    sources: dict[str, list[str]] = {}
+    for default in advice(state):
+        name = tr(labels[default.name]).lower()
+        sources.setdefault(default.source, []).append(f"{name} {default.value:g}")
+    words = tr("{values}: {source}.")
+    return " ".join(
+        capital(words.format(values=", ".join(values), source=said(source)))
+        for source, values in sources.items()
+    )
 
 
 def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
@@ -72,7 +99,9 @@ def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
         ui, "sampler.temperature", tr("Temperature"), options.temperature, (0.05, 2.0),
         hint=tr(HINTS["temperature"]),
     )  # fmt: skip
-    return replace(options, temperature=round(value, 2))
+    return (
+        options if value == options.temperature else replace(options, temperature=round(value, 2))
+    )
 
 
 def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:

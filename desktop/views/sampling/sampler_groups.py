@@ -130,8 +130,9 @@ def _draw_rows(
             whole=digits == 0, hint=tr(HINTS[field]), shown=shown,
         )  # fmt: skip
         imgui.end_disabled()
-        rounded: Any = int(new) if digits == 0 else round(new, digits)
-        options = replace(options, **{field: rounded})
+        if new != value:
+            rounded: Any = int(new) if digits == 0 else round(new, digits)
+            options = replace(options, **{field: rounded})
     return options
 
 

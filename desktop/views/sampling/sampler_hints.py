@@ -4,6 +4,10 @@ from llm_lite.desktop.language.translate import mark
 
 HINTS = {
     "greedy": mark("Always take the likeliest token: the same question gives the same answer."),
+    "repetition_guard": mark(
+        "An answer that says the same again and again, without an end, is ended. Code, tables, "
+        "lists of numbers and refrains go on."
+    ),
     "temperature": mark(
         "Below 1 the likely tokens become likelier and the text calmer; above 1 rare tokens "
         "come up and the text wanders."

@@ -28,10 +28,12 @@ from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import help_mark, text, wrapped
 
-CUT = mark("Tokens never reach over the end of a word. Click one to see how it becomes tokens.")
+CUT = mark(
+    "Pre-tokens are words, numbers and punctuation, cut before merging: no token reaches over the "
+    "end of one. Click one to see how it becomes tokens."
+)
 OWN = mark(
-    "This tokenizer does not split words first; here they end where no merge reaches "
-    "across a space."
+    "This tokenizer cuts no pre-tokens; here they end where no merge reaches across a space."
 )
 FAR = mark("Steps are shown for the first {n:,} characters.")
 MARKED = mark("This token is found in the text before anything else is cut.")
@@ -43,7 +45,7 @@ def draw(ui: Ui, told: TokenizedText, choice: TokenizerChoice) -> TokenizerChoic
     if not told.words:
         wrapped(ui, tr("There are no words yet: write a text above."))
         return choice
-    count = trn("{n:,} word", "{n:,} words", len(told.words)).format(n=len(told.words))
+    count = trn("{n:,} pre-token", "{n:,} pre-tokens", len(told.words)).format(n=len(told.words))
     text(ui, count, style="small", bold=True)
     help_mark(ui, tr(OWN if told.own_words else CUT))
     index = _index(told, choice)

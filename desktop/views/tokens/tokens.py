@@ -26,9 +26,10 @@ from llm_lite.desktop.views.tokens.choice import CHOICE, Choice
 from llm_lite.desktop.views.tokens.colors import paint_of, shown_weights, weights_of
 from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
+from llm_lite.desktop.widgets.plots.shares import draw_share_lines
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, meter, text, wrapped
+from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
 
 MOST = 5  # tokens that the tooltip names
 SWALLOWED = mark(
@@ -78,7 +79,7 @@ class TokenItem:
         return asked + draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
-        yours = self.message.role == "user"
+        yours = self.message.role in ("user", "text")
         words = speaker(self.message.role)
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
@@ -265,26 +266,9 @@ def draw_looks(state: AppState, ui: Ui, width: float) -> None:
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
         wrapped(ui, tr(SWALLOWED))
     text(ui, tr("Most looked at by") if reverse else tr("Looks most at"), style="small", bold=True)
-    for position in best:
-        label = state.positions[position] if position < len(state.positions) else ""
-        at = imgui.get_cursor_pos_x()
-        share = weights[position]
-        text(ui, share_words(share), style="small")
-        imgui.same_line(at + ui.u(12))
-        y = imgui.get_cursor_pos_y()
-        imgui.set_cursor_pos_y(y + ui.u(1.25))
-        meter(ui, float(weights[position] / max(weights[best[0]], 1e-9)), ui.u(16), ui.u(1))
-        imgui.same_line(at + ui.u(31))
-        imgui.set_cursor_pos_y(y)
-        text(ui, visible(label), style="small")
-        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
-    imgui.dummy(ImVec2(0, 0))
-
-
-def share_words(share: float) -> str:
-    if share >= 0.0005:
-        return f"{share:.1%}"
-    return f"{100 * share:.1g}%" if share >= 1e-5 else "< 0.001%"
+    words = state.positions
+    lines = [(words[at] if at < len(words) else "", float(weights[at])) for at in best]
+    draw_share_lines(ui, "tokens.look", lines)
 
 
 def versions_width(message: Message, ui: Ui) -> float:

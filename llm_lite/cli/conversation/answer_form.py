@@ -49,4 +49,5 @@ def _take(talk: Conversation, sampling: SamplingOptions) -> None:
     """RequestError for what no answer could be made with."""
     check(sampling)
     check_grammar(sampling)
-    talk.sampling = sampling
+    names = ("stop", "logit_bias", "json_schema", "grammar")
+    talk.chosen = {**talk.chosen, **{name: getattr(sampling, name) for name in names}}

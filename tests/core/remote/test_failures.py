@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import time
 from typing import Any
 
 import pytest
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.remote import heads
 from llm_lite.core.messages import Event, Generate, GenerationFinished, Stop, outbox
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.remote import answer as answer_module
@@ -152,6 +154,19 @@ def test_a_key_that_is_refused_stands_in_no_sentence() -> None:
     with scripted("vllm", key="another") as server, pytest.raises(RemoteStatusError) as error:
         connect(Client(read_address(server.url), ApiKey(KEY)), Exchange())
     assert "refuses the key (401)" in str(error.value) and KEY not in str(error.value)
+
+
+def test_a_head_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = r"takes more than \d+ s to send the head of its answer"
+    with scripted("vllm") as server:
+        engine = engine_of(server)
+        monkeypatch.setattr(heads, "MOST_SECONDS", 0.2)
+        server.slow_head = 0.05
+        end = finished(events_of(engine, Generate(1, ASKED)))
+        assert end.stop_reason == "error" and re.search(slow, end.message)
+        with pytest.raises(RemoteError, match=slow):
+            connect(Client(read_address(server.url), ApiKey()), Exchange())
+        engine.close()
 
 
 def test_nobody_there() -> None:
