@@ -355,6 +355,13 @@ def encode(
     return encoded
 
 
+def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
+    """Whether the last message is an answer that says something: it is left open when it is
+    read."""
+    last = messages[-1] if messages else None
+    return last is not None and last.role == "assistant" and bool(last.content + last.thought)
+
+
 def peak_rss_bytes() -> int:
     """The most memory this process ever had resident; 0 where the system does not tell."""
     if sys.platform == "win32":

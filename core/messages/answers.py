@@ -35,6 +35,14 @@ Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone,
 
 
 @dataclass(frozen=True, slots=True)
+class ModelGains:
+    """Gains of the heads of the model at `path`."""
+
+    path: str
+    gains: Gains
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 

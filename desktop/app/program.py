@@ -61,6 +61,7 @@ from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
+from llm_lite.desktop.state.maps import held_in_front
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.state.window.files_state import Purpose
@@ -175,9 +176,9 @@ class Program:
         not draw everything."""
         maps = self.interface.maps
         if maps is not None:
-            maps.begin(self._attention(), self.state.busy)
+            maps.begin(self._attention(), self.state.busy, held_in_front(self.state))
         if self.remote is not None:  # a server's, where one answers the chat
-            self.interface.ui.maps = self.remote.maps() or maps
+            self.interface.ui.maps = self.remote.maps(bool(self.state.owners)) or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)

@@ -84,7 +84,6 @@ def random_state(rng):
         ),
         load=rng.choice([None, Load("s" * 200, "reading", rng.random())]),
         context_used=rng.randrange(20000),
-        last_stats=rng.choice([None, stats, GenerationStats()]),
         rates=tuple(
             RateSample(i * 0.1, i * 0.1 + 0.1, rng.randint(1, 99), answer=i // 7)
             for i in range(rng.choice([0, 1, 99]))

@@ -66,6 +66,13 @@ def answered():
     return fold(events, asked, 1.0)
 
 
+def measured(stats):
+    """A state behind an answer with such figures; None: behind none."""
+    state = answered()
+    messages = () if stats is None else (state.messages[0], replace(state.messages[1], stats=stats))
+    return replace(state, messages=messages)
+
+
 @pytest.fixture
 def one(headless):
     return headless(answered(), size=(1400, 1700))
@@ -114,7 +121,7 @@ def test_what_had_been_drafted_is_said(one, monkeypatch):
 
 
 def hint_of_speed(stats):
-    measures = status_bar._measures(replace(READY, last_stats=stats))
+    measures = status_bar._measures(measured(stats))
     return next(hint for name, _, hint in measures if name == "decode")
 
 
@@ -137,7 +144,7 @@ def test_reads_are_those_of_passes():
     "stats", [STATS, replace(STATS, pass_ms=CURVE[:1]), replace(STATS, drafted=0)]
 )
 def test_the_curve_is_drawn_where_there_is_one(headless, stats):
-    one = headless(replace(answered(), last_stats=stats), size=(1400, 2400))
+    one = headless(measured(stats), size=(1400, 2400))
     one.driver.click("tab.performance")
     one.driver.frames(2)
     assert one.driver.shows("performance.passes") == (len(stats.pass_ms) > 1)
