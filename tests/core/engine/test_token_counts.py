@@ -8,6 +8,7 @@ from llm_lite.core.engine.token_counts import AT_ONCE, TokenCounter, count_token
 from llm_lite.core.errors import FileError
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.messages import CountTokens, TokensCounted
+from tests.children import PATIENCE
 
 TEXT = "\n".join(f"Line {n} says something about <|im_end|> and the sea." for n in range(400))
 
@@ -65,6 +66,6 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
     counter = TokenCounter(emit)
     counter.ask(CountTokens(1, ("a",)), Broken())
     counter.ask(CountTokens(2, ("some words",)), tokenizer)
-    assert done.wait(60)
+    assert done.wait(PATIENCE)
     assert heard[0].message.startswith("x.gguf") and heard[0].tokens == ()
     assert heard[1] == TokensCounted(2, (2,), (10,))

@@ -14,6 +14,7 @@ from llm_lite.core.history import (
     HistoryUnsaved,
 )
 from llm_lite.core.history.database import writer
+from tests.children import PATIENCE
 from tests.core.history.talks import RUN, add_talk, told
 from tests.paths import ROOT
 
@@ -48,7 +49,7 @@ def test_two_processes_write_at_once(history):
         for name in ("one", "two")
     ]
     own = [add_talk(history, f"own {number}?", "words " * 200) for number in range(60)]
-    told_of = [json.loads(child.communicate(timeout=120)[0]) for child in children]
+    told_of = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
     assert [child.returncode for child in children] == [0, 0]
     assert [wrong for _, wrong in told_of] == [[], []]
     assert history.flush(60)

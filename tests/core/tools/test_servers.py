@@ -21,9 +21,9 @@ from llm_lite.core.tools.servers import (
     ToolServers,
 )
 from llm_lite.core.tools.transport import LOG_LINES
+from tests.children import PATIENCE
 
 SCRIPT = Path(__file__).parent / "tool_server.py"
-PATIENCE = 60.0  # seconds, on a machine that does much else
 
 
 def spec(how="well", **changes):

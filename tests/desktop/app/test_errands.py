@@ -5,6 +5,7 @@ import webbrowser
 import pytest
 
 from llm_lite.desktop.app import errands
+from tests.children import PATIENCE
 
 ADDRESS = "https://example.com/page"
 
@@ -33,5 +34,5 @@ def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
 
     monkeypatch.setattr(webbrowser, "get", Browser)
     assert errands.open_link(ADDRESS) is None
-    assert told.wait(10)
+    assert told.wait(PATIENCE)
     assert asked == [(ADDRESS, False)]
