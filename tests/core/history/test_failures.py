@@ -197,7 +197,7 @@ def test_a_file_that_is_deleted_under_us_is_made_again(history):
     for end in ("-wal", "-shm", ""):
         history.path.with_name(f"history.db{end}").unlink(missing_ok=True)
     talk = add_talk(history, "Two?")
-    assert history.flush(60)
+    assert history.flush(PATIENCE)
     until = time.monotonic() + PATIENCE
     while history.conversation(talk) is None and time.monotonic() < until:
         time.sleep(0.01)

@@ -31,8 +31,8 @@ shared = int(sys.argv[3])
 for number in range(20):
     answer = history.begin_answer(shared, None, RUN)
     history.finish_answer(answer, f"{name} {number}")
-    history.flush(60)
-assert history.flush(60)
+    history.flush(1200)
+assert history.flush(1200)
 wrong = [str(event) for event in history.poll()
          if isinstance(event, HistoryUnsaved | HistoryRefused)]
 assert history.close(60)
@@ -52,7 +52,7 @@ def test_two_processes_write_at_once(history):
     told_of = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
     assert [child.returncode for child in children] == [0, 0]
     assert [wrong for _, wrong in told_of] == [[], []]
-    assert history.flush(60)
+    assert history.flush(PATIENCE)
     assert not any(isinstance(e, HistoryUnsaved | HistoryRefused) for e in history.poll())
     expected = {shared, *own, *told_of[0][0], *told_of[1][0]}
     assert len(expected) == 181 and set(history.all_ids()) == expected
@@ -114,7 +114,7 @@ def test_threads_read_while_one_writes(history):
         history.write_answer(answer, "word " * number)
         add_talk(history, f"{number}?")
         time.sleep(0.002)
-    assert history.flush(60)
+    assert history.flush(PATIENCE)
     stop.set()
     for reader in readers:
         reader.join()

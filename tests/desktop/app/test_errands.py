@@ -2,8 +2,6 @@
 
 import webbrowser
 
-import pytest
-
 from llm_lite.desktop.app import errands
 from tests.children import PATIENCE
 
@@ -21,7 +19,6 @@ def test_without_a_browser_the_address_is_told(monkeypatch):
     assert ADDRESS in outcome.words
 
 
-@pytest.mark.timeout(20)
 def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
     import threading
 

@@ -14,7 +14,7 @@ from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess, cancelled_by
 from tests.children import PATIENCE
 
-ROOM = Limits(cpu_seconds=20.0, wall_seconds=120.0, memory_bytes=256 << 20)
+ROOM = Limits(cpu_seconds=120.0, wall_seconds=PATIENCE, memory_bytes=256 << 20)
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 LARGE = "{{ ('a' * 10**9) | length }}"
 
