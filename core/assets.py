@@ -1,5 +1,15 @@
-"""Where the fonts, the icon, the settings and the sample text lie that come with the program."""
+"""What is known of the program's own installation: its version, and where the fonts, the icon, the
+settings and the sample text lie that come with it."""
 
 from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"  # in the checkout and where installed
+
+
+def program_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("llm-lite")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return "0"

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+LONGEST_ADDRESS = 2000  # characters
+_SCHEMES = ("http://", "https://", "mailto:")
 _UNFIT = re.compile(f"[{_CONTROLS}]")
 _UNFIT_IN_LINES = re.compile(f"(?![\t\n])[{_CONTROLS}]")
 
@@ -42,6 +44,13 @@ def _escaped(match: re.Match[str]) -> str:
     if "\udc80" <= char <= "\udcff":  # a byte of a path or an argument that is no UTF-8 (PEP 383)
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode()
+
+
+def can_be_opened(address: str) -> bool:
+    """Whether an address of a link may be given to a browser: other schemes than these start
+    programs, run code or read files."""
+    fits = len(address) <= LONGEST_ADDRESS and address.isprintable() and " " not in address
+    return fits and address.lower().startswith(_SCHEMES)
 
 
 def quote(text: str) -> str:

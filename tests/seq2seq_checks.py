@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -70,8 +70,13 @@ class Pair:
     decoder: Executor
 
 
-def write_t5_gguf(family: Seq2SeqFamily, case: str, path: Path) -> None:
-    """Keys and names by the `gguf` package."""
+def write_t5_gguf(
+    family: Seq2SeqFamily,
+    case: str,
+    path: Path,
+    more: Callable[[GGUFWriter], None] = lambda writer: None,
+) -> None:
+    """Keys and names by the `gguf` package; `more` writes other fields."""
     known = stored(family.name, case)
     config, shapes = (json.loads(str(known[part])) for part in ("config", "shapes"))
     writer = GGUFWriter(path, MODEL_ARCH_NAMES[MODEL_ARCH.T5])
@@ -91,6 +96,7 @@ def write_t5_gguf(family: Seq2SeqFamily, case: str, path: Path) -> None:
     )
     writer.add_decoder_start_token_id(config["decoder_start_token_id"])
     write_unigram(writer)
+    more(writer)
     layers = max(config["num_layers"], config["num_decoder_layers"])
     names = get_tensor_name_map(MODEL_ARCH.T5, layers)
     for name, shape in shapes.items():

@@ -34,7 +34,7 @@ _BESIDE = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("generation_config.json", "chat_template.jinja", "chat_template.json"),
 )
-_HF_LAYER = re.compile(r"(.*\blayers\.)(\d+)(\..+)")
+_HF_LAYER = re.compile(r"(.*\blayers\.)([0-9]{1,5})(\..+)")
 
 Progress = Callable[[float], None]
 

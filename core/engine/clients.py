@@ -79,11 +79,11 @@ class Clients:
             serving.close()
             give_back()
 
-    def step(self, host: ModelHost) -> bool:
+    def step(self, host: ModelHost, *, waits: bool = True) -> bool:
         """What comes next for the clients, at most a step; whether there is more. `host` has
-        another executor afterwards where its device failed."""
+        another executor afterwards where its device failed. `waits`: see `Serving.step`."""
         try:
-            self._step(host)
+            self._step(host, waits)
         except DeviceError as error:
             try:
                 host.fall_back(error)
@@ -94,16 +94,16 @@ class Clients:
     def step_beside(self, host: ModelHost) -> None:
         """As `step`, while other work uses the executor: that stays what it is."""
         try:
-            self._step(host)
+            self._step(host, waits=False)
         except DeviceError as error:
             self._give_up(str(error))
 
-    def _step(self, host: ModelHost) -> None:
+    def _step(self, host: ModelHost, waits: bool) -> None:
         serving = self._serving
         if serving is None:
             return
         try:
-            serving.step(host.runner)
+            serving.step(host.runner, waits=waits)
         except DeviceError:
             raise
         except BaseException as error:  # a defect ends serving, and nothing besides

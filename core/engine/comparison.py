@@ -23,7 +23,6 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.memory import resident_bytes
 from llm_lite.core.messages import (
     CompareRuns,
     EngineOptions,
@@ -53,7 +52,6 @@ class Run:
     number: int
     runner: Runner
     shared: bool
-    resident: int  # bytes
     emit: Emit
     should_stop: StopCheck
     tokens: list[int] = field(default_factory=list)
@@ -74,7 +72,7 @@ class Run:
 
     def step(self) -> bool:
         """One more token; whether there may be another."""
-        before, resident = time.perf_counter(), resident_bytes()
+        before = time.perf_counter()
         choice = next(self._choices, None)
         seconds = time.perf_counter() - before
         if choice is None:
@@ -84,9 +82,6 @@ class Run:
             self._others += seconds
         else:
             self._first = seconds
-            if not self.shared:
-                self.resident += max(0, resident_bytes() - resident)
-            self._say_ready()
         return self._say(choice)
 
     def _reason(self) -> StopReason:
@@ -114,7 +109,7 @@ class Run:
                 self.number,
                 self.runner.executor_info,
                 self.runner.model_info.weight_bytes,
-                self.resident,
+                self.runner.model_info.cache.token_bytes,
                 self.shared,
             )
         )
@@ -178,19 +173,16 @@ def _open(
     other = command.runs[0] if number else None
     taken = other is not None and same(other, context.options)
     if same(options, context.options) and not taken and chat.session.context >= needed:
-        held = chat.model_info.weight_bytes + chat.model_info.kv_bytes
-        return Run(command, number, chat, True, held, context.emit, context.should_stop)
+        return Run(command, number, chat, True, context.emit, context.should_stop)
     options = replace(
         options,
         context=min(needed, context.file.model.shape.trained_context),
         query_budget=0,
     )
-    before = resident_bytes()
     runner = stack.enter_context(
         loader.started(context.file, options, context.device, _progress(command, number, context))
     )
-    held = max(0, resident_bytes() - before)
-    return Run(command, number, runner, False, held, context.emit, context.should_stop)
+    return Run(command, number, runner, False, context.emit, context.should_stop)
 
 
 def same(run: EngineOptions, chat: EngineOptions) -> bool:

@@ -163,7 +163,7 @@ class Dispatcher:
         if host.runner is None:
             work.fail(host.no_runner)
             return
-        is_stopped, serve = self._is_stopped(number), partial(self.clients.step, host)
+        is_stopped, serve = self._is_stopped(number), partial(self.clients.step, host, waits=False)
         try:
             run_steps(work, host, self.step_requests, self.switching(), is_stopped, serve)
         except (LlmLiteError, CancelledError) as error:

@@ -28,6 +28,7 @@ from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
+from llm_lite.core.generation.grammars.matchers import matchers
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.messages import (
     AttentionPart,
@@ -180,6 +181,10 @@ class Engine:
         """What clients of a server ask; None while none are served."""
         return self._clients.service
 
+    def coming(self) -> str:
+        """The name of the model that is being loaded, once its header is read; "" where none is."""
+        return self._host.coming
+
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
         self._host.device = device
@@ -315,6 +320,8 @@ class Engine:
                         self._late.cancel()
         if is_loaded:
             self._step_requests.reset()
+            if matchers().is_used and host.file is not None:  # a schema was checked before
+                matchers().warm(host.file.tokenizer)
 
     def _cancelled(self, number: int) -> bool:
         return self._closing or self._cancel_through >= number

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,25 @@ from llm_lite.core.plain_text import quote
 
 MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20
+_MOST_DIGITS = 400  # of a whole number; a float has at most 309
 
 
-def parse_json(raw: bytes, path: Path, what: str) -> Any:
+def parse_json(raw: bytes, path: Path, what: str, *, any_number: bool = False) -> Any:
     """The JSON value in `raw`, which may have half surrogate pairs in it; `what` names it in errors
-    ("the header"). Raises FileError."""
+    ("the header"). Raises FileError.
+
+    any_number: NaN, infinities and numbers that no float holds are values, as floats that are not
+    finite, for a reader that refuses them field by field.
+    """
+    read: Callable[[str], float] = float if any_number else _number
+    whole: Callable[[str], float] = _whole if any_number else int
     try:
         return json.loads(
-            raw.decode(), object_pairs_hook=_unique, parse_float=_number, parse_constant=_number
+            raw.decode(),
+            object_pairs_hook=_unique,
+            parse_float=read,
+            parse_constant=read,
+            parse_int=whole,
         )
     except UnicodeDecodeError as error:
         raise FileError(path, f"{what} is not valid UTF-8 at byte {error.start}") from None
@@ -75,6 +86,19 @@ def found(value: object) -> str:
     return str(value)[:40]
 
 
+def finite(value: object) -> float | None:
+    """The float that a number of JSON is; None for what is no number, and where no float is as
+    large: a whole number may have hundreds of digits, for which `float` and `math.isfinite` raise
+    OverflowError."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def check_depth(value: Any, most: int) -> None:
     """ValueError where objects and lists lie deeper in each other: Python's writer is recursive."""
     level = [value]
@@ -118,6 +142,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"key {quote(twice)} appears twice")
     return result
+
+
+def _whole(text: str) -> float:
+    """Python reads no more than 4300 digits."""
+    return int(text) if len(text) <= _MOST_DIGITS else float(text)
 
 
 def _number(text: str) -> float:

@@ -64,6 +64,13 @@ class MappedFile(mmap.mmap):
         if hasattr(self, "_file"):
             os.close(self._file)
 
+    @property
+    def reopened(self) -> str:
+        """A path for others who open files by one: of this file where the system has such paths,
+        though another may have taken its name since."""
+        number = Path(f"/dev/fd/{self._file}")
+        return str(number if number.exists() else self.path)
+
     def check(self) -> None:
         """FileChangedError from the first change on: another size, written to, or lost pages.
 

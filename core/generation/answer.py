@@ -11,6 +11,7 @@ from typing import Protocol, assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import (
     PLAIN,
@@ -19,11 +20,11 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.prompts import prompt
+from llm_lite.core.generation.prompts import completion, prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
-from llm_lite.core.generation.steps import AnswerItem, answer_steps
+from llm_lite.core.generation.steps import AnswerItem, Waiting, answer_steps
 from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -38,10 +39,12 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     StopReason,
+    TokenDecoded,
     ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.records import dataclass
+from llm_lite.core.text.continued import is_text
 from llm_lite.core.text.tokenizer import Tokenizer
 
 Emit = Callable[[Event], None]
@@ -107,6 +110,8 @@ class Answer:
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
                 self._tell_rewritten()
+            case Waiting():
+                pass
             case TokenChoice():
                 self._take(item)
             case _:
@@ -119,8 +124,8 @@ class Answer:
         if self._teller is not None:
             self._teller.flush()
         session, reason, message = self._runner.session, self._reason(), ""
-        if reason == "stop string" and self._teller is not None:  # the last token was not decoded
-            session.forget_after(session.context_used - max(0, self._teller.dropped - 1))
+        if self._teller is not None and self._teller.dropped:  # the last token was not decoded
+            session.forget_after(session.context_used - (self._teller.dropped - 1))
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
@@ -146,8 +151,8 @@ class Answer:
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
-        if self._teller is not None and self._teller.is_over:
-            return "end" if self._teller.ended else "stop string"
+        if self._teller is not None and self._teller.reason is not None:
+            return self._teller.reason
         if self.should_stop():
             return "stopped"
         return "length" if self._left() <= 0 else "context"
@@ -218,8 +223,8 @@ class Answer:
 
     def _primed_teller(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenTeller:
         command, continued = self.command, self._continued(encoded)
-        stop, thinking = command.sampling.stop, encoded.thinking
-        teller = TokenTeller(tokenizer, command.request, self.emit, stop, thinking, continued)
+        endings = Endings[TokenDecoded](command.sampling, encoded)
+        teller = TokenTeller(tokenizer, command.request, self.emit, endings, continued)
         teller.requested = self.requested
         return teller
 
@@ -235,6 +240,7 @@ class Answer:
         guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
         if guide is not None:
             guide.take_all((*self._continued(encoded), *self.produced))
+            guide.check()
         return guide
 
     def _continued(self, encoded: prompt.Encoded) -> list[int]:
@@ -305,7 +311,7 @@ def _first_turn(
     messages: Sequence[ChatMessage], tokenizer: Tokenizer, encoded: prompt.Encoded
 ) -> int:
     """How many first tokens are the system prompt, the first question and its answer."""
-    asked = [index for index, message in enumerate(messages) if message.role == "user"]
+    asked = [index for index, m in enumerate(messages) if m.role in ("user", "text")]
     if len(asked) < 2:
         return len(encoded.ids)
     inside = (i for i, owner in enumerate(encoded.owners) if 0 <= owner < asked[1])
@@ -315,7 +321,7 @@ def _first_turn(
 
 def name_of(messages: Sequence[ChatMessage]) -> str:
     """What a conversation is called: how its first question begins."""
-    first = next((m.content for m in messages if m.role == "user"), "")
+    first = next((m.content for m in messages if m.role in ("user", "text")), "")
     line = " ".join(first[:400].split())
     return line if len(line) <= 48 else line[:47] + "…"
 
@@ -327,10 +333,14 @@ def encode(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> prompt.Encoded:
-    """A conversation in the model's own template; FileError where that is at fault."""
+    """A conversation in the model's own template, or else in a plain format; as one text where it
+    is a text that is continued. FileError where the template is at fault."""
+    tokenizer = file.tokenizer
+    if is_text(messages):
+        return completion.encode_text(tokenizer, messages)
     try:
-        return prompt.encode_chat(
-            file.tokenizer,
+        encoded = prompt.encode_chat(
+            tokenizer,
             file.template,
             messages,
             continue_last=continue_last,
@@ -339,6 +349,10 @@ def encode(
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error
+    if file.template.origin != "model":
+        begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
+        encoded.roles = completion.role_ends(tokenizer, begins_line=begins_line, in_chat=True)
+    return encoded
 
 
 def peak_rss_bytes() -> int:

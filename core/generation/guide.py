@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from llm_lite.core.generation.grammar import Grammar, grammar_of
+from llm_lite.core.generation.grammars.grammar import Grammar, grammar_of
 from llm_lite.core.generation.token_choice import Mask
 from llm_lite.core.messages import SamplingOptions, Thinking
 from llm_lite.core.text.thinking import MARKS, Split
@@ -56,8 +56,31 @@ class Guide:
 
     def prepare(self) -> None:
         """Begin to find what may come next, while the model's step runs."""
-        if self._grammar is not None and not self._waits and not self._due:
+        if self._is_asked:
+            assert self._grammar is not None
             self._grammar.prepare()
+
+    def is_ready(self, seconds: float = 0.0) -> bool:
+        """Whether `mask` would not wait; waits for it so long."""
+        return not self._is_asked or self._grammar is None or self._grammar.is_ready(seconds)
+
+    def check(self) -> None:
+        """RequestError where the grammar is broken or costs too much, and where what was taken so
+        far does not fit it."""
+        if self._is_asked:
+            assert self._grammar is not None
+            self._grammar.check()
+
+    def close(self) -> None:
+        """The answer is over, or lies for a while: what its grammar needs of the machine is given
+        back. For any thread."""
+        if self._grammar is not None:
+            self._grammar.close()
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether the grammar decides what comes next."""
+        return self._grammar is not None and not self._waits and not self._due
 
     def take(self, token: int) -> None:
         """The answer goes on with this token. RequestError where the grammar does not allow it."""
@@ -102,7 +125,7 @@ def guide_of(
     *,
     may_think: bool = True,
 ) -> Guide | None:
-    """None where nothing is to be guided. RequestError for a grammar or schema that is broken."""
+    """None where nothing is to be guided. What is wrong with a grammar, `Guide.check` says."""
     grammar = grammar_of(sampling, tokenizer)
     if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:
         return None

@@ -259,8 +259,8 @@ class Session(CacheSteps):
         prefix, length = self.pool.best(score)
         if prefix is None or length < self._prefill_plan(prompt, reading).keep + WORTH_COPYING:
             return
+        self.pool.touch(prefix)  # first: the copy may need the room of the least recently used
         self._keep_copy(self.cache.same_as(prefix))
-        self.pool.touch(prefix)
         self.cache.copy_in(prefix, length)
         self._forget_queries()
 

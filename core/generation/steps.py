@@ -27,8 +27,16 @@ from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, 
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import dataclass
 
-AnswerItem = Prefilled | Forgotten | TokenChoice
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The step is done, and what may come next is not found yet: nothing was chosen."""
+
+
+AnswerItem = Prefilled | Forgotten | Waiting | TokenChoice
+PATIENCE = 0.01  # seconds in which an honest mask is there after a step
 
 
 def prefill_steps(
@@ -55,21 +63,25 @@ def answer_steps(
     forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
     the caller asks for what follows it. The answer begins with `forced`: all but its last token
     are at the end of the prompt already, and the last is only scored. `guide` says which tokens
-    may come, and hears those that do. `decoder` runs the steps, with drafts where the session has
-    any; left out: one of this answer. RequestError and NotFiniteError as of `Session.prepare`,
-    `Sampler.choose` and `Guide`.
+    may come, and hears those that do; it is closed in the end. `decoder` runs the steps, with
+    drafts where the session has any; left out: one of this answer. RequestError and
+    NotFiniteError as of `Session.prepare`, `Sampler.choose` and `Guide`.
     """
-    with suppress(CancelledError):  # the executor left a step half done
-        yield from _answer_steps(
-            session,
-            prepared,
-            sampling,
-            end_tokens,
-            forced,
-            should_stop,
-            guide,
-            decoder or AnswerDecoder(session, end_tokens),
-        )
+    try:
+        with suppress(CancelledError):  # the executor left a step half done
+            yield from _answer_steps(
+                session,
+                prepared,
+                sampling,
+                end_tokens,
+                forced,
+                should_stop,
+                guide,
+                decoder or AnswerDecoder(session, end_tokens),
+            )
+    finally:
+        if guide is not None:
+            guide.close()
 
 
 def generate(
@@ -111,6 +123,7 @@ def _answer_steps(
     if forced:
         choice, produced = _judged(guide, logits, forced), 0
     else:
+        yield from _waits(guide)
         choice, produced = choose_next(sampler, guide, logits, tokens), 1
     while True:
         last = choice.token in end_tokens or produced == sampling.max_new_tokens
@@ -126,7 +139,14 @@ def _answer_steps(
         if guide is not None:
             guide.prepare()
         logits = decoder.decode(tokens, sampling.max_new_tokens - produced, should_stop)
+        yield from _waits(guide)
         choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
+
+
+def _waits(guide: Guide | None) -> Iterator[Waiting]:
+    """Until it is known what may come next; meanwhile others may be served."""
+    while guide is not None and not guide.is_ready(PATIENCE):
+        yield Waiting()
 
 
 def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:

@@ -17,6 +17,7 @@ from llm_lite.core.generation.sampling import Sampler
 from llm_lite.core.generation.session import Session
 from llm_lite.core.kv_cache.provenance import common
 from llm_lite.core.messages import ChatMessage, SamplingOptions
+from llm_lite.core.text.continued import is_text
 from llm_lite.core.text.tokenizer import Tokenizer
 
 REQUEST = (
@@ -35,6 +36,8 @@ def make_title(
     or has no room, and None where it was stopped. LlmLiteError where the model or its template is
     at fault."""
     session, file = runner.session, runner.model_file
+    if is_text(messages):  # it is no conversation, of which the model could say what it is about
+        return ""
     told = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
     prompt = encode(file, told, continue_last=True, thinking=False).ids
     start = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Allowed, TokenChoice
-from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
     DraftedToken,
     GenerationStats,
     PromptToken,
-    Thinking,
+    StopReason,
     TokenDecoded,
     TokenTrace,
 )
@@ -25,16 +25,15 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class TokenTeller:
-    """Tells the tokens of an answer, each with the characters that it completes, up to the first
-    stop string; and knows how fast they came."""
+    """Tells the tokens of an answer, each with the characters that it completes, up to where it
+    ends because of what it says; and knows how fast they came."""
 
     def __init__(
         self,
         tokenizer: Tokenizer,
         request: int,
         emit: Callable[[TokenDecoded], None],
-        stop: Sequence[str] = (),
-        thinking: Thinking | None = None,
+        endings: Endings[TokenDecoded],
         continued: Sequence[int] = (),
     ) -> None:
         """`request` comes back in every event. `continued` are the tokens of the message that the
@@ -45,25 +44,25 @@ class TokenTeller:
         self._tokenizer, self._request, self._emit = tokenizer, request, emit
         self._decoder = StreamDecoder(tokenizer)
         self._decoder.feed(*continued)
-        self._stops = StopStrings[TokenDecoded](stop, thinking)
-        if stop and continued:
-            self._stops.hear(tokenizer.decode(continued))
+        self._endings = endings
+        if continued:
+            endings.hear(tokenizer.decode(continued))
         self._steps = 0  # tokens that took a step
         self._prefill_seconds = self._first = self._last = 0.0
 
     @property
-    def is_over(self) -> bool:
-        """By a token or a stop string."""
-        return self.ended or self._stops.found
+    def reason(self) -> StopReason | None:
+        """Why the answer is over behind its last token; None: it goes on, for what it says."""
+        return "end" if self.ended else self._endings.reason
 
     @property
-    def found_stop(self) -> bool:
-        return self._stops.found
+    def is_over(self) -> bool:
+        return self.reason is not None
 
     @property
     def dropped(self) -> int:
         """Last tokens that are not told, as a stop string has begun in or before them."""
-        return self._stops.dropped
+        return self._endings.dropped
 
     @property
     def has_begun(self) -> bool:
@@ -97,11 +96,12 @@ class TokenTeller:
             choice.accepted,
             tuple(DraftedToken(t, text_of(tokenizer, t)) for t in choice.rejected),
         )
-        self._show(self._stops.feed(event, text))
+        is_said = chosen and not self.ended
+        self._show(self._endings.feed(event, token, text, is_chosen=is_said))
 
     def flush(self) -> None:
         """Tell what was held back, as nothing follows."""
-        self._show(self._stops.flush())
+        self._show(self._endings.flush())
 
     def stats(self, prefilled: int) -> GenerationStats:
         """What of the statistics time tells; `prefilled` tokens were read before the first one."""

@@ -139,7 +139,9 @@ class History:
             attachments=tuple(attachments),
         )
         names = (attached.name for attached in attachments)
-        title = title_of(text or next(names, "")) if parent is None and role == "user" else ""
+        title = (
+            title_of(text or next(names, "")) if parent is None and role in ("user", "text") else ""
+        )
         self.submit(change.AddMessage(message, title))
         return message
 

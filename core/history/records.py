@@ -14,8 +14,8 @@ from llm_lite.core.records import dataclass
 TitleSource = Literal["none", "message", "model", "person"]
 TITLE_SOURCES: tuple[TitleSource, ...] = ("none", "message", "model", "person")
 # What a tool said stands in conversations that other programs began.
-StoredRole = Literal["system", "user", "assistant", "tool"]
-STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool")
+StoredRole = Literal["system", "user", "assistant", "tool", "text"]
+STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool", "text")
 
 
 @dataclass(frozen=True, slots=True)

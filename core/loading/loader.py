@@ -18,6 +18,7 @@ from llm_lite.core.errors import (
     UnfitModelError,
 )
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.generation.sampling_defaults import sampling_defaults
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.ngrams.learning import LearnedDrafts
 from llm_lite.core.generation.speculation.speculation import speculation_of
@@ -35,7 +36,7 @@ from llm_lite.core.loading.fitting import guarded
 from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.runner import Runner, executor_info, model_info
+from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import (
     converted,
@@ -101,7 +102,12 @@ def _understood(
     except BaseException:
         text.close()
         raise
-    return ModelFile(file.path, file, model, text, file.nbytes)
+    defaults, problems = sampling_defaults(
+        file.path, file.metadata, f"{name_of(file)} {file.path.name}"
+    )
+    for problem in problems:
+        warn(problem)
+    return ModelFile(file.path, file, model, text, file.nbytes, sampling_defaults=defaults)
 
 
 def _read_text(file: ModelSource, rows: int) -> tuple[Tokenizer, ChatTemplate]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.messages import Mode
+from llm_lite.core.messages import Mode, SamplingDefault
 from llm_lite.core.models.model import Model
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.chat_template import ChatTemplate
@@ -24,6 +24,7 @@ class ModelFile:
     text: BackgroundWork[tuple[Tokenizer, ChatTemplate]]  # a large vocabulary takes seconds
     size: int  # bytes
     kept: dict[Mode, Path] = field(default_factory=dict)  # variants on disk
+    sampling_defaults: tuple[SamplingDefault, ...] = ()
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -23,6 +23,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.loading.checking.verification import Part
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.weights import conversion_note, described, of_blocks
 from llm_lite.core.messages import (
     AttentionPart,
@@ -159,7 +160,7 @@ def model_info(
     metadata = model_file.file.metadata
     cache = cache_layout(executor.program.plans[0], options.keys, options.values)
     return ModelInfo(
-        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
+        name=name_of(model_file.file),
         path=str(model_file.path),
         architecture=one_line(str(metadata.get("general.architecture"))),
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
@@ -177,6 +178,7 @@ def model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        sampling_defaults=model_file.sampling_defaults,
         kind=model_file.model.kind,
         translator=_translator_info(model_file.model),
         has_slice=model_file.model.draft_slice is not None,
@@ -215,9 +217,11 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
     return TranslatorInfo(decoding.beams, decoding.prefixes, encoder.shape.layers)
 
 
-def _own_name(model_file: ModelFile) -> str:
-    name = model_file.file.metadata.get("general.name")
-    return name if isinstance(name, str) and name.strip() else model_file.path.stem
+def name_of(file: ModelSource) -> str:
+    """What people call a model: its title in the catalogue, or what its file says."""
+    own = file.metadata.get("general.name")
+    own = own if isinstance(own, str) and own.strip() else file.path.stem
+    return one_line(catalog.title_of(file.path) or own)
 
 
 def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:

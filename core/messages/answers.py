@@ -9,8 +9,13 @@ from llm_lite.core.messages.options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
 from llm_lite.core.records import dataclass
 
-Role = Literal["system", "user", "assistant", "tool"]
-StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
+# A person's piece of a text that the model continues has the role "text": `core.generation.prompts.
+# completion` says how such a conversation is read.
+Role = Literal["system", "user", "assistant", "tool", "text"]
+# "role": it began to speak as somebody else; "repetition": it repeated itself without an end.
+StopReason = Literal[
+    "end", "stop string", "role", "repetition", "length", "stopped", "context", "error"
+]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
 ThinkingStyle = Literal["think", "granite", "mistral", "gemma", "harmony"]
@@ -212,3 +217,4 @@ class GenerationFinished:
     stop_reason: StopReason
     stats: GenerationStats
     message: str = ""  # a sentence, for stop_reason "error" and "context"
+    request_at_fault: bool = False  # for "error": as where its grammar costs more than it may

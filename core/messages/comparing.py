@@ -104,7 +104,7 @@ class RunReady:
     run: int  # 0: A, 1: B
     executor: ExecutorInfo
     weight_bytes: int
-    resident_bytes: int  # memory that the run took; 0 where the system does not tell
+    cache_bytes: int  # of the keys and values of a token; 0: not known
     shared: bool  # it is the model of the chat
 
 

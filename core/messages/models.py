@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.library import Fit
-from llm_lite.core.messages.options import Activations, EngineOptions, KvType, Mode
+from llm_lite.core.messages.options import (
+    Activations,
+    EngineOptions,
+    KvType,
+    Mode,
+    SamplingDefault,
+    SamplingOptions,
+)
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
 from llm_lite.core.records import dataclass
@@ -111,6 +118,11 @@ class CacheLayout:
     values: KvType = "fp16"
     reserved_bytes: int = 0
 
+    @property
+    def token_bytes(self) -> int:
+        """Bytes that the keys and values of a token take in all layers together."""
+        return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
@@ -152,6 +164,14 @@ class ModelInfo:
     kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
         default_factory=lambda: MappingProxyType({})
     )
+
+    # How answers are chosen where nobody says otherwise, as the model's files or its card advise.
+    sampling_defaults: tuple[SamplingDefault, ...] = ()
+
+    def sampling(self, **chosen: Any) -> SamplingOptions:
+        """What was `chosen`, and else what the model's defaults and the program's own are."""
+        advised = {default.name: default.value for default in self.sampling_defaults}
+        return SamplingOptions(**{**advised, **chosen})
 
     @property
     def gain_rows(self) -> int:

@@ -50,6 +50,15 @@ class EngineOptions:
         return self.speculate in ("auto", "slice")
 
 
+@dataclass(frozen=True, slots=True)
+class SamplingDefault:
+    """What a model's own files or card say of a field of `SamplingOptions`, and where."""
+
+    name: str
+    value: float
+    source: str  # "generation_config.json", say
+
+
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
@@ -86,3 +95,4 @@ class SamplingOptions:
     max_thinking_tokens: int = 0  # 0: as many as it likes
     json_schema: str = ""  # the answer is JSON of this schema
     grammar: str = ""  # or a text of this grammar: GBNF or Lark
+    repetition_guard: bool = True  # an answer that repeats itself without an end is ended

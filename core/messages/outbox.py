@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable
 
 from llm_lite.core.messages import (
@@ -23,6 +24,8 @@ from llm_lite.core.messages import (
     Translate,
 )
 
+MOST_UNREAD = 4096  # events of a server that writes faster than they are read
+
 
 class Outbox:
     """For any thread. `wake` is called for every event."""
@@ -30,20 +33,30 @@ class Outbox:
     def __init__(self, wake: Callable[[], None] | None) -> None:
         self._wake = wake
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._read = threading.Condition()  # notified when events were taken
 
     def emit(self, event: Event) -> None:
         self._events.put(event)
         if self._wake is not None:
             self._wake()
 
+    def wait_for_room(self, is_given_up: Callable[[], bool]) -> None:
+        """Return once fewer than MOST_UNREAD events are unread, or soon after `is_given_up`."""
+        with self._read:
+            while self._events.qsize() >= MOST_UNREAD and not is_given_up():
+                self._read.wait(0.1)
+
     def poll(self) -> list[Event]:
-        """The events since the last call; never waits."""
+        """The events that are there; never waits, and leaves those that come meanwhile."""
         events = []
-        while True:
-            try:
+        try:
+            for _ in range(self._events.qsize()):
                 events.append(self._events.get_nowait())
-            except queue.Empty:
-                return events
+        except queue.Empty:  # another thread has taken some
+            pass
+        with self._read:
+            self._read.notify_all()
+        return events
 
     def wait(self, timeout: float) -> list[Event]:
         """Like `poll`, but waits up to `timeout` seconds for the first event."""

@@ -15,7 +15,7 @@ from llm_lite.core.formats.ranges import EPSILON, LARGEST_COUNT, LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture, Tensors
-from llm_lite.core.models.description.rows import FieldRow, Known, number, row
+from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, of_model
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.modes import MADE
@@ -24,6 +24,7 @@ from llm_lite.core.records import dataclass
 
 _SLOPES = MADE + "position_bias"
 _FARTHEST = 1 << 15  # positions; such models read far more than they were trained with
+_MOST_POSITIONS = 1 << 17  # each is a column of a table; BLOOM has 2048
 
 
 def _width(config: CheckpointConfig, known: Known) -> int:
@@ -43,7 +44,14 @@ def _inner(config: CheckpointConfig, known: Known) -> int:
 @dataclass(frozen=True, kw_only=True)
 class BloomConfig(shared.DecoderConfig):
     layers: int = row(replace(shared.LAYERS, checkpoint="n_layer"))
-    context: int = row(replace(shared.CONTEXT, checkpoint="seq_length", assumed=2048))
+    context: int = row(
+        replace(
+            shared.CONTEXT,
+            checkpoint="seq_length",
+            check=integer(most=_MOST_POSITIONS),
+            assumed=2048,
+        )
+    )
     width: int = row(replace(shared.WIDTH, checkpoint=_width))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_inner))
     heads: int = row(replace(shared.HEADS, checkpoint=_heads))

@@ -31,8 +31,10 @@ from llm_lite.core.remote.sse import EventReader
 from llm_lite.core.text.thinking import MARKS
 
 MOST_SAID = 4 << 20  # characters of an answer: a window has to show them
+MOST_TOKENS = 1 << 18
 MOST_REFUSED = 4  # fields that a server does not know, in one answer
 _REASONS: dict[str, StopReason] = {"length": "length", "stop": "end", "tool_calls": "end"}
+_OURS: dict[str, StopReason] = {"role": "role", "repetition": "repetition"}
 _CLOSING = MARKS["think"].written[1]
 
 
@@ -93,6 +95,8 @@ class RemoteAnswer:
         self._hearing = hearing
         with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
             for data in events:
+                if self.exchange.cancelled:  # what has come already may be much
+                    break
                 if data.strip() == "[DONE]":
                     break
                 read = progress(data)
@@ -101,6 +105,8 @@ class RemoteAnswer:
                     self.emit(PrefillProgress(self.command.request, *read))
                 for piece in hearing.hear(data):
                     self._say(piece, asked)
+                    if self.exchange.cancelled:  # an event may have a million characters
+                        break
                 self.response = hearing.response
         if self.exchange.cancelled:  # a connection that is ended here looks as one that ended
             raise CancelledError("stopped")
@@ -121,6 +127,11 @@ class RemoteAnswer:
             raise RemoteError(
                 f"{self.client.address.host} sends an answer without an end, expected at most "
                 f"{MOST_SAID >> 20} million characters"
+            )
+        if self._count >= MOST_TOKENS:
+            raise RemoteError(
+                f"{self.client.address.host} sends an answer without an end, expected at most "
+                f"{MOST_TOKENS:,} tokens"
             )
         if not self._started:
             self._start(piece.kind == "thought", 0)
@@ -176,7 +187,8 @@ class RemoteAnswer:
         assert hearing is not None
         note = "; ".join(self._notes)
         if hearing.finish == "stop" and hearing.stop_text:
-            return "stop string", note
+            known = self.dialect.name == "llm-lite"
+            return (_OURS.get(hearing.stop_text, "stop string") if known else "stop string"), note
         if hearing.finish in _REASONS:
             return _REASONS[hearing.finish], note
         return "end", f"{hearing.host} ended the answer: {hearing.finish}"

@@ -31,10 +31,11 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
     if command.raw:
-        body["prompt"] = "".join(message.content for message in command.messages)
+        begin = command.begin.content if command.begin is not None else ""
+        body["prompt"] = "".join(message.content for message in command.messages) + begin
         if dialect.tells_likelihoods:
             body["logprobs"] = MOST_ALTERNATIVES
-        return Asked("/v1/completions", body, (*optional, "logprobs"))
+        return Asked("/v1/completions", body, (*optional, "logprobs"), begin)
     begun = _beginning(command, dialect)
     told = command.messages[:-1] if command.continue_last else command.messages
     body["messages"] = written(told, dialect)

@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import CancelledError
+from llm_lite.core.hub.remote import heads
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.address import Address
@@ -134,7 +135,12 @@ class Client:
             raise RemoteError(
                 f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is not usable: {quote(str(error))}"
             ) from None
-        content = None if body is None else json.dumps(body, ensure_ascii=True).encode()
+        content = None if body is None else self._written(body)
+
+        def trace(name: str, info: dict[str, Any]) -> None:
+            exchange.trace(name, info)
+            heads.trace(self._slow_head, name, info)
+
         try:
             with (
                 client,
@@ -143,7 +149,7 @@ class Client:
                     self.address.base + path,
                     content=content,
                     headers=self._headers(body is not None),
-                    extensions={"trace": exchange.trace},
+                    extensions={"trace": trace},
                 ) as answer,
             ):
                 if not answer.is_success:
@@ -158,6 +164,13 @@ class Client:
             raise RemoteError(_unreachable(host, error)) from None
         except httpx2.InvalidURL as error:
             raise RemoteError(f"{host} is no address: {quote(str(error))}") from None
+
+    def _written(self, body: Any) -> bytes:
+        try:
+            return json.dumps(body, ensure_ascii=True, allow_nan=False).encode()
+        except (ValueError, RecursionError) as error:  # NaN, or an integer of 5,000 digits
+            problem = f"what is asked of {self.address.host} is no JSON: {quote(str(error))}"
+            raise RemoteError(problem) from None
 
     def _headers(self, has_body: bool) -> dict[str, str]:
         found = {"Accept-Encoding": "identity", "User-Agent": "llm-lite"}
@@ -183,6 +196,12 @@ class Client:
             answer.headers,
             bytes(body),
             bool(self._key),
+        )
+
+    def _slow_head(self) -> RemoteError:
+        return RemoteError(
+            f"{self.address.host} takes more than {heads.MOST_SECONDS:.0f} s to send the head of "
+            "its answer"
         )
 
     def _check_packing(self, answer: httpx2.Response) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
@@ -14,6 +15,7 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheRewritten,
     CancelLoad,
+    ChatMessage,
     Command,
     ConversationRead,
     CountTokens,
@@ -55,6 +57,7 @@ from llm_lite.core.remote.counting import count_tokens, prompt_of
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.glass import Glass, RemoteResponse
+from llm_lite.core.text.continued import is_text, pieces
 
 _LOOK_SECONDS = 10.0
 
@@ -195,12 +198,18 @@ class RemoteEngine:
             )
 
     def _generate(self, command: Generate, exchange: Exchange) -> None:
+        if is_text(command.messages):  # one text, which a server continues as it is
+            text = "".join(pieces(command.messages))
+            command = replace(command, messages=(ChatMessage("text", text),), raw=True)
+
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
                 if event.stop_reason != "error":
                     self._look_into(command, answer)
                 with self._lock:
                     self._answering = 0
+            else:  # the server is read no faster than the window folds: TCP holds it back
+                self._outbox.wait_for_room(lambda: exchange.cancelled)
             self._emit(event)
 
         prompt = prompt_of(command, self.client, self._dialect, self.model.name, exchange)

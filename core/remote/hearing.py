@@ -17,6 +17,7 @@ from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
 from llm_lite.core.remote.failures import RemoteError, error_message
 from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
+from llm_lite.core.tools.json_values import levels_of
 
 MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
@@ -53,7 +54,8 @@ class Usage:
 @dataclass(slots=True)
 class _Call:
     name: str = ""
-    arguments: str = ""
+    parts: list[str] = field(default_factory=list)  # of the arguments
+    room: int = MOST_ARGUMENTS  # characters
 
 
 @dataclass(slots=True)
@@ -148,16 +150,21 @@ class Hearing:
         call.name = call.name or text(function.get("name"), 200)
         more = function.get("arguments")
         more = json.dumps(more) if isinstance(more, dict) else text(more, MOST_ARGUMENTS)
-        call.arguments = (call.arguments + more)[:MOST_ARGUMENTS]
+        if more := more[: call.room]:
+            call.parts.append(more)
+            call.room -= len(more)
 
     def calls(self) -> list[str]:
         """What was called, marked as the window reads calls of models here ("tags")."""
         found = []
         for _, call in sorted(self._calls.items()):
+            written = "".join(call.parts)
             try:
-                arguments = json.loads(call.arguments or "{}")
+                arguments = json.loads(written or "{}")
             except (ValueError, RecursionError):
-                arguments = call.arguments  # a text where an object is expected: told as it is
+                arguments = written  # a text where an object is expected: told as it is
+            if levels_of(arguments) > _DEEP:  # it could be read and not written
+                arguments = written
             body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
             body = body.replace("</", "<\\/")
             found.append(f"<tool_call>\n{body}\n</tool_call>")

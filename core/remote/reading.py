@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from llm_lite.core.files.json_text import finite
+
 LONGEST_NAME = 300  # characters
 
 
@@ -22,19 +24,14 @@ def text(value: Any, limit: int = LONGEST_NAME) -> str:
 
 def whole(value: Any) -> int:
     """A count; 0 for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return int(value) if math.isfinite(value) and 0 <= value < 1 << 53 else 0
+    found = finite(value)
+    return int(found) if found is not None and 0 <= found < 1 << 53 else 0
 
 
 def number(value: Any) -> float:
     """nan for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
+    found = finite(value)
+    return math.nan if found is None else found
 
 
 def rate(value: Any) -> float:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.generation.answer import encode, peak_rss_bytes
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import PLAIN, check_prompt
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Sampler, check_bias
 from llm_lite.core.generation.speculation.decoder import DraftCounts
-from llm_lite.core.generation.steps import choose_next
+from llm_lite.core.generation.steps import PATIENCE, choose_next
 from llm_lite.core.generation.token_texts import TokenTeller, labelled
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
@@ -27,6 +28,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     ServedRequest,
     StopReason,
+    TokenDecoded,
 )
 from llm_lite.core.serving.pages import PagePool, pages_for
 from llm_lite.core.serving.sequence import PagedTokens
@@ -63,9 +65,8 @@ class ServedAnswer:
         self._guide = _guide(tokenizer, request, encoded, continued)
         spelled = self._guide.token_bytes if self._guide else None
         self._sampler = Sampler(sampling, spelled, request.alternatives)
-        self._teller = TokenTeller(
-            tokenizer, number, self._tell, sampling.stop, thinking, continued
-        )
+        endings = Endings[TokenDecoded](sampling, encoded)
+        self._teller = TokenTeller(tokenizer, number, self._tell, endings, continued)
         self._teller.requested = asked
         self.paged = PagedTokens(encoded.ids, pages_for(context))
         self.prompt_tokens, self._context = len(encoded.ids), context
@@ -76,6 +77,10 @@ class ServedAnswer:
         self.is_running = False
         self.reason: StopReason | None = None  # once it is over
         self.problem = ""
+        self._is_at_fault = False  # the request, where a problem ended its answer
+        # What its next token is chosen of, float32 [V], once its grammar has said what it may be;
+        # and the seconds of its step.
+        self._held: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
         self.counts = DraftCounts()
         self.end_tokens = tokenizer.end_ids  # nothing is drafted behind these
@@ -138,16 +143,43 @@ class ServedAnswer:
         drafted: tuple[int, ...],
         pool: PagePool,
         step_seconds: float,
+        until: float,
     ) -> int:
         """Choose what follows all tokens, of float32 [1 + drafted tokens, V]; and what follows
-        drafted ones, as long as they are chosen: how many were."""
+        drafted ones, as long as they are chosen: how many were.
+
+        Where its grammar has not said by `until`, of time.monotonic, what may come, the answer
+        stays out of the steps of others: `resume` goes on.
+        """
         for accepted, row in enumerate(logits):
             if accepted:
                 self.paged.advance(pool, 1)
+                until = time.monotonic() + PATIENCE
+            if not self.is_ready(max(0.0, until - time.monotonic())):
+                self._held = row.copy(), 0.0 if accepted else step_seconds
+                break
             self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:])
             if self.is_over or self.paged.tokens[-1:] != list(drafted[accepted : accepted + 1]):
                 break
         return accepted
+
+    def is_ready(self, seconds: float = 0.0) -> bool:
+        """Whether it is known which tokens may come next; waits for it so long."""
+        return self._guide is None or self._guide.is_ready(seconds)
+
+    @property
+    def is_held(self) -> bool:
+        return self._held is not None
+
+    def resume(self) -> None:
+        """Choose the token that was held up, once `is_ready`."""
+        if self._held is not None:
+            (row, seconds), self._held = self._held, None
+            self._take(row, seconds, ())
+
+    def restart(self) -> None:
+        """Its tokens are to be computed again, and so are the logits of the last one."""
+        self._held = None
 
     def _take(
         self, logits: NDArray[np.float32], step_seconds: float, drafted: tuple[int, ...]
@@ -157,13 +189,14 @@ class ServedAnswer:
         try:
             choice = choose_next(self._sampler, self._guide, logits, self.paged.tokens)
         except LlmLiteError as error:
+            self._is_at_fault = isinstance(error, RequestError)
             self.end("error", str(error))
             return
         is_drafted = drafted[:1] == (choice.token,)
         choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
         self._teller.take(choice, self.paged.computed, step_seconds)
-        if self._teller.is_over:
-            self.end("end" if self._teller.ended else "stop string")
+        if self._teller.reason is not None:
+            self.end(self._teller.reason)
         elif self.new_tokens >= self.request.sampling.max_new_tokens:
             self.end("length")
         elif self.paged.computed >= self._context:
@@ -181,6 +214,7 @@ class ServedAnswer:
     def finish(self, read_bytes: int = 0) -> None:
         """Tell what was held back, and how the answer ended. `read_bytes`: see GenerationStats."""
         assert self.reason is not None
+        self.close()
         self._teller.flush()
         used = self.paged.computed
         stats = GenerationStats()
@@ -193,7 +227,17 @@ class ServedAnswer:
                 peak_rss_bytes=peak_rss_bytes(),
                 read_bytes=read_bytes,
             )
-        self._tell(GenerationFinished(self.number, self.reason, stats, self.problem))
+        at_fault = self._is_at_fault and self.reason == "error"
+        self._tell(
+            GenerationFinished(
+                self.number, self.reason, stats, self.problem, request_at_fault=at_fault
+            )
+        )
+
+    def close(self) -> None:
+        """What its grammar needs of the machine is given back."""
+        if self._guide is not None:
+            self._guide.close()
 
     def told(self, *, waiting: bool) -> ServedRequest:
         """For a list of requests; from any thread."""
@@ -245,5 +289,10 @@ def _guide(
     sampling, thinking = request.sampling, encoded.thinking
     guide = guide_of(tokenizer, sampling, thinking, may_think=request.thinking)
     if guide is not None:
-        guide.take_all(continued)
+        try:
+            guide.take_all(continued)
+            guide.check()
+        except BaseException:
+            guide.close()
+            raise
     return guide

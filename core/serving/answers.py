@@ -75,7 +75,11 @@ class AnswerService:
             context=batch.context,
             vocabulary=batch.vocabulary,
         )
-        self._desk.add(answer, batch)
+        try:
+            self._desk.add(answer, batch)
+        except BaseException:
+            answer.close()
+            raise
         return answer.number
 
     def cancel(self, number: int) -> None:

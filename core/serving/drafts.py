@@ -66,10 +66,9 @@ class ServedDrafts:
             self.speculation.note_pass(1 + len(part.drafted), seconds)
 
     def count(self, part: StepPart, accepted: int, seconds: float) -> None:
-        """Of the drafts of this part so many came; the step took so long."""
+        """Of the drafts of this part, which follows a token of its answer, so many came; the step
+        took so long."""
         counts, drafted = part.answer.counts, len(part.drafted)
-        if part.answer.new_tokens == 1 + accepted:  # the first one follows the prompt
-            return
         single, source, drafting = 0.0, "", 0.0
         if self.speculation is not None and part.answer.paged.tokens is self._text:
             single = self.speculation.policy.costs.seconds(1)

@@ -277,4 +277,5 @@ class Scheduler:
         with self._lock:
             self.running.remove(answer)
             answer.is_running = False
+            answer.restart()
             insort(self._returned, answer, key=lambda a: a.number)

@@ -5,11 +5,17 @@ Nothing of this folder is imported before somebody serves.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
+from llm_lite.core.generation.grammars.matchers import matchers
+from llm_lite.core.generation.steps import PATIENCE
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, ServingChanged, StartServing
 from llm_lite.core.plan.step import Segment
@@ -83,17 +89,19 @@ class Serving:
             self._close(str(error))
             return
         self._desk.open(self._batch)
+        matchers().warm(runner.model_file.tokenizer)  # the first schema does not wait for it
         self._is_on = True
         self._emit(ServingChanged(True, self.service.status()))
 
-    def step(self, runner: Runner | None) -> bool:
-        """Do what comes next; whether there is more. DeviceError passes through: nothing is lost,
-        and all goes on with another executor."""
+    def step(self, runner: Runner | None, *, waits: bool) -> bool:
+        """Do what comes next; whether there is more. With `waits`, where nothing can be done before
+        grammars have said what may come next, it waits a little for one. DeviceError passes
+        through: nothing is lost, and all goes on with another executor."""
         self.follow(runner)
         batch = self._batch
         if batch is not None:
             try:
-                self._work(batch)
+                self._work(batch, waits)
             except DeviceError:
                 raise
             except CancelledError:  # the program ends: the step does not count
@@ -146,10 +154,14 @@ class Serving:
             except DeviceError as error:  # a lost device may refuse even to be let go
                 self._log("warning", f"the shared executor could not be closed cleanly: {error}")
 
-    def _work(self, batch: Batch) -> None:
+    def _work(self, batch: Batch, waits: bool) -> None:
         look = self._desk.next_look()
         if look is not None:
             look.do(batch)
+        held = [answer for answer in self._scheduler.running if answer.is_held]
+        for answer in held:
+            if answer.is_ready():
+                answer.resume()
         self._end_those_over()  # cancelled meanwhile
         embedding = self._desk.embedding
         if embedding is not None:
@@ -167,6 +179,8 @@ class Serving:
                 places, pool = batch.segments, batch.pool
                 parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
+        elif waits and held and look is None and self._desk.embedding is None:
+            held[0].is_ready(PATIENCE)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
         tokens, segments = list[int](), list[Segment]()
@@ -176,15 +190,20 @@ class Serving:
             segments += paged.segments(part.count, part.outputs)
             segments += paged.drafted_segments(part.count, len(part.drafted))
         logits, row = batch.run(tokens, tuple(segments), self._is_closing), 0
-        self._drafts.note_step(parts, batch.last_seconds)
+        seconds, until = batch.last_seconds, time.monotonic() + PATIENCE
+        self._drafts.note_step(parts, seconds)
+        found = list[tuple[StepPart, NDArray[np.float32]]]()
         for part in parts:
             part.answer.paged.advance(batch.pool, part.count)
             if part.outputs:
-                outputs = 1 + len(part.drafted)
-                rows, seconds = logits[row : row + outputs], batch.last_seconds
-                accepted = part.answer.take_all(rows, part.drafted, batch.pool, seconds)
+                found.append((part, logits[row : row + 1 + len(part.drafted)]))
+                row += 1 + len(part.drafted)
+        # Nobody waits for the masks of others.
+        for part, rows in sorted(found, key=lambda one: not one[0].answer.is_ready()):
+            is_first = not part.answer.new_tokens  # it follows the prompt
+            accepted = part.answer.take_all(rows, part.drafted, batch.pool, seconds, until)
+            if not is_first:
                 self._drafts.count(part, accepted, seconds)
-                row += outputs
 
     def _end_those_over(self) -> None:
         for answer in self._scheduler.over():

@@ -1,6 +1,10 @@
-"""How byte-level vocabularies spell bytes: each as a printable character, as GPT-2 began it."""
+"""How vocabularies spell bytes: GPT-2's as printable characters, SentencePiece's as <0x0A>."""
 
 from __future__ import annotations
+
+import re
+
+_NAMED = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 def _byte_of_char() -> dict[str, bytes]:
@@ -12,3 +16,9 @@ def _byte_of_char() -> dict[str, bytes]:
 
 
 BYTE_OF = _byte_of_char()
+
+
+def named_byte(token: str) -> int | None:
+    """The byte that a token names; None where it is text."""
+    named = _NAMED.fullmatch(token)
+    return int(named[1], 16) if named else None

@@ -1,4 +1,5 @@
-"""Formulas in Markdown: `$..$`, `$$..$$`, `\\(..\\)` and `\\[..\\]`, as rules of markdown-it.
+"""Formulas in Markdown: `$..$`, `$$..$$`, `\\(..\\)`, `\\[..\\]` and environments of formulas, as
+`\\begin{align}..\\end{align}`, as rules of markdown-it.
 
 A dollar is money more often than not: as in Pandoc, what opens has no space behind it, what closes
 none before it and no digit behind it. What looks like words about money is no formula either.
@@ -12,6 +13,9 @@ from typing import Any
 LONGEST = 4000  # characters of a formula
 WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 TEX = re.compile(r"[\\^_={}]")
+ENVIRONMENT = re.compile(
+    r"\\begin\{((?:align|alignat|equation|flalign|gather|multline|split)\*?|aligned|gathered|cases)\}"
+)
 BACKSLASHED = {"(": r"\)", "[": r"\]"}
 
 
@@ -77,40 +81,50 @@ def _is_formula(src: str, start: int, end: int, inner: str) -> bool:
 
 
 def _block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
-    """Lines from one that begins with `$$` or `\\[` to one that ends with its counterpart. An empty
-    line ends what is no formula; a text that ends before may still become one."""
+    """Lines from one that begins with `$$`, `\\[` or an environment to one that ends with its
+    counterpart. An empty line ends what is no formula; a text that ends before may still become
+    one."""
     if state.is_code_block(start):
         return False
     first = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]]
-    mark = first[:2]
-    if mark not in ("$$", "\\["):
+    mark, environment = first[:2], ENVIRONMENT.match(first)
+    if environment is not None:
+        mark, closer = environment[0], f"\\end{{{environment[1]}}}"
+    elif mark in ("$$", "\\["):
+        closer = "$$" if mark == "$$" else "\\]"
+    else:
         return False
-    lines, at, closed = _formula_lines(state, start, end, "$$" if mark == "$$" else "\\]")
+    lines, at, closed = _formula_lines(state, start, end, mark, closer)
     if not closed and at < end:
         return False
     if silent:
         return True
     state.line = at
     token = state.push("math_block", "math", 0)
-    token.block, token.content, token.map = True, "\n".join(lines).strip(), [start, at]
+    content = "\n".join(lines).strip()
+    if environment is not None:
+        content = f"{mark}{content}{closer if closed else ''}"
+    token.block, token.content, token.map = True, content, [start, at]
     token.markup, token.info = mark, "" if closed else "open"
     return True
 
 
-def _formula_lines(state: Any, start: int, end: int, closer: str) -> tuple[list[str], int, bool]:
+def _formula_lines(
+    state: Any, start: int, end: int, mark: str, closer: str
+) -> tuple[list[str], int, bool]:
     """The formula's lines, the line behind them, and whether they are closed."""
     lines: list[str] = []
     size = 0
     for at in range(start, end):
         low = state.bMarks[at] + state.tShift[at]
         text = state.src[low : state.eMarks[at]].rstrip()
-        inside = text[2:] if at == start else text
+        inside = text[len(mark) :] if at == start else text
         outside = at > start and state.sCount[at] < state.blkIndent
         size += len(text)
         if outside or not text or size > LONGEST:
             return lines, at, False
         place = inside.find(closer)
-        if 0 <= place < len(inside) - 2:  # more than a formula stands on its line
+        if 0 <= place < len(inside) - len(closer):  # more than a formula stands on its line
             return lines, at, False
         if place >= 0:
             lines.append(inside[:place])

@@ -27,7 +27,7 @@ from llm_lite.core.messages.inspecting.tokenizing import (
     Word,
 )
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.text.byte_characters import BYTE_OF
+from llm_lite.core.text.byte_characters import BYTE_OF, named_byte
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -143,8 +143,8 @@ class TokenizerFile:
             return self._added[number].encode()
         if self._of_bytes:
             return b"".join(BYTE_OF.get(char) or char.encode() for char in token)
-        if len(token) == 6 and token[:3] == "<0x" and token[5] == ">":
-            return bytes([int(token[3:5], 16)])
+        if (byte := named_byte(token)) is not None:
+            return bytes([byte])
         return token.replace("▁", " ").encode()
 
 

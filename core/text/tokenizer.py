@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.errors import RequestError
 from llm_lite.core.text.any_of import any_of
 from llm_lite.core.text.byte_characters import BYTE_OF
 from llm_lite.core.text.pair_encoder import PairEncoder
@@ -23,6 +23,7 @@ from llm_lite.core.text.vocabulary import (
     WORD_PIECE,
     TokenType,
     Vocabulary,
+    byte_named,
     read_vocabulary,
 )
 from llm_lite.core.text.wordpiece.word_pieces import (
@@ -287,7 +288,7 @@ class Tokenizer:
         if self._vocabulary.model == WORD_PIECE:
             return spelled(token).encode()
         if kind == TokenType.BYTE:
-            return bytes([int(token[3:5], 16)])
+            return bytes([byte_named(self._vocabulary, token_id)])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
 
     def _most_bytes(self, token_id: int) -> int:
@@ -363,18 +364,10 @@ def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _Wor
     byte_ids = {}
     for i, kind in enumerate(vocabulary.types):
         if kind == byte:
-            byte_ids[_byte_named(vocabulary, i)] = i
+            byte_ids[byte_named(vocabulary, i)] = i
         if kind not in text_kinds or tokens[i] in control:
             del ids[tokens[i]]
     return PieceEncoder(ids, vocabulary.scores, byte_ids, vocabulary.unknown_id)
-
-
-def _byte_named(vocabulary: Vocabulary, token_id: int) -> int:
-    token = vocabulary.tokens[token_id]
-    if not re.fullmatch("<0x[0-9A-F]{2}>", token):
-        problem = f"tokenizer.ggml.tokens[{token_id}] is {token[:40]!r}, expected a byte as <0x0A>"
-        raise FileError(vocabulary.path, problem)
-    return int(token[3:5], 16)
 
 
 def _joined_spans(segments: Sequence[tuple[str, bool]]) -> list[tuple[int, int, bool]]:

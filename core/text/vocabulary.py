@@ -15,6 +15,7 @@ from pathlib import Path
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.records import dataclass
+from llm_lite.core.text.byte_characters import named_byte
 from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
 BYTE_LEVEL_BPE = "gpt2"
@@ -247,6 +248,16 @@ class VocabularyReader:
                 raise self.fail(f"merges[{i}]", f"names {lacking[:40]!r}, which is not a token")
             pairs.append((left, right))
         return tuple(pairs)
+
+
+def byte_named(vocabulary: Vocabulary, token_id: int) -> int:
+    """What a token of the type BYTE stands for. FileError where its name is none."""
+    token = vocabulary.tokens[token_id]
+    byte = named_byte(token)
+    if byte is None:
+        problem = f"tokenizer.ggml.tokens[{token_id}] is {token[:40]!r}, expected a byte as <0x0A>"
+        raise FileError(vocabulary.path, problem)
+    return byte
 
 
 def _expected(what: str, value: object) -> str:

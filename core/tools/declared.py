@@ -57,12 +57,22 @@ def checked(name: Any, description: Any, parameters: Any, where: str) -> ToolSpe
         problem = f"{len(description):,} characters, at most {MOST_DESCRIPTION:,}"
         raise JsonProblem(f"{where}, description: {problem}")
     schema = _NOTHING if parameters is None else parameters
-    _check_schema(schema, f"{where}, parameters")
-    text = written(schema)
-    if len(text) > MOST_SCHEMA:
-        problem = f"{len(text):,} characters, at most {MOST_SCHEMA:,}"
-        raise JsonProblem(f"{where}, parameters: {problem}")
-    return ToolSpec(name, lines(description), text)
+    where = f"{where}, parameters"
+    _check_schema(schema, where)
+    return ToolSpec(name, lines(description), _schema_text(schema, where))
+
+
+def _schema_text(schema: dict[str, Any], where: str) -> str:
+    """Of the size that is offered, and readable again: a value that a server's JSON reader has
+    let through, such as NaN, would fail every prompt that offers the function."""
+    try:
+        text = written(schema)
+        if len(text) > MOST_SCHEMA:
+            raise JsonProblem(f"{len(text):,} characters, at most {MOST_SCHEMA:,}")
+        read_json(text)
+    except ValueError as problem:  # of a whole number of thousands of digits, too
+        raise JsonProblem(f"{where}: {str(problem)[:200]}") from None
+    return text
 
 
 def offered(spec: ToolSpec) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 The `mcp` package brings a transport of its own; it keeps a line of any length and lets a server
 write as fast as it can. Here a line, the rate of lines and the lines that are no messages have
-limits, and the process ends with its whole group.
+limits, and the process ends with all that it has started (`supervisor.py`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.plain_text import one_line, shortened
 from llm_lite.core.tools.commands import split_command
+from llm_lite.core.tools.supervisor import STARTED
 
 MOST_LINE = 4 << 20  # bytes of a message
 BURST = 16 << 20  # bytes that a server may write at once,
@@ -28,6 +32,8 @@ _STRAY_SHOWN = 5  # of them in the log
 LOG_LINES = 200  # of a server's standard error
 LOG_CHARS = 500  # of such a line
 GRACE = 0.5  # seconds to end by itself, once its input is closed
+_ENDING = 2.0  # seconds until its supervisor has killed it, or its code is known
+_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
 
 class ServerProcess:
@@ -37,7 +43,8 @@ class ServerProcess:
         self.spec = spec
         self.problem = ""  # why it was ended; "" where it ended by itself
         self.code: int | None = None
-        self.pid = 0  # of the process, and the number of its group
+        self.pid = 0  # of its supervisor; of itself where there is none
+        self._control: socket.socket | None = None  # closing it ends all that the server started
         self.finished = asyncio.Event()
         self._heard = heard
         self._allowance = float(BURST)
@@ -79,22 +86,36 @@ class ServerProcess:
         from mcp.client.stdio import get_default_environment
 
         command = split_command(self.spec.command)
-        pipe = asyncio.subprocess.PIPE
+        environment = get_default_environment() | dict(self.spec.environment)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                limit=MOST_LINE,
-                env=get_default_environment() | dict(self.spec.environment),
-                start_new_session=True,
-            )
+            if not hasattr(os, "fork"):
+                process = await _started(command, environment)
+                self.pid = process.pid
+                return process
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                words = [sys.executable, "-I", "-S", "-B", _SUPERVISOR, str(theirs.fileno())]
+                process = await _started([*words, *command], environment, (theirs.fileno(),))
+            self.pid = process.pid
+            await self._check_started()
+            return process
         except (OSError, ValueError) as error:
+            self.kill()
             reason = getattr(error, "strerror", None) or str(error)
             raise RequestError(f"{command[0]} cannot be started: {reason}") from None
-        self.pid = process.pid
-        return process
+        except BaseException:  # it is stopped meanwhile
+            self.kill()
+            raise
+
+    async def _check_started(self) -> None:
+        """OSError: the program cannot be run."""
+        assert self._control is not None
+        self._control.setblocking(False)
+        told = await asyncio.get_running_loop().sock_recv(self._control, 16)
+        if told.isdigit():
+            raise OSError(int(told), os.strerror(int(told)))
+        if told != STARTED:
+            raise OSError("the process that supervises it has ended")
 
     async def _read(self, process: asyncio.subprocess.Process, session: Any) -> None:
         import anyio
@@ -121,7 +142,7 @@ class ServerProcess:
             pass
         finally:
             with suppress(TimeoutError):
-                self.code = await asyncio.wait_for(process.wait(), 0.2)
+                self.code = await asyncio.wait_for(process.wait(), _ENDING)
             self.finished.set()
             session.close()  # requests that wait end now
 
@@ -152,6 +173,14 @@ class ServerProcess:
         assert process.stderr is not None
         count, begun = 0, b""
         while chunk := await process.stderr.read(1 << 16):
+            try:
+                self._count(len(chunk))
+            except RequestError as error:
+                self.problem = self.problem or str(error)
+                self.kill()  # then its output ends, too
+                return
+            if count > LOG_LINES:
+                continue
             *lines, begun = (begun + chunk).split(b"\n")
             begun = begun[: LOG_CHARS * 4]
             for line in lines:
@@ -171,19 +200,36 @@ class ServerProcess:
             await asyncio.wait_for(process.wait(), 0.0 if self.problem else GRACE)
         self.kill()
         with suppress(TimeoutError, asyncio.CancelledError):
-            self.code = await asyncio.wait_for(process.wait(), GRACE)
+            self.code = await asyncio.wait_for(process.wait(), _ENDING)
+        if process.returncode is None:  # as where its supervisor was stopped
+            with suppress(OSError):
+                process.kill()
         # Else it is closed when it is collected, perhaps after its loop.
         getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it
 
     def kill(self) -> None:
-        """For any thread. The group keeps its number while any of it is there."""
-        if not self.pid:
-            return
-        with suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(self.pid, signal.SIGKILL)
-            else:
+        """For any thread: the supervisor kills the server with all that it has started."""
+        if self._control is not None:
+            self._control.close()
+        elif self.pid:
+            with suppress(OSError):
                 os.kill(self.pid, signal.SIGTERM)
+
+
+async def _started(
+    command: list[str], environment: dict[str, str], files: tuple[int, ...] = ()
+) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        limit=MOST_LINE,
+        env=environment,
+        start_new_session=True,
+        pass_fds=files,
+    )
 
 
 def _shown(line: bytes) -> str:

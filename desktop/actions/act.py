@@ -34,8 +34,9 @@ from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.learned_drafts import LearnedAction
 from llm_lite.desktop.actions.lesson import following
 from llm_lite.desktop.actions.lesson.following import LessonAction
-from llm_lite.desktop.actions.library import changing, showing
+from llm_lite.desktop.actions.library import changing, installing, showing
 from llm_lite.desktop.actions.library.changing import ChangingAction
+from llm_lite.desktop.actions.library.installing import InstallAction
 from llm_lite.desktop.actions.library.showing import ShowingAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
@@ -52,7 +53,8 @@ from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
 from llm_lite.desktop.actions.tools.declaring import ToolAction
 from llm_lite.desktop.actions.undoing import UndoAction
-from llm_lite.desktop.actions.window import layouts, palette
+from llm_lite.desktop.actions.window import files, layouts, palette
+from llm_lite.desktop.actions.window.files import FilesAction
 from llm_lite.desktop.actions.window.layouts import LayoutAction
 from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
@@ -73,6 +75,8 @@ Action = (
     | ChangingAction
     | LayoutAction
     | PaletteAction
+    | FilesAction
+    | InstallAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -125,6 +129,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **connecting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
+    **files.HANDLERS,
+    **installing.HANDLERS,
     **showing.HANDLERS,
     **changing.HANDLERS,
     **caching.HANDLERS,

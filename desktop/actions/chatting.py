@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import (
-    SamplingOptions,
-    Stop,
-)
+from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import (
@@ -25,9 +22,12 @@ from llm_lite.desktop.actions.requests import (
 from llm_lite.desktop.actions.rounds import waiting
 from llm_lite.desktop.actions.texts.translating import ClearTarget, clear
 from llm_lite.desktop.actions.tools.calling import results
-from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.incoming import TYPED, typed
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.sampling.advised import differing, sampler
+from llm_lite.desktop.state.state import AppState, ChatForm, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,19 @@ class SetSampling:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetSampling:
+    """Nothing is set any more: the model's own defaults hold, or else the program's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetForm:
+    """Whether the conversation that is about to begin is a chat, or a text that the model
+    continues."""
+
+    form: ChatForm
+
+
+@dataclass(frozen=True, slots=True)
 class SetThinking:
     """Whether the model thinks before it answers, where its template lets one choose."""
 
@@ -113,17 +126,24 @@ ChatAction = (
     | NewChat
     | SetSystemPrompt
     | SetSampling
+    | ResetSampling
+    | SetForm
     | SetThinking
     | UnfoldThought
 )
 
 
 def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
+    if len(action.text) > TYPED:
+        words = tr("The input holds at most {most:,} characters: the rest was left out.")
+        state = notify(state, "warning", words.format(most=TYPED), now)
     return replace(state, draft=typed(action.text)), ()
 
 
 def _send(action: Send, state: AppState, now: float) -> Result:
     text, at = typed(action.text.strip()), state.editing
+    if completes(state) and text:
+        text = typed(action.text)  # the text goes on as it is, with its spaces and lines
     if not text and not state.files.files:
         return state, ()
     edited = state.messages[at] if at is not None and at < len(state.messages) else None
@@ -131,7 +151,8 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return _send_answer(action, state, text, now)
     if problem := obstacle(state) or files_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    role = edited.role if edited is not None else "user"
+    said: Role = "text" if completes(state) else "user"
+    role = edited.role if edited is not None else said
     message = Message(role, text, attachments=state.files.attachments)
     if edited is None or at is None:
         calling = waiting(state)  # calls that nobody has answered count as refused
@@ -260,6 +281,7 @@ def turn_to(state: AppState, messages: tuple[Message, ...]) -> Result:
         cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
+        form="auto",
         system_prompt=prompt,
         history=replace(history, open=None, opening=None, reveal=None, own_prompt=None),
     )
@@ -271,7 +293,19 @@ def _set_system_prompt(action: SetSystemPrompt, state: AppState, now: float) -> 
 
 
 def _set_sampling(action: SetSampling, state: AppState, now: float) -> Result:
-    return replace(state, sampling=action.sampling), ()
+    """What differs from what was in force, the person chose."""
+    names = differing(action.sampling, sampler(state))
+    chosen = {name: getattr(action.sampling, name) for name in names}
+    own = replace(state.sampling, **chosen)
+    return replace(state, sampling=own, sampling_chosen=state.sampling_chosen | names), ()
+
+
+def _reset_sampling(action: ResetSampling, state: AppState, now: float) -> Result:
+    return replace(state, sampling=SamplingOptions(), sampling_chosen=frozenset()), ()
+
+
+def _set_form(action: SetForm, state: AppState, now: float) -> Result:
+    return replace(state, form=action.form), ()
 
 
 def _set_thinking(action: SetThinking, state: AppState, now: float) -> Result:
@@ -300,6 +334,8 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     NewChat: _new_chat,
     SetSystemPrompt: _set_system_prompt,
     SetSampling: _set_sampling,
+    ResetSampling: _reset_sampling,
+    SetForm: _set_form,
     SetThinking: _set_thinking,
     UnfoldThought: _unfold_thought,
 }

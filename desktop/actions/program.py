@@ -147,7 +147,9 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
         problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
     if state.elsewhere:
-        problem = tr("These are settings of models here. Disconnect first, then change them.")
+        problem = tr(
+            "These settings apply to models on this machine. Disconnect first, then change them."
+        )
         return notify(state, "warning", problem, now), ()
     state = replace(state, options=action.options)
     if state.model is None:

@@ -27,6 +27,7 @@ from llm_lite.desktop.actions.requests import Result, end_reading, hindrance, ob
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Choices, Quantization, RunComparison, TaskKind, Work
+from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState
 
 CHUNK = 512  # tokens
@@ -98,7 +99,7 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
     if action.kind == "runs" and not held.choices.prompt.strip():
         return state, ()
     if state.elsewhere and action.kind != "runs":
-        words = tr("That is measured of models here. Disconnect first.")
+        words = tr("Only a model on this machine can be measured. Disconnect first.")
         return notify(state, "warning", words, now), ()
     state, stop = end_reading(state)
     request = state.next_request
@@ -147,7 +148,7 @@ def _messages(state: AppState) -> tuple[ChatMessage, ...]:
 
 
 def _sampling(state: AppState, request: int) -> SamplingOptions:
-    choices, sampling = state.quantization.choices, state.sampling
+    choices, sampling = state.quantization.choices, sampler(state)
     seed = request if sampling.seed is None else sampling.seed
     sampling = replace(sampling, max_new_tokens=choices.length, seed=seed)
     if choices.greedy:

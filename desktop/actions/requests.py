@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
 
@@ -69,7 +70,7 @@ def ask(
     state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
 ) -> Result:
     """Start an answer to `messages`; a fresh, empty one is shown at once."""
-    sampling = _seeded(state.sampling, state.next_request, now)
+    sampling = _seeded(sampler(state), state.next_request, now)
     if continue_last:
         shown = messages
     else:
@@ -89,7 +90,7 @@ def ask_again(
     begin: ChatMessage | None = None,
 ) -> Result:
     """Another version of the answer at `index`; those that are there are kept beside it."""
-    sampling = sampling or _seeded(state.sampling, state.next_request, now)
+    sampling = sampling or _seeded(sampler(state), state.next_request, now)
     before, kept = state.messages[:index], versions(state, index)
     fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)

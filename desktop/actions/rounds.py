@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from llm_lite.core.messages import ToolCall, ToolSpec
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.tools.tools_state import CallRound, chosen
+from llm_lite.desktop.state.tools.tools_state import Approval, CallRound, approval_of, chosen
 
 ROUNDS = 8  # of calls behind each other; then a person is asked
 
 
 def offered(state: AppState) -> tuple[ToolSpec, ...]:
     """What the model is told of; nothing where its template knows no functions."""
-    if not knows_tools(state):
+    if not knows_tools(state) or completes(state):
         return ()
     return tuple(spec for _, spec in chosen(state.tools))
 
@@ -46,7 +47,7 @@ def rounds(state: AppState) -> int:
     """Answers with calls since the last question."""
     count = 0
     for message in reversed(state.messages):
-        if message.role == "user":
+        if message.role in ("user", "text"):
             break
         count += bool(calls_of(message))
     return count
@@ -58,6 +59,14 @@ def may_go_on(state: AppState) -> bool:
     return rounds(state) < ROUNDS * (1 + granted)
 
 
-def is_allowed(state: AppState, source: str, name: str) -> bool:
+def approval(state: AppState, call: ToolCall) -> Approval | None:
+    """What a person approves who has such calls run without asking; None where no server could run
+    them."""
+    found = source_of(state, call.name)
+    server = state.tools.server(found[0]) if found else None
+    return approval_of(server.spec, found[1]) if found and server else None
+
+
+def is_allowed(state: AppState, call: ToolCall) -> bool:
     tools = state.tools
-    return tools.chat == state.chat and (source, name) in tools.allowed
+    return tools.chat == state.chat and approval(state, call) in tools.allowed

@@ -142,7 +142,7 @@ class App:
         self.program.on_choose_file = self._files.choose_model
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
-        self.program.files.wake = self._heard
+        self.program.wake_by(self._heard)
         self.program.serving.wake = self.window.wake
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
@@ -269,7 +269,7 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        self._input_method.follow(now)
+        self._input_method.follow(now, goes_to_input=interface.takes_typing)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
@@ -369,7 +369,7 @@ class App:
         ended = self._end_engine(end)
         self.program.hear_last()
         if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
-            self._complain_outside(tr("The last of the conversation could not be saved."))
+            self._complain_outside(tr("The end of the conversation could not be saved."))
         return ended
 
     def _end_engine(self, end: float) -> bool:

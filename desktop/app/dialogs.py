@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.window.files_state import MODEL_PATTERNS, Purpose
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
-_MODELS = "*.gguf *.safetensors config.json variant.json slice.json"
+_MODELS = " ".join(MODEL_PATTERNS)
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 
@@ -24,7 +25,11 @@ class Wish:
 
     title: str  # translated where it is shown
     kinds: tuple[tuple[str, str], ...]  # name, patterns
-    many: bool = False
+    purpose: Purpose = "model"
+
+    @property
+    def many(self) -> bool:
+        return self.purpose == "attach"
 
     @property
     def named_kinds(self) -> list[tuple[str, str]]:
@@ -32,8 +37,12 @@ class Wish:
 
 
 MODEL = Wish(mark("Open a model"), ((mark("Models"), _MODELS), (mark("All files"), "*")))
-IMPORT = Wish(mark("Import a model"), MODEL.kinds)
-ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), many=True)
+IMPORT = Wish(mark("Import a model"), MODEL.kinds, "import")
+ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), "attach")
+
+
+class NoDialogError(DeviceError):
+    """The system has no file dialog, or it cannot be shown."""
 
 
 class _Dialog(Protocol):
@@ -54,7 +63,7 @@ class FileDialog:
         return self._dialog is not None
 
     def ask(self, folder: Path | None, wish: Wish = MODEL) -> None:
-        """Show the dialog. Raises DeviceError where the system has none."""
+        """Show the dialog. Raises NoDialogError where the system has none."""
         if self._dialog is not None:
             return
         self.wish = wish
@@ -82,12 +91,7 @@ class _Helper:
     def __init__(self, folder: Path | None, wish: Wish) -> None:
         program = next(filter(None, map(shutil.which, LINUX_HELPERS)), None)
         if program is None:
-            raise DeviceError(
-                tr(
-                    "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
-                    "or type its path under Models."
-                )
-            )
+            raise NoDialogError("no program that shows a file dialog is installed")
         self._many = wish.many
         asks = _kdialog if Path(program).name == "kdialog" else _zenity
         try:
@@ -98,8 +102,7 @@ class _Helper:
                 stderr=subprocess.DEVNULL,
             )
         except OSError as error:
-            problem = tr("The file dialog {program} cannot be started: {reason}")
-            raise DeviceError(problem.format(program=program, reason=error.strerror)) from None
+            raise NoDialogError(f"{program} cannot be started: {error.strerror}") from None
 
     def ready(self) -> bool:
         return self._process.poll() is not None

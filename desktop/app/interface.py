@@ -28,6 +28,7 @@ from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.commands.dispatch import answer_keys
+from llm_lite.desktop.commands.typing import goes_to_input, take_typed
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
@@ -37,14 +38,14 @@ from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.lesson.page import draw as draw_lesson
 from llm_lite.desktop.views.library.page import draw as draw_library
 from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import memory_question, rail, status_bar
+from llm_lite.desktop.views.program import file_chooser, memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.fonts import BASE_SIZE
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme
-from llm_lite.desktop.widgets.ui import Face, Ui
+from llm_lite.desktop.widgets.ui import NOTICES_HEIGHT, Face, Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STI
 DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
 _PAGES = {"library": draw_library, "lesson": draw_lesson}
+NOTICES_SHARE = 0.12  # of the window: where notices take so much already, older ones wait
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
@@ -91,6 +93,7 @@ class Interface:
         self.ui.sizes.add(("regular", BASE_SIZE * scale))  # Dear ImGui's first frame has it
         self.maps: AttentionMaps | None = None
         self.composition = NOTHING  # of an input method, at the caret
+        self.takes_typing = False  # what is typed in no field goes to the chat's input
         self._applied: tuple[ThemeName, float, float] | None = None
         self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
@@ -125,17 +128,21 @@ class Interface:
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
         ui.pointer = (pointer.x, pointer.y)
-        ui.rects.clear()
+        ui.before, ui.rects = ui.rects, {}
         ui.keep_sizes()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
-        actions = answer_keys(state, ui) + self._answer_asked(state)
+        actions = answer_keys(state, ui)
+        self.takes_typing = goes_to_input(state, ui)
+        take_typed(state, ui, composing=bool(self.composition.text))
+        actions += self._answer_asked(state)
         with pane("rail", 0, 0, width, size.y - height, ui):
             focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             actions += self._guard.draw("memory question", memory_question.draw, state, ui)
+            actions += self._guard.draw("file chooser", file_chooser.draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
@@ -224,6 +231,7 @@ class Interface:
         if not page:
             self._draw_dockspace(state, left, width, height)
             return []
+        height = max(height - self.ui.notices_height, self.ui.u(40))
         with pane("host", left, 0, width, height, self.ui):
             keep = imgui.DockNodeFlags_.keep_alive_only
             imgui.dock_space(imgui.get_id(layout.DOCKSPACE), ImVec2(0, 0), keep)
@@ -317,24 +325,30 @@ class Interface:
         self.ui.rects[f"tab.{name}"] = (rect.min.x, rect.min.y, rect.max.x, rect.max.y)
 
     def _draw_notices(self, bottom: float, state: AppState, ui: Ui) -> list[Action]:
+        """One above the other, the newest lowest, in the place that the conversation or a page
+        leaves to them. Older ones wait until there is room: the log has them all."""
         actions: list[Action] = []
-        size = imgui.get_main_viewport().size
-        y = size.y - bottom - ui.u(4)
-        _, top, right, _ = ui.rects.get("chat.composer", (0.0, 0.0, 0.0, 0.0))
-        if right > size.x - ui.u(4) - _notice_width(ui, size.x):  # it stays free to write in
-            y = min(y, top - ui.u(1))
+        size, gap, taken = imgui.get_main_viewport().size, ui.u(2), 0.0
+        place = ui.rects.get("chat.notices")
+        if place is None:  # a page is shown, or the conversation lies behind another tab
+            place = (ui.rail_width + gap, 0.0, size.x - ui.u(4), size.y - bottom)
+        left, _, right, y = place
+        wide = min(ui.u(96), right - left)
         for notice in reversed(state.notices):
-            height, done = self._draw_notice(notice, size.x, y)
+            if taken >= NOTICES_SHARE * size.y:
+                break
+            height, done = self._draw_notice(notice, ImVec2(right, y - gap - taken), wide)
             actions += done
-            y -= height + ui.u(2)
+            taken += height + gap
+        ui.memory[NOTICES_HEIGHT] = taken + gap if taken else 0.0
         return actions
 
     def _draw_notice(
-        self, notice: Notice, width: float, bottom: float
+        self, notice: Notice, corner: ImVec2, wide: float
     ) -> tuple[float, list[Action]]:
+        """Its lower right corner is given; returns its height in pixels."""
         ui, actions = self.ui, list[Action]()
-        imgui.set_next_window_pos(ImVec2(width - ui.u(4), bottom), imgui.Cond_.always, ImVec2(1, 1))
-        wide = _notice_width(ui, width)
+        imgui.set_next_window_pos(corner, imgui.Cond_.always, ImVec2(1, 1))
         imgui.set_next_window_size_constraints(ImVec2(wide, 0), ImVec2(wide, ui.u(200)))
         flags = imgui.WindowFlags_.always_auto_resize | imgui.WindowFlags_.no_focus_on_appearing
         flags |= FIXED & ~imgui.WindowFlags_.no_bring_to_front_on_focus
@@ -342,7 +356,7 @@ class Interface:
             imgui.begin(f"##notice.{notice.id}", None, flags)
         low, size = imgui.get_window_pos(), imgui.get_window_size()
         ui.rects[f"notice.{notice.id}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
-        imgui.internal.bring_window_to_display_front(imgui.internal.get_current_window())
+        _bring_to_front(imgui.internal.get_current_window())
         side = ui.u(6)
         right = ui.right(side)
         top = imgui.get_cursor_pos_y()
@@ -368,9 +382,14 @@ def _page(state: AppState) -> str:
     return "lesson" if state.lesson.shown else "library" if state.library.shown else ""
 
 
-def _notice_width(ui: Ui, width: float) -> float:
-    """In pixels, in a window that is `width` wide."""
-    return min(ui.u(96), width - ui.u(24))
+def _bring_to_front(notice: Any) -> None:
+    """Over everything but an open popover, which is being used."""
+    context: Any = imgui.get_current_context()
+    popups = [popup.window for popup in context.open_popup_stack if popup.window is not None]
+    if popups:
+        imgui.internal.bring_window_to_display_behind(notice, popups[0])
+    else:
+        imgui.internal.bring_window_to_display_front(notice)
 
 
 def _copy_last_answer(state: AppState) -> None:

@@ -42,7 +42,7 @@ from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
-from llm_lite.desktop.state.sampling.fields import read_lists
+from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
 from llm_lite.desktop.state.serving.serving_state import MOST_PARALLEL, PORTS, Reach, ServingChoice
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
@@ -52,7 +52,6 @@ from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_REC
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
-MOST_BYTES = 8 << 20
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -160,6 +159,7 @@ class Settings:
     less_motion: bool = False
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    sampling_chosen: tuple[str, ...] = ()  # fields of it that were set, whatever to
     options: EngineOptions = field(default_factory=EngineOptions)
     looks: Looks = field(default_factory=Looks)
     system_prompt: str = ""
@@ -252,6 +252,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
         problems.append("settings: layout is not as it was written; the default is used instead.")
         del read["layout"]
     _migrate(data, read)
+    read["sampling_chosen"] = read_chosen(data.get("sampling_chosen", []), problems)
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
     read["addresses"] = kept_addresses(data.get("addresses", []), problems)
@@ -302,6 +303,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         font_size=state.font_size,
         less_motion=state.less_motion,
         sampling=state.sampling,
+        sampling_chosen=tuple(sorted(state.sampling_chosen)),
         options=options,
         system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
@@ -328,6 +330,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         font_size=settings.font_size,
         less_motion=settings.less_motion,
         sampling=settings.sampling,
+        sampling_chosen=frozenset(settings.sampling_chosen),
         options=settings.options,
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,

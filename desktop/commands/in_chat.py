@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.chatting import (
     EditMessage,
     NewChat,
     Regenerate,
+    SetForm,
     SetThinking,
     StopAnswer,
     UnfoldThought,
@@ -48,14 +49,19 @@ def _asked(state: AppState, ui: Ui) -> bool:
     return (
         not state.busy
         and state.holds_conversations
-        and any(message.role == "user" for message in state.messages)
+        and any(message.role in ("user", "text") for message in state.messages)
     )
 
 
 def _edit_last(state: AppState, ui: Ui) -> list[Action]:
-    asked = [at for at, message in enumerate(state.messages) if message.role == "user"]
+    asked = [at for at, message in enumerate(state.messages) if message.role in ("user", "text")]
     ui.ask("input")
     return [EditMessage(asked[-1])]
+
+
+def _continue_text(state: AppState, ui: Ui) -> list[Action]:
+    ui.ask("input")
+    return [NewChat(), SetForm("completion")]
 
 
 def _stop(state: AppState, ui: Ui) -> list[Action]:
@@ -105,17 +111,21 @@ def _unfold(state: AppState, ui: Ui) -> list[Action]:
 
 CHAT = (
     UserCommand("new_chat", mark("New chat"), "chat", lambda s, u: [NewChat()], ("Ctrl+N",)),
+    UserCommand(
+        "completion", mark("Continue a text"), "chat", _continue_text,
+        when=lambda s, u: s.holds_conversations, words="completion base model raw",
+    ),
     UserCommand("write", mark("Write a message"), "chat", _focus_input, ("Ctrl+L",)),
     UserCommand(
         "stop", mark("Stop the answer"), "chat", _stop,
         when=lambda s, u: s.busy,
     ),
     UserCommand(
-        "regenerate", mark("Answer again"), "chat", lambda s, u: [Regenerate()], ("Ctrl+R",),
+        "regenerate", mark("Regenerate"), "chat", lambda s, u: [Regenerate()], ("Ctrl+R",),
         when=_answered, words="regenerate retry",
     ),
     UserCommand(
-        "exactly", mark("Answer exactly so again"), "chat", _exactly, when=_can_repeat,
+        "exactly", mark("Regenerate exactly"), "chat", _exactly, when=_can_repeat,
         words="same seed reproduce",
     ),
     UserCommand(
@@ -126,7 +136,7 @@ CHAT = (
         "edit_last", mark("Edit the last question"), "chat", _edit_last, ("Ctrl+E",), when=_asked
     ),
     UserCommand(
-        "cancel_edit", mark("Keep the message as it was"), "chat", lambda s, u: [CancelEdit()],
+        "cancel_edit", mark("Cancel the edit"), "chat", lambda s, u: [CancelEdit()],
         when=lambda s, u: s.editing is not None,
     ),
     UserCommand(

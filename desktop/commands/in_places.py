@@ -7,13 +7,13 @@ from llm_lite.desktop.language.translate import mark
 
 PLACED = (
     UserCommand("send", mark("Send"), "chat", keys=("Enter",), place="input"),
-    UserCommand("break_line", mark("Break the line"), "chat", keys=("Shift+Enter",), place="input"),
+    UserCommand("break_line", mark("New line"), "chat", keys=("Shift+Enter",), place="input"),
     UserCommand(
         "escape", mark("Stop the answer, end the edit"), "chat", keys=("Esc",), place="input"
     ),
-    UserCommand("find_next", mark("The next match"), "chat", keys=("Enter",), place="find"),
+    UserCommand("find_next", mark("Next match"), "chat", keys=("Enter",), place="find"),
     UserCommand(
-        "find_before", mark("The match before"), "chat", keys=("Shift+Enter",), place="find"
+        "find_before", mark("Previous match"), "chat", keys=("Shift+Enter",), place="find"
     ),
     UserCommand("find_close", mark("Close the search"), "chat", keys=("Esc",), place="find"),
     UserCommand("copy", mark("Copy the selection"), "chat", keys=("Ctrl+C",), place="text"),
@@ -57,12 +57,13 @@ PLACED = (
         keys=("Ctrl+Shift+End",), place="text",
     ),
     UserCommand(
-        "row_menu", mark("What to do with a conversation"), "conversations", keys=("Delete",),
+        "row_menu", mark("Menu of the conversation"), "conversations", keys=("Delete",),
         place="list",
     ),
     UserCommand("next_control", mark("Next control"), "layout", keys=("Tab",), place="controls"),
     UserCommand(
-        "previous_control", mark("Control before"), "layout", keys=("Shift+Tab",), place="controls"
+        "previous_control", mark("Previous control"), "layout", keys=("Shift+Tab",),
+        place="controls",
     ),
     UserCommand("press", mark("Press the control"), "layout", keys=("Space",), place="controls"),
     UserCommand(
@@ -70,10 +71,10 @@ PLACED = (
         place="controls",
     ),
     UserCommand(
-        "lesson_next", mark("The next step"), "look", keys=("Right",), place="lesson"
+        "lesson_next", mark("Next step"), "look", keys=("Right",), place="lesson"
     ),
     UserCommand(
-        "lesson_before", mark("The step before"), "look", keys=("Left",), place="lesson"
+        "lesson_before", mark("Previous step"), "look", keys=("Left",), place="lesson"
     ),
     UserCommand(
         "lesson_play", mark("Play the picture, or hold it"), "look", keys=("Space",),

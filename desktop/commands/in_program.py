@@ -63,16 +63,16 @@ LAYOUT = (
         "inspector", mark("Show or hide the inspector"), "layout", _toggle_inspector,
         ("Ctrl+Shift+B",), words="panels sidebar",
     ),
-    UserCommand("next_panel", mark("Go to the next panel"), "layout", _ask("next_panel"), ("F6",)),
+    UserCommand("next_panel", mark("Next panel"), "layout", _ask("next_panel"), ("F6",)),
     UserCommand(
-        "previous_panel", mark("Go to the panel before"), "layout", _ask("previous_panel"),
+        "previous_panel", mark("Previous panel"), "layout", _ask("previous_panel"),
         ("Shift+F6",),
     ),
     UserCommand(
         "next_tab", mark("Next tab of the panel"), "layout", _ask("next_tab"), ("Ctrl+Tab",)
     ),
     UserCommand(
-        "previous_tab", mark("Tab before of the panel"), "layout", _ask("previous_tab"),
+        "previous_tab", mark("Previous tab of the panel"), "layout", _ask("previous_tab"),
         ("Ctrl+Shift+Tab",),
     ),
     UserCommand(
@@ -82,8 +82,8 @@ LAYOUT = (
 )  # fmt: skip
 PROGRAM = (
     UserCommand(
-        "palette", mark("Find anything"), "program", _ask("palette"), ("Ctrl+K",),
-        words="command palette",
+        "palette", mark("Command palette"), "program", _ask("palette"), ("Ctrl+K",),
+        words="find anything search",
     ),
     UserCommand(
         "shortcuts", mark("Keyboard shortcuts"), "program", _open("shortcuts"), ("F1",),
@@ -113,7 +113,7 @@ PROGRAM = (
         words="zoom font size",
     ),
     UserCommand(
-        "font_size", mark("Text in its first size"), "program",
+        "font_size", mark("Reset the text size"), "program",
         lambda s, u: [SetFontSize(DEFAULT_FONT)], ("Ctrl+0",), words="zoom font reset",
     ),
     UserCommand(

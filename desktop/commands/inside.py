@@ -90,7 +90,7 @@ LOOK = (
         when=lambda s, u: s.steering.gains is not None and bool(s.messages) and not obstacle(s),
     ),
     UserCommand(
-        "end_comparison", mark("One answer again"), "look", lambda s, u: [EndComparison()],
+        "end_comparison", mark("Show one answer only"), "look", lambda s, u: [EndComparison()],
         when=lambda s, u: s.comparing is not None,
     ),
 )  # fmt: skip
@@ -148,7 +148,7 @@ MODEL = (
         words="instructions",
     ),
     UserCommand(
-        "memory", mark("Memory of the conversation"), "model", _open("memory"),
+        "memory", mark("Context and KV cache"), "model", _open("memory"),
         words="context cache",
     ),
     UserCommand(

@@ -33,6 +33,9 @@ WORDS = (
     mark("measuring a step"),
     mark("run A"),
     mark("run B"),
+    # where a model's sampling defaults are from
+    mark("the file's general.sampling"),
+    mark("measured against repetition"),
     # devices
     mark("discrete"),
     mark("integrated"),
@@ -159,6 +162,8 @@ SENTENCES = (
         "or load the model with a larger context"
     ),
     mark("an internal error ({kind}); the log has the details"),
+    mark("the model card of {family}"),
+    mark("the advice of {family}'s authors"),
     # where the kernel study was measured
     mark("{processor}, {kernels}, 1 thread"),
     mark("{processor}, {kernels}, {count} threads"),

@@ -248,8 +248,7 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
         owners=(*state.owners, *[owner] * count),
         cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
-    step_ms = next((event.step_ms for event in reversed(events) if event.step_ms), 0.0)
-    return speed.sampled(state, running.rate, step_ms, now)
+    return speed.sampled(state, count, sum(event.step_ms for event in events), now)
 
 
 def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:

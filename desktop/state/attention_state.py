@@ -14,8 +14,8 @@ Order = str  # "layer", or a name of core/inspect/attention_scores.py's SCORES
 FigureName = Literal["grid", "heads", "text"]  # views that can be saved as pictures
 MOST_LOCKED = 4
 SINK = mark(
-    "Heads that have nothing to look for rest on the first token, and its column swamps everything "
-    "else. Leave it out and the rest of each row is scaled to 1."
+    "Many heads put most of their attention on the first token (an attention sink), which"
+    " hides everything else. Leave it out, and the rest of each row is scaled to 1."
 )
 
 PARTS: tuple[tuple[AttentionPart, str], ...] = (

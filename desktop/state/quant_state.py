@@ -43,7 +43,7 @@ class RunAnswer:
 
     executor: ExecutorInfo | None = None  # None: not ready yet
     weight_bytes: int = 0
-    resident_bytes: int = 0
+    cache_bytes: int = 0  # of a token
     shared: bool = False
     text: str = ""
     tokens: tuple[RunToken, ...] = ()

@@ -47,6 +47,7 @@ from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
@@ -57,6 +58,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
 from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.translating.translating_state import TranslatingState
 from llm_lite.desktop.state.undo.steps import Undoing
+from llm_lite.desktop.state.window.files_state import FilesState
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
 
@@ -66,6 +68,7 @@ RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
 RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 
+ChatForm = Literal["auto", "chat", "completion"]  # auto: what the model is made for
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
 Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
@@ -266,14 +269,6 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class RateSample:
-    time: float
-    rate: float  # tokens per second, of decoding
-    step_ms: float = 0.0  # of the model's step for this token
-    answer: int = 0  # the request that it was of
-
-
-@dataclass(frozen=True, slots=True)
 class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
@@ -297,7 +292,9 @@ class AppState:
     last_stats: GenerationStats | None = None
     rates: tuple[RateSample, ...] = ()
 
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # as the person set it
+    sampling_chosen: frozenset[str] = frozenset()  # fields set to the program's own default
+    form: ChatForm = "auto"  # of a conversation that has not begun
     presets: tuple[str, ...] = ()  # names of those that are kept
     preset: str = ""  # the one that was chosen or saved last
     prompts: PromptLibrary = field(default_factory=PromptLibrary)
@@ -340,6 +337,7 @@ class AppState:
     learned_drafts: DraftsLearned | None = None  # None: the engine has not said
     layouts: Layouts = field(default_factory=Layouts)
     palette: PaletteState = field(default_factory=PaletteState)
+    chooser: FilesState = field(default_factory=FilesState)  # of files, in the window
     library: LibraryState = field(default_factory=LibraryState)
     serving: ServingState = field(default_factory=ServingState)
     remote: RemoteState = field(default_factory=RemoteState)

@@ -43,7 +43,7 @@ def with_turns(state: AppState) -> AppState:
     """With the tokens of each whole turn: a question and its answer, with what the template puts
     around them."""
     owners = state.cache.told or state.owners
-    users = {i for i, message in enumerate(state.messages) if message.role == "user"}
+    users = {i for i, message in enumerate(state.messages) if message.role in ("user", "text")}
     starts: list[int] = []
     lead, before = 0, TEMPLATE
     for position, owner in enumerate(owners):

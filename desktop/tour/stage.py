@@ -12,12 +12,10 @@ from typing import Any
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from llm_lite.desktop.actions.chatting import SetSampling
 from llm_lite.desktop.actions.program import (
     DismissNotice,
     ExportAttention,
     SetAttention,
-    SetFontSize,
     SetTheme,
 )
 from llm_lite.desktop.actions.quantizing import ShowRuns
@@ -27,7 +25,7 @@ from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.measures import MeasuredStage, check_answer
 from llm_lite.desktop.tour.offscreen_app import SMALL as FIRST
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
@@ -36,6 +34,7 @@ from llm_lite.desktop.tour.scenes.choices import look_at_choices
 from llm_lite.desktop.tour.scenes.composing import look_at_composing
 from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.scenes.inspect import has_tokens, look_inside
+from llm_lite.desktop.tour.scenes.korean import ask_in_korean, look_at_large_korean
 from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
 from llm_lite.desktop.tour.scenes.lesson import look_at_lesson
 from llm_lite.desktop.tour.scenes.library import look_at_library
@@ -44,6 +43,7 @@ from llm_lite.desktop.tour.scenes.quantization import (
     look_at_modes,
     look_at_step,
     point_at_parting,
+    scroll_to,
 )
 from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
 from llm_lite.desktop.tour.scenes.serving import look_at_serving
@@ -59,13 +59,10 @@ from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 
 PROMPT = "Why is the sky blue? Answer in three sentences."
-KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."
 LARGE = (3840, 2160, 2.0)  # width, height, scale
 SMALL = (1600, 1000, 1.0)
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
-EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
-MAPS_LIMIT = 60.0
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
 
@@ -107,7 +104,8 @@ class Stage:
             return
         self._ask()
         self._look_around()
-        self._ask_in_korean()
+        ask_in_korean(self.driver, self._picture)
+        self._runs("09-runs-13px-dark")
         self._large()
         self._look_at_choices()
         self._told = self._report()
@@ -182,6 +180,8 @@ class Stage:
             if view.place == "lower right":  # what is above stays the same
                 driver.click("tab.attention")
             driver.click(f"tab.{view.name}")
+            if view.name == "performance":  # its beginning is below the attention maps already
+                scroll_to(driver, "performance.frames")
             driver.leave()
             if view.name == "lens":
                 driver.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
@@ -197,7 +197,7 @@ class Stage:
         driver.click("tab.attention")
         driver.click("tab.performance")
         for panel in PANELS:
-            self._popover(f"rail.{panel.name}", panel.name)
+            self._popover(panel.opener, panel.name)
         look_at_sampling(driver, self._picture)
         kept = Path(self._folder.name)
         look_at_composing(driver, self._picture, kept, "05")
@@ -266,7 +266,7 @@ class Stage:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{view}.png"
             self.program.do(ExportAttention(view, "png", str(path)))
-            self.driver.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
+            self.driver.wait("the figure", lambda s: path.exists(), PATIENCE)
             self._pictures[name or f"13-figure-{view}"] = read_png(path)
         for notice in self.driver.state.notices:
             self.program.do(DismissNotice(notice.id))
@@ -282,7 +282,7 @@ class Stage:
     def _complete(self) -> None:
         """Draw until the maps on the screen are complete."""
         self.driver.frames(4)
-        self.driver.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
+        self.driver.wait("the maps", lambda s: not self._maps().pending, PATIENCE, pace=0.0)
         self.driver.frames(2)
 
     def _popover(self, opener: str, name: str) -> None:
@@ -292,31 +292,11 @@ class Stage:
         self._picture(f"05-{name}")
         self.driver.click(f"{name}.close")
 
-    def _ask_in_korean(self) -> None:
-        """At 13 pixels, with the keyboard alone; small models know no Korean but can repeat it."""
-        from imgui_bundle import imgui
-
-        driver = self.driver
-        self.program.do(SetFontSize(13))
-        self.program.do(SetSampling(EXACT))
-        driver.frames(2)
-        driver.press(imgui.Key.mod_ctrl, imgui.Key.l)
-        driver.type(KOREAN)
-        driver.press(imgui.Key.enter)
-        driver.wait("the Korean answer", lambda s: not s.busy, ANSWER_LIMIT)
-        driver.leave()
-        self._picture("08-korean-13px-light")
-        self.program.do(SetTheme("dark"))
-        self._picture("09-korean-13px-dark")
-        self._runs("09-runs-13px-dark")
-
     def _large(self) -> None:
-        """The same on a dense screen: 26 pixels."""
+        """Take pictures on a dense screen, with text of 26 pixels."""
         self._backstage.resize(*LARGE)
         self.driver.frames(3)
-        self._picture("10-korean-26px-dark")
-        self.program.do(SetTheme("light"))
-        self._picture("11-korean-26px-light")
+        look_at_large_korean(self.driver, self._picture)
         self._popover("rail.sampler", "sampler")
         self.driver.leave()
         for theme in ("dark", "light"):

@@ -8,10 +8,12 @@ from itertools import accumulate, groupby
 
 from llm_lite.core.messages import OpTime, StepProfile
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import mark, tr
 
 LEVELS = 3  # of the flame: layer, part, operation
-COLOURS = 8  # of the theme's series, in turn
+COLOURS = 8  # of the theme's series; kinds that take less time than so many others share one
+OTHERS = COLOURS  # the colour's number for these
+WAITING = mark("between operations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class FlameSpan:
     begin: float
     seconds: float
     read_bytes: int
-    series: int = -1  # colour; -1: a part, not an operation
+    series: int = -1  # colour, at most OTHERS; -1: a part, not an operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,22 @@ class LaidSpan:
 
     profile: StepProfile
     rows: tuple[tuple[FlameSpan, ...], ...]
-    kinds: tuple[KindTime, ...]
-    busy: float  # seconds of all operations
+    kinds: tuple[KindTime, ...]  # with what lies between operations, where there is such time
+    seconds: float  # of the step
+
+    def share(self, seconds: float) -> float:
+        """Return what part of the step so many seconds are, 0 to 1, of spans and kinds alike."""
+        return seconds / self.seconds if self.seconds else 0.0
 
 
 def lay_out(profile: StepProfile) -> LaidSpan:
     found = kinds(profile.ops)
     rows = flame(profile, [kind.words for kind in found])
-    return LaidSpan(profile, rows, tuple(found), sum(op.seconds for op in profile.ops))
+    busy = sum(op.seconds for op in profile.ops)
+    between = profile.seconds - busy
+    if between > 0:
+        found.append(KindTime(WAITING, 0, between, 0))
+    return LaidSpan(profile, rows, tuple(found), max(profile.seconds, busy))
 
 
 def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[FlameSpan, ...], ...]:
@@ -67,11 +77,16 @@ def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[FlameSpan, 
         rows.append(tuple(span(n[0], n[-1] + 1, _words(path, level)) for path, n in spans))
     rows.append(
         tuple(
-            span(n, n + 1, path_of(op)[-1], names.index(_kind(op)) % COLOURS)
+            span(n, n + 1, path_of(op)[-1], color_of(names.index(_kind(op))))
             for n, op in enumerate(profile.ops)
         )
     )
     return tuple(rows)
+
+
+def color_of(number: int) -> int:
+    """Return the number of a kind's colour, by its place among the slowest."""
+    return min(number, OTHERS)
 
 
 def _part(length: int, numbered: tuple[int, OpTime]) -> tuple[str, ...]:

@@ -17,7 +17,14 @@ from llm_lite.desktop.state.state import ThemeName
 UNIT = 4 / 15  # spacing unit, in text sizes
 LINE_HEIGHT = 1.5  # of running text, in text sizes
 MEASURE = 42.0  # widest column of running text, in text sizes: about 72 characters
-SIZES = {"small": 13 / 15, "body": 1.0, "title": 18 / 15, "display": 27 / 15, "mono": 14 / 15}
+SIZES = {
+    "caption": 11 / 15,
+    "small": 13 / 15,
+    "body": 1.0,
+    "title": 18 / 15,
+    "display": 27 / 15,
+    "mono": 14 / 15,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +206,8 @@ def _set_sizes(style: Any, theme: Theme) -> None:
     style.window_border_size = style.popup_border_size = u(0.25)
     style.frame_border_size = style.child_border_size = 0.0
     style.tab_border_size = style.tab_bar_border_size = 0.0
-    style.tab_bar_overline_size = 0.0
+    style.tab_bar_overline_size = u(0.5)
+    style.tab_min_width_shrink = u(400)  # a name is never cut: tabs without room are scrolled to
     style.docking_separator_size = u(0.25)
     style.separator_size = u(0.25)
     style.input_text_cursor_size = max(1.0, u(0.375))
@@ -249,6 +257,8 @@ def _set_colors(style: Any, p: Palette) -> None:
         "tab_selected": (p.panel, 1),
         "tab_dimmed": (p.sunken, 1),
         "tab_dimmed_selected": (p.panel, 1),
+        "tab_selected_overline": (p.accent, 1),
+        "tab_dimmed_selected_overline": (p.accent, 1),
         "docking_preview": (p.accent, 0.35),
         "docking_empty_bg": (p.base, 1),
         "plot_lines": (p.series[0], 1),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Face = Literal["regular", "bold", "italic", "bold_italic", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
 _STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
+NAMED_RAIL_HEIGHT = 150.0  # spacing units: all icons of the rail with their names
+NAMED_RAIL_WINDOW = 220.0  # spacing units: a window that is narrower needs its width for the panels
+NOTICES_HEIGHT = "notices.height"  # in `Ui.memory`
 MOST_SIZES = 200  # of all faces together, that are kept
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
 
@@ -32,6 +35,7 @@ class Ui:
     now: float = 0.0
     pointer: tuple[float, float] = (-math.inf, -math.inf)  # pixels
     rects: dict[str, Rect] = field(default_factory=dict)
+    before: dict[str, Rect] = field(default_factory=dict)  # `rects` of the frame before this one
     memory: dict[str, Any] = field(default_factory=dict)
     frames: FrameTimes = field(default_factory=FrameTimes)
     maps: HeadMaps | None = None  # of the running model, where there is a device to draw
@@ -43,9 +47,21 @@ class Ui:
     reaching: str = ""  # the control that is to have the keyboard, by name
 
     @property
+    def names_rail(self) -> bool:
+        """Whether the window has room for a name below each icon of the rail."""
+        size = imgui.get_main_viewport().size
+        tall = size.y - self.status_height
+        return bool(tall >= self.u(NAMED_RAIL_HEIGHT) and size.x >= self.u(NAMED_RAIL_WINDOW))
+
+    @property
     def rail_width(self) -> float:
         """Of the rail at the left edge, in pixels."""
         return self.u(14)
+
+    @property
+    def notices_height(self) -> float:
+        """Of the notices that were shown in the last frame, in pixels, with the gaps between."""
+        return float(self.memory.get(NOTICES_HEIGHT, 0.0))
 
     @property
     def status_height(self) -> float:

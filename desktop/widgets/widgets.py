@@ -15,6 +15,7 @@ from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from llm_lite.desktop.widgets.theme import MEASURE
 from llm_lite.desktop.widgets.ui import Ui
 
+TOP_SHARE = 0.12  # of the window: a popover that begins there is scrolled rather than moved up
 _RESTED_ON = int(imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_when_disabled)
 
 
@@ -264,6 +265,14 @@ def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
     imgui.end_table()
 
 
+def _next_height(ui: Ui, name: str) -> float:
+    """The height that a popover will have in this frame, by what it held in the last one."""
+    window = imgui.internal.find_window_by_id(ui.memory.get(f"{name}.window", 0))
+    if window is None:
+        return 0.0
+    return float(imgui.internal.calc_window_next_auto_fit_size(window).y)
+
+
 @contextmanager
 def popover(
     ui: Ui, name: str, title: str, at: ImVec2, width: float, pivot: tuple[float, float] = (0, 0)
@@ -273,12 +282,20 @@ def popover(
         imgui.open_popup(name)
         ui.opened = ""
     size, edge = imgui.get_main_viewport().size, ui.u(2)
-    bottom = size.y - edge
-    if pivot == (0, 0):  # hangs down from the button, but not out of the window
-        lowest = bottom - ui.memory.get(f"{name}.height", 0.0)
-        at = ImVec2(max(edge, min(at.x, size.x - edge - width)), max(edge, min(at.y, lowest)))
-    imgui.set_next_window_pos(at, imgui.Cond_.always, ImVec2(*pivot))
-    room = (at.y if pivot[1] else bottom) - edge
+    bottom = size.y - ui.status_height - ui.u(1)
+    width = min(width, size.x - 2 * edge)
+    x = max(edge, min(at.x, size.x - edge - width))
+    if pivot[1]:  # stands on the button
+        y = min(at.y, bottom)
+        room = y - edge
+    elif at.y < TOP_SHARE * size.y:  # below a button of the header, which stays in sight
+        y = max(edge, at.y)
+        room = bottom - y
+    else:  # hangs down from the button; what is taller than the room below it moves up
+        room, y = bottom - edge, at.y
+        if y + min(_next_height(ui, name), room) > bottom:
+            y, pivot = bottom, (0, 1)
+    imgui.set_next_window_pos(ImVec2(x, y), imgui.Cond_.always, ImVec2(*pivot))
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
@@ -302,6 +319,6 @@ def popover(
         yield True
     finally:
         low, size = imgui.get_window_pos(), imgui.get_window_size()
-        ui.memory[f"{name}.height"] = size.y
+        ui.memory[f"{name}.window"] = imgui.internal.get_current_window().id_
         ui.rects[name] = (low.x, low.y, low.x + size.x, low.y + size.y)
         imgui.end_popup()

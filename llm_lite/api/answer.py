@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.api.token_text import TokenText
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.sampling import TokenChoice
-from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.messages import Alternative, ChatMessage, StopReason, Thinking
 from llm_lite.core.records import dataclass
@@ -93,7 +93,7 @@ class Answer:
         The thoughts of a reasoning model stand apart in its `thought`.
         """
         text = self.text
-        ids = () if self.finish_reason == "stop string" else tuple(self.ids.tolist())
+        ids = () if self.finish_reason in ("stop string", "role") else tuple(self.ids.tolist())
         if self._thinking is None:
             return ChatMessage("assistant", text, ids)
         split = Split.of(self._thinking).fed(text).ended()
@@ -143,13 +143,13 @@ class ComputedAnswer(Answer):
         tokenizer: Tokenizer,
         *,
         prompt: tuple[int, ...],
-        stops: StopStrings[TokenChoice],
+        endings: Endings[TokenChoice],
         thinking: Thinking | None,
         most: int,
         turn: Turn,
     ) -> None:
         super().__init__(prompt, thinking)
-        self._choices, self._tokenizer, self._stops = choices, tokenizer, stops
+        self._choices, self._tokenizer, self._endings = choices, tokenizer, endings
         self._decoder = StreamDecoder(tokenizer, skip_special=True)
         self._most, self._turn = most, turn
         self._count = 0  # of tokens that were chosen
@@ -166,17 +166,18 @@ class ComputedAnswer(Answer):
                 self._finish("end")
                 return
             self._take(choice, self._decoder.feed(choice.token))
-            if self._stops.found:
-                self.finish_reason = "stop string"
+            if self._endings.reason == "repetition":
+                self._finish("repetition")
+            else:
+                self.finish_reason = self._endings.reason
 
     def _finish(self, reason: StopReason) -> None:
-        self._ready += [self._token(choice, text) for choice, text in self._stops.flush()]
+        self._ready += [self._token(choice, text) for choice, text in self._endings.flush()]
         self._rest, self.finish_reason = self._decoder.flush(), reason
 
     def _take(self, choice: TokenChoice, text: str) -> None:
-        self._ready += [
-            self._token(choice, text) for choice, text in self._stops.feed(choice, text)
-        ]
+        shown = self._endings.feed(choice, choice.token, text)
+        self._ready += [self._token(choice, text) for choice, text in shown]
 
     def _token(self, choice: TokenChoice, text: str) -> Token:
         best = alternatives(self._tokenizer, choice.best)

@@ -137,7 +137,7 @@ class ModelElsewhere(ClosedByWith):
 
 class BorrowedAnswer(Answer):
     """By a model elsewhere. It is asked for when the first token is wanted; the server goes on
-    writing while nobody looks."""
+    writing while nobody looks, until some thousand tokens wait."""
 
     def __init__(self, model: ModelElsewhere, command: Generate) -> None:
         super().__init__()

@@ -19,6 +19,7 @@ from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     Gains,
+    ModelInfo,
     Role,
     SamplingOptions,
 )
@@ -47,8 +48,9 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
     return EngineOptions(**given)
 
 
-def sampling_options(given: Mapping[str, Any]) -> SamplingOptions:
-    """Tuples may be lists, `stop` one text, `logit_bias` a dictionary and `json_schema` too.
+def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -> SamplingOptions:
+    """Tuples may be lists, `stop` one text, `logit_bias` a dictionary and `json_schema` too. What
+    is not given is as the `model` advises.
 
     RequestError for a name that is none, and for a value of another type.
     """
@@ -70,7 +72,7 @@ def sampling_options(given: Mapping[str, Any]) -> SamplingOptions:
     if isinstance(schema, Mapping):
         chosen["json_schema"] = json.dumps(schema)
     _check_numbers(chosen, SamplingOptions())
-    return SamplingOptions(**chosen)
+    return SamplingOptions(**chosen) if model is None else model.sampling(**chosen)
 
 
 def messages_of(prompt: str | Sequence[Message]) -> tuple[ChatMessage, ...]:

@@ -28,12 +28,12 @@ from llm_lite.api.lens import Lens
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
+from llm_lite.core.generation.ending.endings import Endings
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prefill import PLAIN
 from llm_lite.core.generation.prompts.prompt import Encoded, check_size, encode_raw
 from llm_lite.core.generation.sampling import check, check_bias
 from llm_lite.core.generation.steps import generate
-from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.hidden_states import hidden_states
@@ -126,7 +126,7 @@ class Model(ClosedByWith):
         a dictionary. `thinking` is what the template's switch for thoughts is set to, where it has
         one; thoughts come with their marks, and `Answer.message` has them apart.
         """
-        asked, messages = sampling_options(sampling), messages_of(prompt)
+        asked, messages = sampling_options(sampling, self.info), messages_of(prompt)
         with self._using():
             check_size(self._file.tokenizer, messages, self.info.context)
             encoded = encode(self._file, messages, continue_last=False, thinking=thinking)
@@ -134,7 +134,7 @@ class Model(ClosedByWith):
 
     def complete(self, text: Text, **sampling: Any) -> Answer:
         """How a text goes on, without a chat template; the rest is as of `generate`."""
-        asked = sampling_options(sampling)
+        asked = sampling_options(sampling, self.info)
         with self._using():
             if not isinstance(text, str):
                 return self._begun(Encoded(self._ids(text), []), asked)
@@ -263,11 +263,13 @@ class Model(ClosedByWith):
         check_bias(asked, self.info.vocabulary)
         session.check(encoded.ids, PLAIN)
         guide = guide_of(tokenizer, asked, encoded.thinking)
+        if guide is not None:
+            guide.check()
         return ComputedAnswer(
             generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide),
             tokenizer,
             prompt=tuple(encoded.ids),
-            stops=StopStrings(asked.stop, encoded.thinking),
+            endings=Endings(asked, encoded),
             thinking=encoded.thinking,
             most=asked.max_new_tokens,
             turn=self._turn,

@@ -13,11 +13,12 @@ from llm_lite.cli.engine_words import add_engine, add_learned_drafts, add_specul
 from llm_lite.cli.kernels_words import add_kernels
 from llm_lite.cli.library_words import add_actions
 from llm_lite.cli.parser import Commands, Parser, Subparsers, at_least, mistyped
-from llm_lite.cli.sampling_words import add_sampling
+from llm_lite.cli.sampling_words import ADVISED, add_form, add_sampling
 from llm_lite.cli.serving_words import add_serving
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.cli.translating_words import TRANSLATING, add_translating
+from llm_lite.core.assets import program_version
 from llm_lite.core.errors import DoesNotFitError, OutOfMemoryError
 from llm_lite.core.messages import MODES, OVERFLOWS
 from llm_lite.core.text.sandbox.process import sandbox
@@ -99,7 +100,7 @@ def _parser() -> Parser:
         "Hugging Face directory, hf:OWNER/NAME[:FILE], or a name or unique part of one that "
         "`llm-lite models list` shows; without one, smollm2-135m-instruct.",
     )
-    parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
+    parser.add_argument("--version", action="version", version=f"llm-lite {program_version()}")
     commands = parser.add_subparsers(
         action=Commands, dest="command", required=True, metavar="COMMAND"
     )
@@ -179,6 +180,7 @@ def _chat(commands: Subparsers, answering: list[Parser]) -> None:
     )
     add_learned_drafts(chat.add_argument_group("learned drafts"))
     chat.add_argument("--raw", action="store_true", help="send the text without the chat template")
+    add_form(chat)
     chat.add_argument("--json", action="store_true", help="one JSON object instead of a stream")
     chat.add_argument(
         "--no-thinking",
@@ -385,14 +387,5 @@ def _speculation_parent() -> Parser:
 def _sampling_parent() -> Parser:
     """Of commands that let it answer."""
     parent = Parser(add_help=False)
-    add_sampling(parent.add_argument_group("sampling"))
+    add_sampling(parent.add_argument_group("sampling", ADVISED))
     return parent
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("llm-lite")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "0 (not installed)"

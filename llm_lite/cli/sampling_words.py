@@ -42,6 +42,23 @@ _NUMBERS: tuple[tuple[str, type, str], ...] = (  # field, kind, what is said of 
 )
 
 
+ADVISED = (
+    "What is not said is as the model's own files advise (generation_config.json, general.sampling "
+    "of a GGUF file), or the card of its family, or else as the program does it."
+)
+FORMS = ("auto", "chat", "completion")
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--form",
+        choices=FORMS,
+        default="auto",
+        help="chat: questions and answers; completion: one text, which the model continues; auto: "
+        "what the model is made for, which is completion where it has no chat template",
+    )
+
+
 def add_sampling(sampling: argparse._ArgumentGroup) -> None:
     sampling.add_argument(
         "--seed", type=at_least(0), metavar="N", help="the same seed gives the same answer"
@@ -71,6 +88,11 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
         metavar="ID=V",
         help="add V to the logit of the token ID; -100 bans it; may be repeated",
     )
+    sampling.add_argument(
+        "--repetition-guard",
+        action=argparse.BooleanOptionalAction,
+        help="whether an answer is ended that repeats itself without an end; by default it is",
+    )
     form = sampling.add_mutually_exclusive_group()
     form.add_argument(
         "--json-schema", metavar="FILE|TEXT", help="the answer is JSON that this schema allows"
@@ -82,8 +104,9 @@ def add_sampling(sampling: argparse._ArgumentGroup) -> None:
     )
 
 
-def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
-    """RequestError and FileError for a schema or grammar that cannot be read."""
+def given_sampling(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The fields of `SamplingOptions` that were typed. RequestError and FileError for a schema or
+    grammar that cannot be read."""
     names = ("seed", "max_new_tokens", *(field for field, _, _ in _NUMBERS))
     given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     for name, field in (("dry_breaker", "dry_breakers"), ("stop", "stop")):
@@ -92,7 +115,13 @@ def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
     given["logit_bias"] = arguments.logit_bias and tuple(arguments.logit_bias)
     given["json_schema"] = arguments.json_schema and schema_of(arguments.json_schema)
     given["grammar"] = arguments.grammar and read_text(Path(arguments.grammar), LONGEST_GRAMMAR)
-    return SamplingOptions(**{name: value for name, value in given.items() if value is not None})
+    given["repetition_guard"] = arguments.repetition_guard
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
+    """As `given_sampling`, over the program's own defaults."""
+    return SamplingOptions(**given_sampling(arguments))
 
 
 def schema_of(word: str) -> str:

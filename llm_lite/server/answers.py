@@ -26,8 +26,7 @@ class Answers:
     those that still run, and has to be called in the end."""
 
     def __init__(self, call: Call, requests: Sequence[AnswerRequest]) -> None:
-        self._shared, self._service = call.shared, call.service
-        self._receive = call.request.receive
+        self._call, self._shared, self._service = call, call.shared, call.service
         self._requests = tuple(requests)
         self._inbox = Inbox(call.shared.config.unread_events * len(requests), self._give_up)
         self._numbers: dict[int, int] = {}  # of those that run, by index
@@ -37,14 +36,14 @@ class Answers:
 
     async def start(self) -> None:
         """RequestError, BusyError: then none of them runs."""
-        self._watcher = asyncio.create_task(self._watch())
         self._shared.ending.add(self.end)
         mailroom = self._shared.mailroom
         try:
-            await self._shared.apart(lambda: self._submit(mailroom.post))
+            await self._call.apart(lambda _: self._submit(mailroom.post))
         except BaseException:
             self.close()
             raise
+        self._watcher = asyncio.create_task(self._watch())
 
     def close(self) -> None:
         self._closed = True
@@ -88,9 +87,7 @@ class Answers:
     # In the loop:
 
     async def _watch(self) -> None:
-        """The body has been read: what comes next is that the client has gone."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await self._call.left()
         self._inbox.close(ClientLeft("the client has left"))
 
     def _give_up(self) -> None:

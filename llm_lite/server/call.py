@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -16,17 +17,18 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
+from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.inbox import ClientLeft
-from llm_lite.server.shared import Shared
+from llm_lite.server.shared import BUSY, ComingBody, Shared
 from llm_lite.server.tables.endpoint import JSON, Endpoint
 from llm_lite.server.tables.kinds import FieldProblem, Flag, Number, Whole
 from llm_lite.server.tables.records import IGNORED, Field, Record
 
+Result = TypeVar("Result")
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
-_MANY = "as many large bodies are read as may be: ask again soon"
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
 _MOST_NAMED, _LONGEST_NAMED = 8, 64  # members of a body that are ignored; characters of each
@@ -48,10 +50,42 @@ class Call:
 
     @property
     def client(self) -> str:
-        """Whose turn it is: an address and what its program, or its user, is called."""
-        address = self.request.client.host if self.request.client else "?"
-        named = self.body.get("user") or self.request.headers.get("user-agent", "")
-        return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
+        return client_of(self.request, self.body.get("user"))
+
+    async def apart(
+        self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
+    ) -> Result:
+        """What may take longer than a loop can wait: see `Shared.apart`. It is given up once the
+        client has left, which is ClientLeft; `work` is given what tells that."""
+        left = threading.Event()
+
+        def guarded() -> Result:
+            with cancelled_by(left.is_set, ends_process=False):
+                return work(left.is_set)
+
+        made = asyncio.ensure_future(self.shared.apart(self.client, guarded, at_length=at_length))
+        leaving = asyncio.create_task(self.left())
+        try:
+            await asyncio.wait((made, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not made.done():
+                raise ClientLeft("the client has left")
+            return made.result()
+        finally:
+            left.set()
+            leaving.cancel()
+            made.cancel()
+
+    async def left(self) -> None:
+        """Until the client has left. The body has been read: nothing else comes."""
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+def client_of(request: Request, user: object = None) -> str:
+    """Whose turn it is: an address and what its program, or its user, is called."""
+    address = request.client.host if request.client else "?"
+    named = user or request.headers.get("user-agent", "")
+    return one_line(f"{address} {str(named)[:_LONGEST_NAME]}".strip())
 
 
 async def carry_out(endpoint: Endpoint, shared: Shared, request: Request) -> Response:
@@ -142,14 +176,10 @@ async def read_body(
         raise _too_large(most)
     raw = bytearray()
     try:
-        async with asyncio.timeout(shared.config.body_seconds):
-            await _receive(shared, request, raw)
+        await _receive_all(shared, request, raw)
         if len(raw) <= _READ_AT_ONCE:
             return read(_parsed(raw, most))
-        return await shared.apart(lambda: read(_parsed(raw, most)))
-    except TimeoutError:
-        seconds = shared.config.body_seconds
-        raise ApiError(408, f"the body did not come within {seconds:g} seconds") from None
+        return await shared.apart(client_of(request), lambda: read(_parsed(raw, most)))
     finally:
         shared.body_bytes -= len(raw)
 
@@ -164,9 +194,31 @@ def _parsed(raw: bytearray, most: int) -> Any:
         raise ApiError(400, f"the body is not valid JSON: {problem}") from None
 
 
-async def _receive(shared: Shared, request: Request, raw: bytearray) -> None:
+async def _receive_all(shared: Shared, request: Request, raw: bytearray) -> None:
+    """ApiError. While it comes it is no request that is worked on: any number can be half sent."""
+    seconds = shared.config.body_seconds
+    address = request.client.host if request.client else "?"
+    timeout = asyncio.timeout(seconds)
+    coming = ComingBody(address, timeout)
+    shared.active -= 1
+    try:
+        async with timeout:
+            with shared.bodies.place(coming):
+                await _receive(shared, request, raw, coming)
+    except TimeoutError:
+        late = ApiError(408, f"the body did not come within {seconds:g} seconds")
+        raise coming.refusal or late from None
+    finally:
+        shared.active += 1
+    if coming.refusal is not None:  # with its last piece
+        raise coming.refusal
+    if shared.active > shared.config.requests:
+        raise ApiError(429, BUSY, code="server_busy", retry_after=1)
+
+
+async def _receive(shared: Shared, request: Request, raw: bytearray, coming: ComingBody) -> None:
     """ApiError where it is too large; more of it is taken then, so that its client comes to read
-    why, but not all. Large ones wait for a better time where they are too many."""
+    why, but not all."""
     most, taken, more = shared.config.body_bytes, 0, True
     while more and taken <= _DROPPED * most:
         message = await request.receive()
@@ -177,8 +229,9 @@ async def _receive(shared: Shared, request: Request, raw: bytearray) -> None:
         if taken <= most:
             raw += piece
             shared.body_bytes += len(piece)
-            if len(raw) > _READ_AT_ONCE and shared.body_bytes > shared.config.bodies_bytes:
-                raise ApiError(429, _MANY, code="server_busy", retry_after=1)
+            coming.size = len(raw)
+            if len(raw) > _READ_AT_ONCE:
+                shared.bodies.make_room(shared.body_bytes - shared.config.bodies_bytes)
     if taken > most:
         raise _too_large(most)
 

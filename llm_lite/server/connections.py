@@ -15,7 +15,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from llm_lite.server.failures import ApiError
-from llm_lite.server.shared import Shared
+from llm_lite.server.shared import Shared, affordable
 
 _HINTS = {431: "the head of the request is too large"}
 
@@ -121,15 +121,5 @@ class Connection(H11Protocol):
 
 def protocol_of(shared: Shared) -> type[Connection]:
     """The class whose objects are the connections of a server."""
-    most = _affordable(shared.config.connections)
+    most = affordable(shared.config.connections)
     return type("ServedConnection", (Connection,), {"shared": shared, "most": most, "opened": {}})
-
-
-def _affordable(connections: int) -> int:
-    """Of the files that a process may have open, connections get half."""
-    try:
-        import resource
-    except ImportError:  # a system without such a limit
-        return connections
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return connections if files < 0 else max(8, min(connections, files // 2))

@@ -30,10 +30,13 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         retry_after: float | None = None,
+        closes: bool = False,
     ) -> None:
+        """closes: also for another reason than its status, the rest of the request is not read."""
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
         self.retry_after = retry_after
+        self.closes = closes or status in (408, 413, 431)
 
     @property
     def kind(self) -> str:
@@ -50,7 +53,7 @@ class ApiError(Exception):
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
-        if self.status in (408, 413, 431):  # the rest is not read
+        if self.closes:
             headers["connection"] = "close"
         return json_response(self.body(), self.status, headers)
 

@@ -48,7 +48,7 @@ CACHE = (RESPONSE, FORM)
 async def attention(call: Call) -> Response:
     """Probabilities [heads, positions that look, positions that are looked at]."""
     service, query = call.service, call.query
-    held = await call.shared.apart(lambda: service.answer_tokens(query["response"]))
+    held = await call.apart(lambda _: service.answer_tokens(query["response"]))
     heads = _heads(query["heads"], held)
     if query["layer"] >= held.layers:
         raise FieldProblem("layer", f"expected 0 to {held.layers - 1}, found {query['layer']}")
@@ -59,24 +59,24 @@ async def attention(call: Call) -> Response:
         raise FieldProblem(
             "first", f"{size:,} values are too many at once: ask for fewer heads or positions"
         )
-    made = await call.shared.apart(
-        lambda: service.attention(held.response, query["layer"], heads, first, last)
+    made = await call.apart(
+        lambda _: service.attention(held.response, query["layer"], heads, first, last)
     )
     known = {"response": held.response, "layer": query["layer"], "heads": heads, "first": first}
     if as_arrays:
-        return await call.shared.apart(lambda: _arrays({**known, "attention": made}))
-    return await call.shared.apart(lambda: json_response({**known, "attention": _rounded(made)}))
+        return await call.apart(lambda _: _arrays({**known, "attention": made}))
+    return await call.apart(lambda _: json_response({**known, "attention": _rounded(made)}))
 
 
 async def lens(call: Call) -> Response:
     """What each layer would say next behind a position."""
     service, query = call.service, call.query
-    held = await call.shared.apart(lambda: service.answer_tokens(query["response"]))
+    held = await call.apart(lambda _: service.answer_tokens(query["response"]))
     position = len(held.tokens) - 1 if query["position"] is None else query["position"]
     if position >= len(held.tokens):
         raise FieldProblem("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
     count = query["count"]
-    layers = await call.shared.apart(lambda: service.lens(held.response, position, count))
+    layers = await call.apart(lambda _: service.lens(held.response, position, count))
     if _wants_arrays(call):
         return _arrays({"position": position, **_lens_arrays(layers)})
     told = [
@@ -94,7 +94,7 @@ async def lens(call: Call) -> Response:
 async def cache(call: Call) -> Response:
     """The tokens of a response that the cache holds, and how full it is."""
     service = call.service
-    held = await call.shared.apart(lambda: service.answer_tokens(call.query["response"]))
+    held = await call.apart(lambda _: service.answer_tokens(call.query["response"]))
     status = service.status()
     sizes = {
         "prompt_tokens": held.prompt_tokens,

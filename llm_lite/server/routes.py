@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from llm_lite.core.assets import program_version
 from llm_lite.server import glass, metrics
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
@@ -36,16 +37,7 @@ def _arrays(about: str, shape: Record) -> Given:
 
 async def describe(call: Call) -> Response:
     """This table, as a document."""
-    return json_response(document(ENDPOINTS, _version()))
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("llm-lite")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "0"
+    return json_response(document(ENDPOINTS, program_version()))
 
 
 _A_MODEL, _A_RESPONSE = "the model", "the response, or the cache holds it no more"
@@ -57,7 +49,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/v1/models",
         "Which model answers.",
         models,
-        _json("The model in use, if there is one.", shapes.MODELS),
+        _json("The model in use, or the one that is being loaded.", shapes.MODELS),
         needs_model=False,
     ),
     Endpoint(
@@ -66,6 +58,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "What is known of a model.",
         model,
         _json("The model.", shapes.MODEL),
+        needs_model=False,
         in_path=(_NAME,),
         finds=_A_MODEL,
     ),

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llm_lite.core.plain_text import quote
 from llm_lite.server.config import LOOPBACK
 from llm_lite.server.failures import ApiError
-from llm_lite.server.shared import Shared
+from llm_lite.server.shared import BUSY, Shared
 from llm_lite.server.tables.records import IGNORED
 
 _ALWAYS = (
@@ -39,7 +39,6 @@ _EXPOSED = f"retry-after, {IGNORED}".encode()  # to pages of other servers that 
 _OWN_RESOURCES = (b"cross-origin-resource-policy", b"same-origin")
 _USUAL = b"authorization, content-type, x-api-key"
 _NAMES = re.compile(rb"[A-Za-z0-9, -]{1,1000}")
-_BUSY = "as many requests are worked on as may be: ask again soon"
 Headers = dict[bytes, bytes]
 
 
@@ -93,7 +92,7 @@ class Guard:
             )
             raise ApiError(401, problem, code="invalid_api_key")
         if self._shared.active >= self._shared.config.requests:
-            raise ApiError(429, _BUSY, code="server_busy", retry_after=1)
+            raise ApiError(429, BUSY, code="server_busy", retry_after=1)
 
     def _is_open(self, path: str) -> bool:
         return any(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from llm_lite.server.page import Page
-    from llm_lite.server.shared import Log, ServiceOf, Shared
+    from llm_lite.server.shared import Log, ServiceOf, Shared, TitleOf
 
 _START_SECONDS = 10.0
 _BACKLOG = 1024
@@ -31,11 +31,14 @@ class Server:
         config: ServerConfig,
         log: Log = lambda text: None,
         note: Log = lambda text: None,
+        coming: TitleOf = lambda: "",
     ) -> None:
-        """`service_of` gives the service of the model in use, None while there is none; it is asked
-        for every request. `log` is told of defects, `note` of what else a person may want to know,
+        """`service_of` gives the service of the model in use, None while there is none, and
+        `coming` then the title of the one that is being loaded; both are asked for every request,
+        on any thread. `log` is told of defects, `note` of what else a person may want to know,
         on any thread."""
-        self._service_of, self._config, self._log, self._note = service_of, config, log, note
+        self._service_of, self._coming = service_of, coming
+        self._config, self._log, self._note = config, log, note
         self._shared: Shared | None = None
         self._page: Page | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -71,7 +74,9 @@ class Server:
         bound = _bound(self._config)
         self._port = bound.getsockname()[1]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._shared = shared = Shared(self._service_of, self._config, self._log, self._note)
+        self._shared = shared = Shared(
+            self._service_of, self._config, self._log, self._note, self._coming
+        )
         self._page = Page(shared)
         config = uvicorn.Config(
             make_app(shared, self._page),

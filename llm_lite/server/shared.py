@@ -5,45 +5,113 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.failures import ApiError, no_model
 from llm_lite.server.inbox import Mailroom
+from llm_lite.server.turns import TurnPool
 
+BUSY = "as many requests are worked on as may be: ask again soon"
+MANY_BODIES = "as many bodies come, or are read, as may be: ask again soon"
 Result = TypeVar("Result")
 ServiceOf = Callable[[], Service | None]
+TitleOf = Callable[[], str]
 ENDING = "the server ends"
 Log = Callable[[str], None]  # for any thread
 _MOST_NOTED = 256  # ignored fields that are told of; clients may think of any number
-_THREADS = 4  # for what would hold up the loop: templates, tokenizers, lookups in the cache
-_LONG = 2  # for what takes many steps of the engine, so that it holds up none of the above
+# For what would hold up the loop: templates, tokenizers, grammars, lookups in the cache. Most of it
+# waits for processes apart. And for what takes many steps of the engine, so that it holds up none
+# of that.
+_THREADS, _OF_A_CLIENT = 32, 4
+_LONG, _LONG_OF_A_CLIENT = 8, 2
+
+
+class ComingBody:
+    """The body of a request on its way, which its client may leave half sent."""
+
+    def __init__(self, address: str, timeout: asyncio.Timeout) -> None:
+        self.address, self._timeout = address, timeout
+        self.size = 0  # bytes so far
+        self.refusal: ApiError | None = None  # why no more of it is waited for
+
+    def drop(self, refusal: ApiError) -> None:
+        if self.refusal is None:
+            self.refusal = refusal
+            self._timeout.reschedule(0.0)  # long ago: whoever waits in it gets TimeoutError now
+
+
+class ComingBodies:
+    """Those of a server, for its loop's thread. Where they are too many, or hold too much, one is
+    dropped of the client with the most: none can leave so many that others get no place."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._coming: dict[ComingBody, None] = {}  # in the order in which they came
+
+    def __len__(self) -> int:
+        return len(self._coming)
+
+    @contextmanager
+    def place(self, body: ComingBody) -> Iterator[None]:
+        """While it comes."""
+        self._coming[body] = None
+        try:
+            self._drop(len(self._coming) - self._most, lambda one: 1)
+            yield
+        finally:
+            self._coming.pop(body, None)
+
+    def make_room(self, size: int) -> None:
+        """Of so many bytes."""
+        self._drop(size, lambda one: one.size)
+
+    def _drop(self, excess: int, share: Callable[[ComingBody], int]) -> None:
+        """The largest, and of these the oldest, of the client with the most, again and again."""
+        excess -= sum(share(one) for one in self._coming if one.refusal is not None)  # they go
+        there = [one for one in self._coming if one.refusal is None]
+        while excess > 0 and there:
+            shares: Counter[str] = Counter()
+            for one in there:
+                shares[one.address] += share(one)
+            worst = max(there, key=lambda one: (shares[one.address], share(one)))
+            worst.drop(ApiError(429, MANY_BODIES, code="server_busy", retry_after=1, closes=True))
+            there.remove(worst)
+            excess -= share(worst)
 
 
 class Shared:
-    """`service_of` gives the service of the model that is loaded now, None while none is. `log` is
-    told of defects, `note` of what else a person may want to know."""
+    """`service_of` gives the service of the model that is loaded now, None while none is; `coming`
+    then the title of the one that is being loaded, "" where there is none. `log` is told of
+    defects, `note` of what else a person may want to know."""
 
     def __init__(
-        self, service_of: ServiceOf, config: ServerConfig, log: Log, note: Log = lambda text: None
+        self,
+        service_of: ServiceOf,
+        config: ServerConfig,
+        log: Log,
+        note: Log = lambda text: None,
+        coming: TitleOf = lambda: "",
     ) -> None:
         self.config = config
         self.log, self._note = log, note
         self._noted: set[tuple[str, str]] = set()  # ignored fields, by path
-        self.service_of = service_of
+        self.service_of, self.coming = service_of, coming
         self.began = time.time()
-        self.active = 0  # requests
+        self.active = 0  # requests that have come whole
         self.counts: Counter[tuple[str, int]] = Counter()  # by path of the table and status
+        self.bodies = ComingBodies(min(config.requests, affordable(config.connections) // 2))
         self.body_bytes = 0  # of requests that come, or are read
         self.unread = 0  # answers that ended because nobody read them
         self.ending: set[Callable[[Exception], None]] = set()  # of answers that run: ends them
         self._is_ending = False
-        self._pool = ThreadPoolExecutor(_THREADS, "server")
-        self._long = ThreadPoolExecutor(_LONG, "server, at length")
+        self._pool = TurnPool("server", _THREADS, _OF_A_CLIENT)
+        self._long = TurnPool("server, at length", _LONG, _LONG_OF_A_CLIENT)
         self._mailroom: Mailroom | None = None
 
     @property
@@ -59,12 +127,18 @@ class Shared:
             raise ApiError(503, ENDING, code="server_ends")
         service = self.service_of()
         if service is None:
-            raise no_model()
+            raise self._no_model()
         try:
             service.model  # noqa: B018 - it may be going, or coming
         except RequestError as error:
             raise no_model(str(error)) from None
         return service
+
+    def _no_model(self) -> ApiError:
+        coming = self.coming()
+        if not coming:
+            return no_model()
+        return no_model(f"the model {quote(coming)} is being loaded: ask again when it is")
 
     def service_or_none(self) -> Service | None:
         try:
@@ -79,13 +153,13 @@ class Shared:
             self._noted.update((path, name) for name in new)
             self._note(f"{path}: a program sends fields that are ignored: {', '.join(new)}")
 
-    async def apart(self, work: Callable[[], Result]) -> Result:
-        """What may take longer than a loop can wait, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-
-    async def at_length(self, work: Callable[[], Result]) -> Result:
-        """As `apart`, for what many steps of the engine go into."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, work)
+    async def apart(
+        self, client: str, work: Callable[[], Result], *, at_length: bool = False
+    ) -> Result:
+        """What may take longer than a loop can wait, in a thread, when it is the client's turn.
+        With `at_length`, many steps of the engine go into it."""
+        pool = self._long if at_length else self._pool
+        return await asyncio.wrap_future(pool.submit(client, work))
 
     def end(self) -> None:
         """From any thread: answers that run end with a sentence, others do not begin."""
@@ -98,5 +172,15 @@ class Shared:
             end(ApiError(503, ENDING, code="server_ends"))
 
     def close(self) -> None:
-        self._long.shutdown(wait=False, cancel_futures=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._long.close()
+        self._pool.close()
+
+
+def affordable(connections: int) -> int:
+    """Of the files that a process may have open, connections get half."""
+    try:
+        import resource
+    except ImportError:  # a system without such a limit
+        return connections
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if files < 0 else max(8, min(connections, files // 2))

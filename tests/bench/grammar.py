@@ -1,7 +1,7 @@
 """Answers of a JSON schema: how many are valid, and what the sampler costs beside the model.
 
 `python -m tests.bench.grammar` asks the bundled model at temperature 1, checks every answer with
-jsonschema, and measures the time within the sampler and the time of the model's steps in the same
+jsonschema, and measures the time from a step to its token and the time of the model's steps in the same
 run, with the schema and without. It fails where an answer is not valid.
 """
 
@@ -62,27 +62,30 @@ class Times:
 
 @contextmanager
 def timed(runner: Runner) -> Iterator[Times]:
-    """What is spent within the choice of tokens, and in the steps of one token."""
-    times, choose, decode = Times(), steps._next, runner.session.decode
+    """What is spent between a step's end and the choice of its token, and in the steps of one
+    token."""
+    times, choose, decode = Times(), steps.choose_next, runner.session.decode
+    ended: list[float] = []  # when the last step did
 
     def timed_choose(*arguments: object) -> sampling.TokenChoice:
-        begun = time.perf_counter()
         choice = choose(*arguments)  # type: ignore[arg-type]
-        times.sampler.append(time.perf_counter() - begun)
+        if ended:
+            times.sampler.append(time.perf_counter() - ended.pop())
         return choice
 
     def timed_decode(*arguments: object) -> object:
         begun = time.perf_counter()
         logits = decode(*arguments)  # type: ignore[arg-type]
-        times.steps.append(time.perf_counter() - begun)
+        ended[:] = [time.perf_counter()]
+        times.steps.append(ended[0] - begun)
         return logits
 
-    steps._next = timed_choose
+    steps.choose_next = timed_choose  # type: ignore[assignment]
     runner.session.decode = timed_decode  # type: ignore[method-assign, assignment]
     try:
         yield times
     finally:
-        steps._next = choose
+        steps.choose_next = choose
         runner.session.decode = decode  # type: ignore[method-assign]
 
 
@@ -90,6 +93,8 @@ def answer(runner: Runner, options: SamplingOptions) -> str:
     tokenizer = runner.model_file.tokenizer
     encoded = encode(runner.model_file, (ChatMessage("user", QUESTION),), False)
     guided = guide.guide_of(tokenizer, options, encoded.thinking)
+    if guided is not None:
+        guided.check()
     chosen = steps.generate(runner.session, encoded.ids, options, tokenizer.end_ids, guide=guided)
     return tokenizer.decode([c.token for c in chosen if c.token not in tokenizer.end_ids])
 

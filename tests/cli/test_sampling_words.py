@@ -11,6 +11,7 @@ from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence
+from tests.server.scripted_model import model_info
 
 
 def parsed(*words):
@@ -25,7 +26,7 @@ def test_every_number_has_a_word_and_a_command():
     numbers = [
         name
         for name in SamplingOptions.__dataclass_fields__
-        if isinstance(getattr(SamplingOptions(), name), int | float)
+        if type(getattr(SamplingOptions(), name)) in (int, float)
     ]
     for name in numbers:
         word = name.replace("_", "-")
@@ -94,9 +95,12 @@ def test_an_answer_ends_before_its_stop_string(tiny_llama, capsys):
     assert answer["text"] == whole[: whole.find(whole[2:4])]
 
 
+MODEL = model_info("Scripted", 512, "")
+
+
 @pytest.fixture
 def talk():
-    return Conversation(None, None, None, EngineOptions(), SamplingOptions())
+    return Conversation(None, MODEL, None, EngineOptions(), {})
 
 
 def test_commands_set_and_tell_them(talk, capsys, tmp_path):

@@ -19,7 +19,6 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    SamplingOptions,
     Thinking,
     TokenDecoded,
 )
@@ -60,9 +59,14 @@ def ask(engine, **changes):
 
 
 def talk_with(engine, **changes):
-    model = SimpleNamespace(**{n: getattr(MODEL, n) for n in ("name", "vocabulary", "context")})
+    model = SimpleNamespace(
+        **{
+            n: getattr(MODEL, n)
+            for n in ("name", "vocabulary", "context", "has_chat_template", "sampling")
+        }
+    )
     model.switches_thinking = changes.pop("switches", True)
-    return Conversation(engine, model, EXECUTOR, EngineOptions(), SamplingOptions(), **changes)
+    return Conversation(engine, model, EXECUTOR, EngineOptions(), {}, **changes)
 
 
 @pytest.mark.parametrize("together", [True, False])

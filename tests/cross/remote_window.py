@@ -69,7 +69,7 @@ class Pictures:
             ) as one,
             scripted("lm-studio") as several,
         ):
-            driver.click("rail.models")
+            driver.click("chat.model")
             self.take("01-models")
             driver.click("remote.connect")
             driver.type("gpu-box:8000")

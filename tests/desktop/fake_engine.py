@@ -142,6 +142,9 @@ class FakeEngine:
     def service(self) -> None:
         """Nobody is served."""
 
+    def coming(self) -> str:
+        return ""
+
     def close(self, timeout: float = 2.0) -> None:
         self.send(Shutdown())
         self._thread.join(timeout)

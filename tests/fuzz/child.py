@@ -15,6 +15,7 @@ import math
 import os
 import resource
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -90,6 +91,7 @@ def main(argv: list[str]) -> None:
     first, stop, step, pipe = map(int, argv[2:])
     os.chdir(work)
     faulthandler.enable()
+    faulthandler.register(signal.SIGXCPU, chain=True)  # where a case is that never ends
     door = load_door(name)
     door.prepare()
     # in the cache folder stands which weights were found sound

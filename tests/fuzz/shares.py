@@ -5,8 +5,10 @@ from __future__ import annotations
 # Larger for what is tried faster, and for what has more to get wrong.
 WEIGHTS = {
     "gguf": 10,
+    "families": 8,
     "safetensors": 8,
     "config": 6,
+    "checkpoints": 6,
     "variant": 6,
     "tokenizer": 8,
     "template": 8,
@@ -15,6 +17,7 @@ WEIGHTS = {
     "conversations": 5,
     "preset": 4,
     "grammar": 4,
+    "costly": 4,
     "catalogue": 3,
     "places": 4,
     "prompt": 6,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.core.formats.gguf import reader
-from llm_lite.core.formats.safetensors import reader as safetensors
+from llm_lite.core.formats.safetensors import refused
 from llm_lite.core.formats.variant import reader as variant
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
@@ -28,16 +28,13 @@ def test_no_case_fails(door, tmp_path):
     ("door", "module", "missing"),
     [
         ("gguf", reader, {"_check_offset": lambda *_: None}),
-        (
-            "safetensors",
-            safetensors,
-            {"_check_cover": lambda *_: None, "_read_offsets": lambda _r, _w, value, _s: value},
-        ),
+        ("safetensors", refused, {"_are_integers": lambda value: True}),
         ("variant", variant, {"_is_name": lambda name: True, "found": lambda value: value + 1}),
     ],
 )
 def test_a_missing_check_is_found(door, module, missing, tmp_path, monkeypatch):
-    """Without it a tensor is cut short, or a name leads to what is no file: using that fails."""
+    """Without it a tensor is cut short, text is taken for a number, or a name leads to what is no
+    file: using that fails."""
     for name, function in missing.items():
         monkeypatch.setattr(module, name, function)
     assert "traceback" in outcomes(door, 400, tmp_path, monkeypatch)

@@ -13,6 +13,7 @@ class Fault:
     bytes of the content. rate: bytes/s. stall: after so many bytes nothing comes in `wait` s.
     length: Content-Length says this. content: is sent instead, of the same length or not.
     endless: a body of so many bytes, made up as it is sent. location: a redirect to there.
+    slow_head: seconds between two bytes of an answer's head.
     """
 
     path: str
@@ -29,6 +30,7 @@ class Fault:
     content: bytes | None = None
     endless: int = 0
     location: str = ""
+    slow_head: float = 0.0
     no_ranges: bool = False
 
     def meets(self, method: str, path: str) -> bool:

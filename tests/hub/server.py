@@ -323,6 +323,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(length))
         self.end_headers()
 
+    def flush_headers(self) -> None:
+        if not self.fault.slow_head:
+            super().flush_headers()
+            return
+        for byte in b"".join(self._headers_buffer):  # type: ignore[attr-defined]
+            self.wfile.write(bytes([byte]))
+            time.sleep(self.fault.slow_head)
+        self._headers_buffer: list[bytes] = []
+
 
 def _only(model: dict[str, Any], expand: list[str]) -> dict[str, Any]:
     """What was asked for, and what a row always has."""

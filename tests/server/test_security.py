@@ -1,9 +1,13 @@
 """Who may ask, and what a hostile client can do: little."""
 
+from contextlib import ExitStack
+from types import SimpleNamespace
+
 import httpx2 as httpx
 import openai
 import pytest
 
+from llm_lite.server.shared import ComingBodies, ComingBody
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -257,6 +261,53 @@ def test_what_http_allows_is_answered(served):
     assert b'"count":1' in sockets.read_all(made)
 
 
+def test_half_bodies_stop_no_request(serve):
+    """Also not where they are as many as requests may be: the oldest of them make room."""
+    served = serve({"requests": 4, "connections": 100})
+    many = [sockets.connect(served) for _ in range(40)]
+    for one in many:
+        one.sendall(sockets.chat()[:-5])
+    wait_until(lambda: len(served.server._shared.bodies) == 4)
+    found = sockets.read_all(many[0])
+    assert found.startswith(b"HTTP/1.1 429 ") and b"ask again soon" in found
+    for _ in range(8):
+        made = served.client().chat.completions.create(model="scripted", messages=USER)
+        assert made.choices[0].message.content == "You said: hello"
+    wait_until(lambda: served.server._shared.active == 0)
+    for one in many:
+        one.close()
+    wait_until(lambda: len(served.server._shared.bodies) == 0)
+
+
+def test_large_half_bodies_stop_no_large_body(serve):
+    served = serve({"bodies_bytes": 2 << 20})
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
+    )
+    many = [sockets.connect(served) for _ in range(4)]
+    for one in many:
+        one.sendall(head + b" " * 500_000)
+    wait_until(lambda: served.server._shared.body_bytes == 2_000_000)
+    large = sockets.connect(served)
+    large.sendall(sockets.chat(user="x" * 300_000))
+    assert b" 400 " in large.recv(100)  # it was read: a user's name is shorter
+    assert sockets.read_all(many[0]).startswith(b"HTTP/1.1 429 ")
+    for one in (*many, large):
+        one.close()
+    wait_until(lambda: served.server._shared.body_bytes == 0)
+
+
+def test_of_half_bodies_those_of_the_client_with_the_most_are_dropped():
+    bodies, timeout = ComingBodies(3), SimpleNamespace(reschedule=lambda when: None)
+    made = [ComingBody(address, timeout) for address in "abbbc"]
+    with ExitStack() as stack:
+        for one in made:
+            stack.enter_context(bodies.place(one))
+        assert [one.refusal is not None for one in made] == [False, True, True, False, False]
+    assert len(bodies) == 0
+
+
 def test_large_bodies_that_come_slowly_are_not_too_many(serve):
     served = serve({"bodies_bytes": 1 << 20, "body_seconds": 5.0})
     slow = [sockets.connect(served) for _ in range(4)]
@@ -266,7 +317,7 @@ def test_large_bodies_that_come_slowly_are_not_too_many(serve):
     )
     for one in slow:
         one.sendall(head + b" " * 400_000)
-    found = [one.recv(200) for one in slow[-2:]]
+    found = [one.recv(200) for one in slow]
     assert sum(b" 429 " in one for one in found) >= 1
     assert served.client().chat.completions.create(
         model="scripted", messages=[{"role": "user", "content": "hello"}]

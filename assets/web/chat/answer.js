@@ -115,7 +115,9 @@ export class Answer {
     for (const token of judged) message.tokens.push(tokenOf(token, judged.length === 1 ? said : null));
     const come = judged.length || (delta.content || delta.reasoning_content ? 1 : 0);
     for (let n = 0; n < come; n++) this.times.push(now);
-    if (choice.finish_reason) message.reason = REASONS[choice.finish_reason] || "end";
+    if (choice.finish_reason) {
+      message.reason = choice.stop_reason || REASONS[choice.finish_reason] || "end";
+    }
   }
 
   saveSoon() {

@@ -3,7 +3,13 @@ import { copyText, el, icon, iconButton, styled } from "../base/dom.js";
 import { count, t } from "../base/words.js";
 import { Markdown } from "./markdown.js";
 
-const ENDS = { length: "endLength", context: "endContext", stopped: "endStopped" };
+const ENDS = {
+  length: "endLength",
+  context: "endContext",
+  stopped: "endStopped",
+  role: "endRole",
+  repetition: "endRepetition",
+};
 
 /** `does` has regenerate, edit, select, look: what a person can ask for. */
 export class MessageView {

@@ -72,6 +72,8 @@ export default {
   endLength: "The limit of new tokens was reached.",
   endContext: "The context is full.",
   endStopped: "Stopped.",
+  endRole: "Ended where the model began to write as somebody else.",
+  endRepetition: "Ended: the answer was repeating itself.",
   answering: "The model is answering.",
   answered: "The answer: {text}",
   stoppedAloud: "Stopped.",

@@ -72,6 +72,8 @@ export default {
   endLength: "새 토큰의 한도에 이르렀습니다.",
   endContext: "컨텍스트가 가득 찼습니다.",
   endStopped: "중지했습니다.",
+  endRole: "모델이 다른 사람의 말을 쓰기 시작하여 끝냈습니다.",
+  endRepetition: "답변이 같은 말을 되풀이하여 끝냈습니다.",
   answering: "모델이 답하고 있습니다.",
   answered: "답변: {text}",
   stoppedAloud: "중지했습니다.",

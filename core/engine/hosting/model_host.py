@@ -35,7 +35,7 @@ from llm_lite.core.loading.checking.verification import Verification
 from llm_lite.core.loading.encoders.starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.runner import Runner
+from llm_lite.core.loading.runner import Runner, name_of
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     EngineOptions,
@@ -78,11 +78,11 @@ class ModelHost:
         variants: Path | None = None,
         modes: ModeSwitches | None = None,
     ) -> None:
-        self.device = device
-        self.variants = variants
+        self.device, self.variants = device, variants
         self._modes = modes or ModeSwitches(lambda _: None)
         self.file: ModelFile | None = None
         self.loaded: AnyRunner | None = None
+        self.coming = ""  # the name of the model that is being loaded
         self.options = EngineOptions()
         self._verification = Verification()
         self._noted = ""  # of the model's formats, in the log
@@ -114,6 +114,7 @@ class ModelHost:
         try:
             warn = partial(self._log, "warning")
             file = loader.open_model(command.source, progress, warn, later=True)
+            self.coming = name_of(file.file)
             try:
                 if self.variants is not None:
                     file.kept.update(find(self.variants, file, partial(self._log, "warning")))
@@ -129,6 +130,8 @@ class ModelHost:
             self._tell_of_memory(command, error)
             self._emit(LoadFailed(source, str(error)))
             return False
+        finally:
+            self.coming = ""
         if not self._install(file, runner, command.options):
             return False
         seconds = time.perf_counter() - started
@@ -145,14 +148,12 @@ class ModelHost:
 
     def _install(self, file: ModelFile, runner: AnyRunner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
+        unused: tuple[ModelFile | None, AnyRunner | None] = (file, runner)
         with self._lock:
-            if self._is_left:
-                old_file: ModelFile | None = file
-                old_runner: AnyRunner | None = runner
-            else:
-                old_file, old_runner = self.file, self.loaded
+            if not self._is_left:
+                unused = self.file, self.loaded
                 self.file, self.loaded, self.options = file, runner, options
-        self._close(old_file, old_runner)
+        self._close(*unused)
         return self.loaded is runner
 
     def hand_over(self, successor: ModelHost) -> None:
@@ -230,8 +231,7 @@ class ModelHost:
         except cache_transfer.OUT_OF_MEMORY as error:
             if self.file is None:
                 raise
-            progress = self._progress_of(preparation.request)
-            self._make_way(self.file, options, progress, error)
+            self._make_way(self.file, options, self._progress_of(preparation.request), error)
             return
         self.options = options
         self._replace_runner(runner)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from llm_lite.core.generation.prompts.prompt import ChatFile, chat_segments
 from llm_lite.core.messages import ChatMessage, ToolSpec
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
+from llm_lite.core.text.continued import is_text, pieces
 from llm_lite.core.text.stages import tokenized
 
 
@@ -18,9 +19,13 @@ def prompt_stages(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> TokenizedText:
-    """Its stages, from the text that the template makes on. LlmLiteError as `encode_chat`."""
+    """Its stages, from the text that the template makes on, or that is continued. LlmLiteError as
+    `encode_chat`."""
     tokenizer = file.tokenizer
-    segments = chat_segments(tokenizer, file.template, messages, thinking=thinking, tools=tools)
+    if is_text(messages):
+        segments = [("".join(pieces(messages)), False)]
+    else:
+        segments = chat_segments(tokenizer, file.template, messages, thinking=thinking, tools=tools)
     told = tokenized(tokenizer, name, segments, around=False)
     begin = tokenized(tokenizer, name, []).before
     if told.pieces[:1] and begin and told.pieces[0].id == begin[0].id:

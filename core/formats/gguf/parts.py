@@ -14,7 +14,7 @@ from typing import Any
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 
-_NAME = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+_NAME = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
 _MOST = 10_000
 NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
 

@@ -1,26 +1,30 @@
 """Safetensors files, one or several shards with an index: named tensors, mapped and not copied.
 
-Format: https://github.com/huggingface/safetensors#format. Nothing in the files is trusted: every
-length and offset is held against the file's size before it is used. It is our own because the
-`safetensors` package copies each tensor that it gives to NumPy, and kernels read the map itself.
+Format: https://github.com/huggingface/safetensors#format. The `safetensors` package parses and
+checks the header; it tells types and shapes in the order of the data, which have no holes, so that
+each tensor begins where the one before it ends. The bytes are mapped here: the package copies each
+tensor that it gives to NumPy, and kernels read the map itself.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import MAX_BYTES, found, parse_object, read_object
+from llm_lite.core.files.json_text import MAX_BYTES, found, read_object
 from llm_lite.core.files.mapping import MappedFile, mapped
-from llm_lite.core.formats.header import HeaderReader
+from llm_lite.core.formats.safetensors.refused import (
+    DATA_END,
+    MAX_DIMENSIONS,
+    VALUE_BITS,
+    refused_header,
+)
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
@@ -28,14 +32,9 @@ from llm_lite.core.records import dataclass
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-_MAX_DIMENSIONS = 8
 _MAX_SHARDS = 10_000
-_VALUE_BYTES = {
-    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"), 1),
-    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
-    **dict.fromkeys(("U32", "I32", "F32"), 4),
-    **dict.fromkeys(("U64", "I64", "F64"), 8),
-}
+_LENGTH_BYTES = 8  # of the header's length, before it
+_Entry = tuple[str, str, tuple[int, ...]]  # a tensor's name, dtype and shape
 
 
 @dataclass(eq=False)
@@ -58,16 +57,74 @@ def open_safetensors(path: str | Path) -> SafetensorsFile:
 
 
 def _read(file: Path, mapping: MappedFile) -> SafetensorsFile:
-    reader = HeaderReader(file, memoryview(mapping))
-    header = _read_header(reader)
-    metadata = _read_metadata(reader, header.pop("__metadata__", {}))
-    data = np.frombuffer(mapping, np.uint8)[reader.position :]
-    entries = [_read_entry(reader, name, entry, len(data)) for name, entry in header.items()]
-    _check_cover(reader, entries, len(data))
-    tensors = {entry.name: entry.tensor(data) for entry in entries}
+    begin = _header_end(file, mapping)
+    data = np.frombuffer(mapping, np.uint8)[begin:]
+    metadata, entries = _parsed(file, mapping, begin)
+    tensors: dict[str, TensorData] = {}
+    end = 0
+    for name, dtype, shape in entries:
+        start, end = end, end + _nbytes(file, name, dtype, shape, len(data))
+        tensors[name] = TensorData(name, dtype.lower(), shape, data[start:end])
+    if end != len(data):  # replaced by another one while it was opened
+        raise FileError(file, f"{DATA_END.format(end)}, but the file has {len(data)}")
     return SafetensorsFile(
-        file, MappingProxyType(metadata), MappingProxyType(tensors), len(reader.buffer)
+        file, MappingProxyType(metadata), MappingProxyType(tensors), len(mapping)
     )
+
+
+def _header_end(file: Path, mapping: MappedFile) -> int:
+    """Where the data begin, in bytes."""
+    if len(mapping) < _LENGTH_BYTES:
+        raise FileError(
+            file,
+            f"truncated: the length of the header needs {_LENGTH_BYTES} bytes, "
+            f"the file has {len(mapping)}",
+        )
+    size = int.from_bytes(mapping[:_LENGTH_BYTES], "little")
+    if size > MAX_BYTES:
+        raise FileError(
+            file,
+            f"is not a safetensors file: its header would have {size} bytes, "
+            f"expected at most {MAX_BYTES}",
+        )
+    if size > len(mapping) - _LENGTH_BYTES:
+        raise FileError(
+            file,
+            f"truncated: the header at byte {_LENGTH_BYTES} needs {size} bytes, "
+            f"the file has {len(mapping) - _LENGTH_BYTES} more",
+        )
+    return _LENGTH_BYTES + size
+
+
+def _parsed(file: Path, mapping: MappedFile, begin: int) -> tuple[dict[str, str], list[_Entry]]:
+    """The strings of `__metadata__`, and the tensors in the order of their bytes."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(mapping.reopened, framework="numpy") as opened:
+            slices = ((name, opened.get_slice(name)) for name in opened.offset_keys())
+            entries = [(name, s.get_dtype(), tuple(s.get_shape())) for name, s in slices]
+            return opened.metadata() or {}, entries
+    except SafetensorError as error:
+        raw = mapping[_LENGTH_BYTES:begin]
+        raise refused_header(file, raw, len(mapping) - begin, str(error)) from None
+    except OSError as error:
+        raise FileError(file, f"cannot be read: {error.strerror or error}") from error
+
+
+def _nbytes(file: Path, name: str, dtype: str, shape: tuple[int, ...], most: int) -> int:
+    """Of a tensor. `most`: bytes of data; an empty tensor is bounded by it too."""
+    what = f"tensor {quote(name)}"
+    if len(shape) > MAX_DIMENSIONS:
+        problem = f"{what} has {len(shape)} dimensions, expected at most {MAX_DIMENSIONS}"
+        raise FileError(file, problem)
+    if max(shape, default=0) > 8 * most:  # values of at least a bit
+        raise FileError(
+            file, f"{what} has shape {list(shape)}, but the file has {most} bytes of data"
+        )
+    if dtype not in VALUE_BITS:  # of a newer package
+        raise FileError(file, f"{what} has dtype {dtype}, expected one of {', '.join(VALUE_BITS)}")
+    return math.prod(shape) * VALUE_BITS[dtype] // 8
 
 
 def open_sharded(index: str | Path) -> SafetensorsFile:
@@ -96,102 +153,6 @@ def open_folder(folder: str | Path) -> SafetensorsFile:
     if (path / SINGLE_FILE).exists():
         return open_safetensors(path / SINGLE_FILE)
     raise FileError(path, f"holds no weights: expected {SINGLE_FILE} or {INDEX_FILE}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int  # bytes from the end of the header
-    end: int
-
-    def tensor(self, data: NDArray[np.uint8]) -> TensorData:
-        return TensorData(self.name, self.dtype.lower(), self.shape, data[self.begin : self.end])
-
-
-def _read_header(reader: HeaderReader) -> dict[str, Any]:
-    size = reader.u64("the length of the header")
-    if size > MAX_BYTES:
-        reader.fail(
-            f"is not a safetensors file: its header would have {size} bytes, "
-            f"expected at most {MAX_BYTES}"
-        )
-    start = reader.skip(size, "the header")
-    return parse_object(bytes(reader.buffer[start : start + size]), Path(reader.path), "the header")
-
-
-def _read_metadata(reader: HeaderReader, value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        reader.fail(f"__metadata__ is {found(value)}, expected an object of strings")
-    for key, text in value.items():
-        if not isinstance(text, str):
-            reader.fail(f"__metadata__ {quote(key)} is {found(text)}, expected a string")
-    return value
-
-
-def _read_entry(reader: HeaderReader, name: str, entry: object, size: int) -> _Entry:
-    what = f"tensor {quote(name)}"
-    if not isinstance(entry, dict):
-        reader.fail(f"{what} is {found(entry)}, expected an object")
-    for key in ("dtype", "shape", "data_offsets"):
-        if key not in entry:
-            reader.fail(f"{what} has no {key}")
-    dtype = entry["dtype"]
-    if not isinstance(dtype, str) or dtype not in _VALUE_BYTES:
-        known = ", ".join(_VALUE_BYTES)
-        reader.fail(f"{what} has dtype {found(dtype)}, expected one of {known}")
-    shape = _read_shape(reader, what, entry["shape"], size)
-    begin, end = _read_offsets(reader, what, entry["data_offsets"], size)
-    expected = math.prod(shape) * _VALUE_BYTES[dtype]
-    if end - begin != expected:
-        reader.fail(f"{what} of {dtype} {shape} has {end - begin} bytes, expected {expected}")
-    return _Entry(name, dtype, shape, begin, end)
-
-
-def _read_shape(reader: HeaderReader, what: str, value: object, size: int) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(n) is int for n in value):
-        reader.fail(f"{what} has shape {found(value)}, expected a list of integers")
-    if len(value) > _MAX_DIMENSIONS:
-        reader.fail(f"{what} has {len(value)} dimensions, expected at most {_MAX_DIMENSIONS}")
-    # One at a time, so that the product stays small: no dtype has less than a byte a value.
-    product = 1
-    for n in value:
-        product *= n
-        if not 0 <= n <= size or product > size:
-            shown = str(value)[:80]
-            reader.fail(f"{what} has shape {shown}, but the file has {size} bytes of data")
-    return tuple(value)
-
-
-def _read_offsets(reader: HeaderReader, what: str, value: object, size: int) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2 or not all(type(n) is int for n in value):
-        reader.fail(f"{what} has data_offsets {found(value)}, expected two integers")
-    begin, end = value
-    if not 0 <= begin <= end <= size:
-        shown = str(value)[:80]
-        reader.fail(
-            f"{what} has data_offsets {shown}, expected an ascending pair up to {size}, "
-            "the bytes of data in the file (truncated?)"
-        )
-    return begin, end
-
-
-def _check_cover(reader: HeaderReader, entries: list[_Entry], size: int) -> None:
-    """The format allows neither gaps nor overlaps: each byte of data is one tensor's."""
-    ordered = sorted(entries, key=lambda entry: (entry.begin, entry.end))
-    for before, after in pairwise(ordered):
-        if after.begin != before.end:
-            reader.fail(
-                f"tensor {quote(after.name)} begins at byte {after.begin} of the data, expected "
-                f"{before.end}, where tensor {quote(before.name)} ends"
-            )
-    if ordered and ordered[0].begin:
-        first = ordered[0]
-        reader.fail(f"tensor {quote(first.name)} begins at byte {first.begin}, expected 0")
-    end = ordered[-1].end if ordered else 0
-    if end != size:
-        reader.fail(f"the tensors end at byte {end} of the data, but the file has {size}")
 
 
 def _read_places(index: Path) -> dict[str, str]:

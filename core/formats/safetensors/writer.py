@@ -1,6 +1,7 @@
 """Writes a safetensors file piece by piece: no tensor need be in memory whole.
 
-Format: https://github.com/huggingface/safetensors#format.
+Format: https://github.com/huggingface/safetensors#format. The `safetensors` package writes only
+tensors that are in memory whole, and pads its header to 8 bytes.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
+from llm_lite.core.generation.prompts.said_texts import SaidTexts
 from llm_lite.core.generation.prompts.tool_messages import for_template, told_plainly, tools_for
 from llm_lite.core.messages import (
     ChatMessage,
@@ -37,20 +38,34 @@ class ChatFile(Protocol):
     def template(self) -> ChatTemplate: ...
 
 
+@dataclass(frozen=True, slots=True)
+class RoleEnds:
+    """Where an answer begins to speak as somebody else: before these `texts`, and at these
+    `tokens`. Texts that begin a line count at the answer's start too where it `begins_line`."""
+
+    texts: tuple[str, ...]
+    tokens: frozenset[int]
+    begins_line: bool
+
+
 @dataclass(slots=True)
 class Encoded:
     """Token ids, and for each the index of the message that says it; -1: the template does.
-    `thinking` is how the answer to it marks its thoughts."""
+    `thinking` is how the answer to it marks its thoughts, `roles` where one that has no template of
+    its model's ends."""
 
     ids: list[int]
     owners: list[int]
     thinking: Thinking | None = None
+    roles: RoleEnds | None = None
 
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
         self.owners += [owner] * len(ids)
 
 
+_MARK = "\uf8ff"  # a private-use character
+_SPACES = re.compile(rb"\s*")
 _FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
 _ALWAYS_FORGETTABLE = 1 << 20  # bytes
 
@@ -87,7 +102,7 @@ def utf8_bytes(text: str) -> int:
 def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
     """The messages' texts one after the other, without a template; control tokens count here."""
     encoded = Encoded([], [])
-    encoded.add(_begin(tokenizer), -1)
+    encoded.add(text_begin(tokenizer), -1)
     for index, message in enumerate(messages):
         encoded.add(message.tokens or tokenizer.encode(message.content), index)
     return encoded
@@ -122,18 +137,18 @@ def encode_chat(
         if told == [*turns]:
             raise
         spoken, segments = asked.rendered(told)
-    encoded = Encoded([], [])
+    encoded, known = Encoded([], []), SaidTexts(turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue
-        _add_segments(encoded, tokenizer, pending, turns)
+        _add_segments(encoded, tokenizer, pending, known)
         answer = spoken[text]
-        encoded.add(_without_end(tokenizer, turns[answer].tokens), answer)
+        encoded.add(without_end(tokenizer, turns[answer].tokens), answer)
         pending = []
-    _add_segments(encoded, tokenizer, pending, turns)
-    begin = _begin(tokenizer)
+    _add_segments(encoded, tokenizer, pending, known)
+    begin = text_begin(tokenizer)
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
     if template.thinking_style is not None:
@@ -206,9 +221,8 @@ class _Asked:
         say, or writes calls in another form), there are no placeholders: the contents are encoded
         again.
         """
-        mark = "\uf8ff"  # a private-use character; more of them where a message has it too
-        while any(mark in m.content for m in turns):
-            mark += "\uf8ff"
+        runs = (run for m in turns for run in re.findall(f"{_MARK}+", m.content))
+        mark = _MARK * (1 + max(map(len, runs), default=0))
         known = [i for i, m in enumerate(turns) if m.role == "assistant" and m.tokens]
         silent = [i for i in known if not turns[i].thought]
         for indices in (silent, [i for i in silent if not turns[i].calls]):
@@ -233,14 +247,16 @@ class _Asked:
         template = self._template
         expected = template.render(plain, thinking=self._thinking, tools=self._tools)
         found = template.render(rendered, thinking=self._thinking, tools=self._tools)
-        untrimmed, trimmed = found, found
-        for name, index in spoken.items():
-            said = turns[index].content
-            if turns[index].calls:
-                said = self._tokenizer.decode(_without_end(self._tokenizer, turns[index].tokens))
-            untrimmed = untrimmed.replace(name, said)
-            trimmed = trimmed.replace(name, said.strip())
+        said = {name: self._said(turns[index]) for name, index in spoken.items()}
+        names = re.compile("|".join(map(re.escape, spoken)))
+        untrimmed = names.sub(lambda name: said[name[0]], found)
+        trimmed = names.sub(lambda name: said[name[0]].strip(), found)
         return expected in (untrimmed, trimmed)
+
+    def _said(self, turn: ChatMessage) -> str:
+        if not turn.calls:
+            return turn.content
+        return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
 
 
 def _told_roles(
@@ -249,16 +265,16 @@ def _told_roles(
     """The messages, those of a role that the template does not write as a person's."""
     if not template.tools_variable:
         turns = told_plainly(turns)
-    rare = [m for n, m in enumerate(turns) if _is_rare(template, n, m)]
+    rare = {n for n, m in enumerate(turns) if _is_rare(template, n, m)}
     if not rare:
         return turns
     try:
         text = template.render(for_template(template, turns), thinking=thinking)
-        if all(m.content.strip() in text for m in rare):
+        if all(said in text for said in {turns[n].content.strip() for n in rare}):
             return turns
     except (RequestError, UnsupportedError):
         pass
-    return [replace(m, role="user") if m in rare else m for m in turns]
+    return [replace(m, role="user") if n in rare else m for n, m in enumerate(turns)]
 
 
 def _is_rare(template: ChatTemplate, index: int, message: ChatMessage) -> bool:
@@ -280,35 +296,17 @@ def _add_segments(
     encoded: Encoded,
     tokenizer: Tokenizer,
     segments: Sequence[tuple[str, bool]],
-    turns: Sequence[ChatMessage],
+    turns: SaidTexts,
 ) -> None:
     ids = tokenizer.encode_segments(segments)
     owner_of_byte: list[int] = []
     at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
     for text, trusted in segments:
-        owner = -1
-        if not trusted:
-            said = (i for i in range(at, len(turns)) if _says(turns[i], text))
-            called = (i for i in range(max(at - 1, 0), len(turns)) if _calls_with(turns[i], text))
-            owner = next(said, next(called, -1))
-            at = max(at, owner + 1)
+        owner = -1 if trusted else turns.owner(text, at)
+        at = max(at, owner + 1)
         owner_of_byte += [owner] * len(text.encode())
     encoded.ids += ids
     encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
-
-
-def _says(turn: ChatMessage, text: str) -> bool:
-    """As it is, or, what a tool said, as a JSON text."""
-    if turn.content.strip() == text.strip():
-        return True
-    if turn.role != "tool":
-        return False
-    return json.dumps(turn.content, ensure_ascii=False)[1:-1].strip() == text.strip()
-
-
-def _calls_with(turn: ChatMessage, text: str) -> bool:
-    """Whether the arguments of its calls have this text in them."""
-    return any(text in call.arguments for call in turn.calls)
 
 
 def _owners(
@@ -331,7 +329,7 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
     """
     own = tokenizer.token_bytes(token)
     bare = own[1:] if own[:1] == b" " else own
-    after = len(data) - len(data[at:].lstrip()) if data[at : at + 1].isspace() else at
+    after = spaces.end() if (spaces := _SPACES.match(data, at)) else at
     for place, spelled in ((at, own), (at, bare), (after, own), (after, bare)):
         if spelled and data.startswith(spelled, place):
             return place, len(spelled)
@@ -340,7 +338,7 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
     return at, len(bare)
 
 
-def _begin(tokenizer: Tokenizer) -> list[int]:
+def text_begin(tokenizer: Tokenizer) -> list[int]:
     """The begin token where the file asks for one."""
     special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
     return special if special == [tokenizer.bos_id] else []
@@ -348,7 +346,7 @@ def _begin(tokenizer: Tokenizer) -> list[int]:
 
 def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
     if last.tokens:
-        return _without_end(tokenizer, last.tokens)
+        return without_end(tokenizer, last.tokens)
     if thinking is None:
         return tokenizer.encode(last.content, parse_special=False)
     return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
@@ -374,7 +372,7 @@ def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | No
     return tokenizer.encode_segments(segments)
 
 
-def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
+def without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
     ids = list(tokens)
     while ids and ids[-1] in tokenizer.end_ids:
         ids.pop()

@@ -243,6 +243,10 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int and abs(value) < 1 << 64 else None
 
 
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
 def _text(value: object) -> str | None:
     return storable(value) if isinstance(value, str) else None
 
@@ -273,6 +277,7 @@ def _drafts(value: object) -> tuple[SourceDrafts, ...] | None:
 
 
 _READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
+    "bool": _flag,
     "float": _number,
     "int": _whole,
     "int | None": _whole,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import found
+from llm_lite.core.files.json_text import finite, found
 from llm_lite.core.history.database.rows import storable
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.records import dataclass
@@ -62,12 +61,10 @@ class JsonEntry:
     def number(self, default: float | None = None) -> float:
         if self.value is None and default is not None:
             return default
-        if type(self.value) not in (int, float) or not math.isfinite(self.value):
+        number = finite(self.value)
+        if number is None:
             raise self.refused("a number")
-        try:
-            return float(self.value)
-        except OverflowError:
-            raise self.refused("a number") from None
+        return number
 
     def whole(self, most: int, default: int | None = None) -> int:
         """From 0 to `most`."""

@@ -14,7 +14,7 @@ from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, moment, speaker
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
-from llm_lite.core.plain_text import one_line
+from llm_lite.core.plain_text import can_be_opened, one_line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -94,7 +94,9 @@ def _attached(attachment: Attachment) -> str:
 def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt  # late: only an export to HTML needs it
 
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    made.validateLink = can_be_opened  # type: ignore[method-assign, assignment]
+    return made
 
 
 def _text(text: str) -> str:

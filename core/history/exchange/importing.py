@@ -35,7 +35,7 @@ def read_conversations(path: Path, limit: int = MOST_BYTES) -> Imported:
     """FileError where the file is too large or none that is known. One conversation that is wrong
     takes no other with it."""
     raw = read_bytes(path, limit).removeprefix(codecs.BOM_UTF8)
-    whole = JsonEntry(path, "", parse_json(raw, path, "the file"))
+    whole = JsonEntry(path, "", parse_json(raw, path, "the file", any_number=True))
     notes: list[str] = []
     found = []
     for entry, read in _entries(whole):

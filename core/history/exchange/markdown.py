@@ -13,7 +13,7 @@ from llm_lite.core.tools.calls import MARKS, read_calls
 from llm_lite.core.tools.fences import fenced, result_as_code
 from llm_lite.core.tools.json_values import pretty
 
-ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool"}
+ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool", "text": "Text"}
 
 
 def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.files.json_text import read_object
+from llm_lite.core.files.json_text import finite, read_object
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.processor import default_threads, processor_name, read_gb_s
@@ -62,8 +61,8 @@ def _read(file: Path) -> dict[str, float]:
         values = read_object(file)
     except LlmLiteError:
         return {}
-    numbers = (int, float)
-    return {k: float(v) for k, v in values.items() if type(v) in numbers and math.isfinite(v)}
+    found = {key: finite(value) for key, value in values.items()}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _keep(file: Path, key: str, value: float) -> None:

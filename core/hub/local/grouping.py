@@ -17,8 +17,8 @@ from llm_lite.core.messages.library import Form, Origin
 from llm_lite.core.models.description.slices import SLICE_FILE
 from llm_lite.core.records import dataclass
 
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
-_PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")
+_PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
+_PICKLED = re.compile(r"pytorch_model(-[0-9]+-of-[0-9]+)?\.bin")
 Files = Mapping[str, os.stat_result | None]
 
 

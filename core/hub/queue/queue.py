@@ -59,7 +59,7 @@ class ModelQueue:
         self._trouble = ""  # with reading or saving, until that is done
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
-        self._told: tuple[QueueState, float] = QueueState(), 0.0
+        self._told: tuple[QueueState | None, float] = None, 0.0  # the first is told, even empty
         self._progress_saved: tuple[float, Mapping[str, Any]] = 0.0, {}
         self._quiet_since: dict[str, float] = {}  # deletions: since when nothing else is to do
         self._closing = False
@@ -275,7 +275,9 @@ class ModelQueue:
         rows = tuple(map(self._row, self._jobs))
         state = QueueState(rows, self._lock is not None, self._trouble or self._problem)
         told, at = self._told
-        if state == told or (now - at < _TELL and _without_progress(state, told)):
+        if state == told:
+            return
+        if told is not None and now - at < _TELL and _without_progress(state, told):
             return
         self._told = state, now
         self._on_change(state)

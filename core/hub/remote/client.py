@@ -6,12 +6,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
 from huggingface_hub.utils._http import hf_raise_for_status, hf_request_event_hook
 
 from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.hub.remote import heads
 from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
@@ -65,6 +67,8 @@ def make_client(timeout: Callable[[], float]) -> httpx2.Client:
             }
         # What is counted is what is kept: a small answer could unpack to gigabytes.
         request.headers["Accept-Encoding"] = "identity"
+        slow = partial(_slow_head, _origin(request.url))
+        request.extensions = dict(request.extensions) | {"trace": partial(heads.trace, slow)}
 
     hooks: dict[str, list[Callable[..., Any]]] = {
         "request": [hf_request_event_hook, limit],
@@ -133,6 +137,12 @@ class _Bounded(httpx2.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _slow_head(host: str) -> HubError:
+    return HubError(
+        f"{host} takes more than {heads.MOST_SECONDS:.0f} s to send the head of its answer"
+    )
 
 
 def _too_much(host: str, count: int | None) -> HubError:

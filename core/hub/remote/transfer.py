@@ -259,6 +259,17 @@ def _request(source: Source, writer: _Writer, stop: Stop) -> None:
                         raise CancelledError("stopped")
             except httpx2.TransportError as error:
                 raise _ended(source, writer, str(error) or type(error).__name__) from None
+            except httpx2.DecodingError as error:  # another try would bring the same
+                kind = quote(answer.headers.get("Content-Encoding", ""))
+                raise HubError(
+                    f"{source.name}: the hub says that it packs the file as {kind}, and it does "
+                    f"not unpack: {quote(str(error))}"
+                ) from None
+        if packed and writer.size < source.file.size:
+            raise HubError(
+                f"{source.name}: the hub sends {writer.size:,} bytes, packed, expected the "
+                f"{source.file.size:,} that it tells of"
+            )
 
 
 def _check_length(source: Source, writer: _Writer, answer: httpx2.Response) -> None:

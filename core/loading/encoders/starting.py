@@ -17,7 +17,7 @@ from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.loader import Made, Progress, make
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.runner import Runner, executor_info, model_info
+from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.weights import files_behind
 from llm_lite.core.messages import EngineOptions, ModelKind
@@ -123,15 +123,19 @@ def is_encoder(source: str | None) -> bool:
 
 
 def kind_by_header(source: str | None) -> ModelKind | None:
-    """By its header alone; None for what can not be opened, as a load will say."""
+    return kind_and_name(source)[0]
+
+
+def kind_and_name(source: str | None) -> tuple[ModelKind | None, str]:
+    """By its header alone; None and "" for what can not be opened, as a load will say."""
     try:
         file = open_source(catalog.resolve(source))
     except LlmLiteError:
-        return None
+        return None, ""
     try:
-        return read_model(file.metadata, file.tensors, file.path).kind
+        return read_model(file.metadata, file.tensors, file.path).kind, name_of(file)
     except LlmLiteError:
-        return None
+        return None, ""
     finally:
         file.close()
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
@@ -158,8 +159,25 @@ class Architecture:
         for key, meaning in self.refused:
             if metadata.get(f"{self.gguf}.{key}"):
                 raise UnsupportedError(f"{path}: {self.gguf}.{key}: {meaning} not known here")
+        scaling = f"{self.gguf}.rope.scaling.type"
+        if not self._scales and metadata.get(scaling, "none") != "none":
+            raise UnsupportedError(
+                f"{path}: {scaling} is {found(metadata[scaling])}, expected none: "
+                f"a {self.title} model has no such positions here"
+            )
         known = self._known(GgufFields(metadata, path, f"{self.gguf}."))[0]
         return self.config(**known, **self.config.of_tensors(known, weights, path))
+
+    @cached_property
+    def _rotates(self) -> bool:
+        """Whether there are rotary positions: of other models a config.json says nothing of them,
+        whatever fields it has."""
+        return "theta" in rows_of(self.config)
+
+    @cached_property
+    def _scales(self) -> bool:
+        """Whether rotary positions may be scaled by GGUF's fields."""
+        return "scaling" in rows_of(self.config)
 
     def _known(self, source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
         return read_rows(self.config, source)
@@ -186,8 +204,8 @@ class Architecture:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
-        made = self.of_config(text, known)
-        result.tensors |= {tensor.name: tensor for tensor in made}
+        if self._rotates:
+            result.tensors |= {tensor.name: tensor for tensor in self.of_config(text, known)}
         result.notes += [
             f"the {tower} tower ({count} tensors) is not used: this is the text model"
             for tower, count in skipped.items()
@@ -259,7 +277,8 @@ class Architecture:
         rotary positions need and no file has. The same mapping where nothing is to be done."""
         fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
         scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
-        scaled = any(key.startswith(f"{self.gguf}.rope.scaling.") for key in metadata)
+        prefix = f"{self.gguf}.rope.scaling."
+        scaled = self._scales and any(key.startswith(prefix) for key in metadata)
         derives = self.derived is not None and not any(n.startswith(MADE) for n in tensors)
         if not fused and not scaled and not scalars and not derives:
             return tensors
@@ -273,6 +292,9 @@ class Architecture:
             result[name] = spread(tensors[name], config.width)
         made = self.of_fields(config) if scaled else []
         if self.derived is not None and derives:
+            shapes = self._shapes(config, result.__contains__)
+            of_file = [(name, shape) for name, shape in shapes if not name.startswith(MADE)]
+            check_shapes(self.title, of_file, result, path)  # the tables are as large as they say
             made += self.derived(config, result)
         result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)

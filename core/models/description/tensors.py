@@ -19,7 +19,7 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
 
 Shapes = list[tuple[str, tuple[int, ...]]]
-_NUMBER = re.compile(r"(?<=\.)\d{1,5}(?=\.)")
+_NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,8 @@ def spread(tensor: TensorData, width: int) -> TensorData:
 
 def split_rows(tensor: TensorData, parts: Mapping[str, int], path: Path) -> list[TensorData]:
     """Views of consecutive rows, so many each, under these names."""
-    together = tensor.format.tile_rows
+    is_matrix = len(tensor.shape) > 1
+    together = tensor.format.tile_rows if is_matrix else tensor.format.block_size
     expected = sum(parts.values())
     if not tensor.shape or tensor.shape[0] != expected:
         found = tensor.shape
@@ -181,7 +182,7 @@ def split_rows(tensor: TensorData, parts: Mapping[str, int], path: Path) -> list
     views, at = [], 0
     for name, rows in parts.items():
         if rows % together:
-            raise UnsupportedError(f"{path}: tensor {tensor.name}: {rows} rows are no whole tiles")
+            raise UnsupportedError(f"{path}: tensor {tensor.name}: {rows} rows are no whole blocks")
         end = at + rows // together * unit
         views.append(TensorData(name, tensor.dtype, (rows, *tensor.shape[1:]), tensor.data[at:end]))
         at = end

@@ -21,7 +21,15 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import encoder_decoder as stacks
 from llm_lite.core.models.description.architecture import Architecture, Tensors
 from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfig, of_stack
-from llm_lite.core.models.description.rows import FieldRow, Known, choice, flag, number, row
+from llm_lite.core.models.description.rows import (
+    FieldRow,
+    Known,
+    choice,
+    flag,
+    integer,
+    number,
+    row,
+)
 from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.encoder_decoders.plans import Sublayers, decoder_plan, encoder_plan
 from llm_lite.core.models.model import ModelShape
@@ -31,6 +39,7 @@ from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import dataclass
 
 _SINES, _LOGITS_BIAS = MADE + "positions", "output.bias"
+_MOST_POSITIONS = 1 << 14  # each is a row of a table; Marian's models have 512 or 1024
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 
 
@@ -60,6 +69,7 @@ def _activation(config: CheckpointConfig, known: Known) -> str:
 @dataclass(frozen=True, kw_only=True)
 class MarianConfig(EncoderDecoderConfig):
     encoder_layers: int = row(replace(shared.LAYERS, checkpoint="encoder_layers"))
+    context: int = row(replace(shared.CONTEXT, check=integer(most=_MOST_POSITIONS)))
     width: int = row(replace(shared.WIDTH, checkpoint="d_model"))
     feed_forward: int = row(replace(shared.FEED_FORWARD, checkpoint=_feed_forward_width))
     heads: int = row(replace(shared.HEADS, checkpoint=_heads))

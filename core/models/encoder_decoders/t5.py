@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,12 @@ def _known_feed_forward(config: CheckpointConfig, known: Known) -> int | None:
     return config.integer("d_ff")
 
 
+def _distance(value: Any, known: Known) -> int:
+    """Farther than the first half of the decoder's buckets, each of which is of one distance."""
+    least = known["buckets"] // 2 + 1
+    return integer(least, 1 << 16)(value, known)
+
+
 def _scales_output(config: CheckpointConfig, known: Known) -> bool:
     """Files of transformers 5 say it so, those of earlier versions by what they tie."""
     if config.text("model_type") != "t5":
@@ -77,7 +84,7 @@ class T5Config(EncoderDecoderConfig):
         FieldRow(
             "attention.relative_max_distance",
             "relative_attention_max_distance",
-            integer(4, 1 << 16),
+            _distance,
             default=128,
         )
     )

@@ -20,7 +20,7 @@ from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, TABLE_LAYERS, G
 from llm_lite.core.models.model import Slice
 from llm_lite.core.quant.tensor import TensorData
 
-_LAYER = re.compile(r"blk\.(\d+)\.(.+)")
+_LAYER = re.compile(r"blk\.([0-9]{1,5})\.(.+)")
 
 
 def _e4b(*wide: int, skip: range = range(0)) -> Slice:

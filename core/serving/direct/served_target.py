@@ -8,6 +8,8 @@ from dataclasses import field, replace
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
+from llm_lite.core.generation.ending.endings import Endings
+from llm_lite.core.generation.prompts.prompt import Encoded
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.targets.source import check_source
 from llm_lite.core.generation.targets.texts import encode_source
@@ -22,6 +24,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     ServedRequest,
     StopReason,
+    TokenDecoded,
 )
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import AnswerEvent, Emit
@@ -73,7 +76,8 @@ class ServedTarget:
         """Tell the whole target, from GenerationStarted to GenerationFinished."""
         self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
-        teller = TokenTeller(tokenizer, self.number, self._tell, sampling.stop)
+        endings = Endings[TokenDecoded](sampling, Encoded([], []))
+        teller = TokenTeller(tokenizer, self.number, self._tell, endings)
         teller.requested = self.asked
         problem = ""
         try:
@@ -123,7 +127,7 @@ class ServedTarget:
         if options.width > 1:
             self._take(teller, writer.finish().best.choices, 0.0)
         teller.flush()
-        return "end" if teller.ended else "stop string" if teller.found_stop else "length"
+        return teller.reason or "length"
 
     def _take(self, teller: TokenTeller, choices: Sequence[TokenChoice], seconds: float) -> None:
         """Those that were not told; a stop string may end it before the last."""

@@ -32,6 +32,22 @@ def confine() -> None:
         resource.setrlimit(getattr(resource, name), (0, 0))
 
 
+def allow_memory(more_bytes: int) -> None:
+    """For good: what the process has now, and so many bytes of addresses more."""
+    if resource is not None:
+        _lower_addresses(_address_space() + more_bytes)
+
+
+def allow_stack(size_bytes: int) -> None:
+    """For good, of the main thread: a recursion that goes deeper ends the process by SIGSEGV."""
+    if resource is None:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    soft = size_bytes if hard == resource.RLIM_INFINITY else min(size_bytes, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+
+
 @contextmanager
 def limited(limits: Limits) -> Iterator[None]:
     """More processor time ends the process by SIGPROF; more memory is not given."""

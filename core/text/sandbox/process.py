@@ -41,15 +41,16 @@ _thread = threading.local()
 
 
 @contextmanager
-def cancelled_by(check: Callable[[], bool]) -> Iterator[None]:
+def cancelled_by(check: Callable[[], bool], *, ends_process: bool = True) -> Iterator[None]:
     """What this thread asks of the sandbox meanwhile ends with CancelledError once `check` says
-    so."""
-    before = getattr(_thread, "check", None)
-    _thread.check = check
+    so. Without `ends_process` a request that is being answered is waited for: its process is
+    shared, and to start another one would cost those who ask next more."""
+    before = getattr(_thread, "check", None), getattr(_thread, "ends_process", True)
+    _thread.check, _thread.ends_process = check, ends_process
     try:
         yield
     finally:
-        _thread.check = before
+        _thread.check, _thread.ends_process = before
 
 
 def give_up_when_cancelled() -> None:
@@ -80,6 +81,7 @@ class SandboxProcess:
     ) -> dict[str, Any]:
         """The answer of the sandbox. SandboxError; CancelledError as `cancelled_by` has it."""
         message = {**request, "action": action, "limits": asdict(limits)}
+        give_up_when_cancelled()
         while not self._lock.acquire(timeout=_POLL_SECONDS):
             give_up_when_cancelled()
         try:
@@ -103,7 +105,7 @@ class SandboxProcess:
         """The process, started where there is none."""
         child = self._child
         if child is None or child.poll() is not None:
-            self._child = child = _start(self._worker)
+            self._child = child = start_worker(self._worker)
             self._wait(_AnswerReader(child), _START_SECONDS, None)
         return child
 
@@ -114,7 +116,8 @@ class SandboxProcess:
         try:
             while reader.is_alive() and time.monotonic() < deadline:
                 reader.join(_POLL_SECONDS)
-                give_up_when_cancelled()
+                if getattr(_thread, "ends_process", True):
+                    give_up_when_cancelled()
             if reader.answer is None:
                 raise SandboxError(self._failure(reader, seconds, limits))
             return reader.answer
@@ -156,13 +159,16 @@ class _AnswerReader(threading.Thread):
             self.answer = frame[0]
 
 
-def _start(worker: str) -> subprocess.Popen[bytes]:
+def start_worker(
+    worker: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """A process whose main function is that of the module `worker`. SandboxError."""
     paths = [str(_ROOT), *(path for path in sys.path if path)]
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, worker, *paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT.anchor,
             env=_environment(),

@@ -22,7 +22,7 @@ Action = Callable[[dict[str, Any], bytes], Answer]
 
 def serve(prepare: Callable[[], Mapping[str, Action]]) -> None:
     """Answer requests until their end, by the actions that `prepare` returns."""
-    requests, answers = _streams()
+    requests, answers = take_streams()
     confine()
     actions = prepare()
     write_frame(answers, {"ready": True})
@@ -39,7 +39,7 @@ def _answer(action: Action, request: dict[str, Any], data: bytes) -> Answer:
             return {"failed": str(error).strip().split("\n")[0][:300] or type(error).__name__}
 
 
-def _streams() -> tuple[BinaryIO, BinaryIO]:
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
     """The two pipes; what is printed from now on is lost."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")

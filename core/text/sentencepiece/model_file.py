@@ -10,6 +10,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
@@ -18,6 +19,7 @@ from llm_lite.core.records import dataclass
 
 MAX_BYTES = 64 << 20
 _MOST_PIECES = 1 << 20
+MOST_FIELDS = 6 * _MOST_PIECES  # of all messages: a piece is one, and has three
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the file
 _UNIGRAM = 1  # model type, which is also what a file means that does not say it
 _UNKNOWN = 2  # type of a piece
@@ -77,16 +79,17 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 def _model(path: Path, data: bytes) -> SentencePieceModel:
     pieces: list[tuple[str, float]] = []
     unknown, charsmap, adds_prefix, joins_spaces = 0, b"", True, True
-    for field, value in _fields(data):
+    left = count(MOST_FIELDS, -1)
+    for field, value in _fields(data, left):
         if field == _PIECES and isinstance(value, bytes):
-            text, score, kind = _piece(value)
+            text, score, kind = _piece(value, left)
             if kind == _UNKNOWN:
                 unknown = len(pieces)
             pieces.append((text, score))
         elif field == _TRAINER and isinstance(value, bytes):
-            _check_trainer(path, value)
+            _check_trainer(path, value, left)
         elif field == _NORMALIZER and isinstance(value, bytes):
-            rules = dict(_fields(value))
+            rules = dict(_fields(value, left))
             found = rules.get(2)
             charsmap = found if isinstance(found, bytes) else b""
             adds_prefix, joins_spaces = rules.get(3, 1) != 0, rules.get(4, 1) != 0
@@ -97,25 +100,27 @@ def _model(path: Path, data: bytes) -> SentencePieceModel:
     return SentencePieceModel(tuple(pieces), unknown, charsmap, adds_prefix, joins_spaces)
 
 
-def _piece(data: bytes) -> tuple[str, float, int]:
-    fields = dict(_fields(data))
+def _piece(data: bytes, left: Iterator[int]) -> tuple[str, float, int]:
+    fields = dict(_fields(data, left))
     text, score, kind = fields.get(1, b""), fields.get(2, 0.0), fields.get(3, 1)
     if not isinstance(text, bytes) or not isinstance(score, float) or not isinstance(kind, int):
         raise ValueError("a piece is not a text with a score")
     return text.decode(), score, kind
 
 
-def _check_trainer(path: Path, data: bytes) -> None:
-    kind = dict(_fields(data)).get(3, _UNIGRAM)
+def _check_trainer(path: Path, data: bytes, left: Iterator[int]) -> None:
+    kind = dict(_fields(data, left)).get(3, _UNIGRAM)
     if kind != _UNIGRAM:
         shown = kind if isinstance(kind, int) else "no number"
         raise UnsupportedError(f"{path}: model_type is {shown}; known is {_UNIGRAM}, Unigram")
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
-    """(number, value) of each field of a message."""
+def _fields(data: bytes, left: Iterator[int]) -> Iterator[tuple[int, int | float | bytes]]:
+    """(number, value) of each field of a message. `left` counts down how many may come."""
     at = 0
     while at < len(data):
+        if next(left) <= 0:
+            raise ValueError(f"it has more than {MOST_FIELDS} fields")
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
         if wire == 0:
@@ -138,6 +143,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:  # nearly all are one byte
+        return byte, at + 1
     value = 0
     for shift in range(0, 70, 7):
         byte = data[at]

@@ -14,7 +14,12 @@ import numpy as np
 from llm_lite.core.errors import FileError
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.sentencepiece.model_file import MAX_BYTES, SentencePieceModel
-from llm_lite.core.text.vocabulary import Vocabulary, VocabularyReader
+from llm_lite.core.text.vocabulary import (
+    TokenType,
+    Vocabulary,
+    VocabularyReader,
+    byte_named,
+)
 
 _CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 _JOINS_SPACES = "tokenizer.ggml.remove_extra_whitespaces"
@@ -57,6 +62,9 @@ def read_unigram(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     """From the keys `tokenizer.ggml.*` of a file whose tokenizer.ggml.model is "t5". FileError
     naming the key."""
     vocabulary = VocabularyReader(metadata, path).vocabulary()
+    for token_id, kind in enumerate(vocabulary.types):
+        if kind == TokenType.BYTE:
+            byte_named(vocabulary, token_id)
     charsmap = metadata.get(_CHARSMAP, b"")
     try:
         data = np.asarray(list(charsmap), np.uint8).tobytes()  # type: ignore[call-overload]

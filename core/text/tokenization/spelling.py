@@ -3,16 +3,14 @@ no character are numbers."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 
-from llm_lite.core.text.byte_characters import BYTE_OF
+from llm_lite.core.text.byte_characters import BYTE_OF, named_byte
 
 LONGEST = 48  # characters of a token that are drawn
 SPACE = "␣"
 _SIGNS = {" ": SPACE, "▁": SPACE, "\n": "⏎", "\r": "␍", "\t": "→"}
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @lru_cache(maxsize=16384)
@@ -52,9 +50,9 @@ def symbol_shown(symbol: str, of_bytes: bool) -> str:
 
 def symbol_bytes(symbol: str, of_bytes: bool) -> bytes:
     """What a symbol stands for."""
-    byte = _BYTE.fullmatch(symbol)
-    if byte and not of_bytes:
-        return bytes([int(byte[1], 16)])
+    byte = named_byte(symbol)
+    if byte is not None and not of_bytes:
+        return bytes([byte])
     if of_bytes:
         return b"".join(BYTE_OF.get(char) or char.encode("utf-8", "replace") for char in symbol)
     return symbol.encode("utf-8", "replace")

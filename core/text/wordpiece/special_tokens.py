@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from llm_lite.core.text.tokenizer_files import CONFIG, TOKENIZER_FILE, WORDS
 
+# isdigit() is true of "²", which int() refuses, and of thousands of digits, which it refuses too.
+_TOKEN_ID = re.compile(r"[0-9]{1,9}")
 NAMES = ("bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token", "pad_token")
 
 
@@ -17,7 +20,7 @@ def separator_of(folder: Path) -> int | None:
     values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     name = content(values.get("sep_token")) or "[SEP]"
     for number, one in _objects(values.get("added_tokens_decoder")):
-        if content(one) == name and number.isdigit():
+        if content(one) == name and _TOKEN_ID.fullmatch(number):
             return int(number)
     return _in_tokenizer(folder, name)
 

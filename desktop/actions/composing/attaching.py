@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import PurePath
 from typing import Any
 
@@ -14,11 +15,14 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
-from llm_lite.desktop.state.incoming import NAME, fit_line
+from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.composing.pasting import Pasted
+from llm_lite.desktop.state.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 
 TEMPLATE = 32  # tokens that a turn takes beside its text, or less
+COUNTED = 2000  # characters of a draft without files, from which on its tokens are counted
 LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
 ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
 
@@ -65,6 +69,20 @@ class AttachWhole:
 
 
 @dataclass(frozen=True, slots=True)
+class PasteText:
+    """A long text was pasted into the draft: it goes with it as a file does, where it can."""
+
+    pasted: Pasted
+
+
+@dataclass(frozen=True, slots=True)
+class IntoText:
+    """Put the text of a file behind the draft's words, in the place of the file."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnfoldAttachment:
     """Show the text of a message's attachment, or fold it; one of a message at a time."""
 
@@ -80,6 +98,8 @@ AttachingAction = (
     | RemoveFiles
     | FitFiles
     | AttachWhole
+    | PasteText
+    | IntoText
     | UnfoldAttachment
 )
 
@@ -102,17 +122,22 @@ class DraftBudget:
         return self.used + LEAST_ANSWER <= self.context
 
 
+def is_counted(state: AppState) -> bool:
+    """Whether it is said how much of the context the draft takes, while it is written."""
+    return bool(state.files.files) or len(state.draft) >= COUNTED
+
+
 def budget(state: AppState) -> DraftBudget | None:
-    """Of a draft with files; None where there are none, or no model."""
+    """Of a draft with files, or a long one; None of another, and where there is no model."""
     files = state.files
-    if not files.files or state.model is None:
+    if not is_counted(state) or state.model is None:
         return None
     key = _before(state)
     before = state.context_used if key is None else files.before[1]
     counted = [max(0, file.tokens) for file in files.files]
-    is_counted = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    is_whole = all(file.tokens >= 0 for file in files.files) and files.request == 0
     draft = sum(counted) + files.draft[1] + TEMPLATE
-    return DraftBudget(before, draft, state.model.context, is_counted)
+    return DraftBudget(before, draft, state.model.context, is_whole)
 
 
 def files_obstacle(state: AppState) -> str:
@@ -121,18 +146,20 @@ def files_obstacle(state: AppState) -> str:
         return tr("A file is still being read.")
     known = budget(state)
     if known is not None and not known.fits and state.overflow == "stop":
-        words = tr(
-            "The draft with its files does not fit: {used:,} of {context:,} tokens. "
-            "Attach only what fits, or remove a file."
-        )
+        words = tr("The draft does not fit: {used:,} of {context:,} tokens. Shorten it.")
+        if state.files.files:
+            words = tr(
+                "The draft with its files does not fit: {used:,} of {context:,} tokens. "
+                "Attach only what fits, or remove a file."
+            )
         return words.format(used=known.used, context=known.context)
     return ""
 
 
 def count_due(state: AppState) -> Result:
-    """Asks for the tokens of what is new in a draft with files; one request at a time."""
+    """Asks for the tokens of what is new in a draft that is counted; one request at a time."""
     files = state.files
-    if not files.files or state.model is None:
+    if not is_counted(state) or state.model is None:
         return state, ()
     if files.model != state.model.path:
         files = files.uncounted(state.model.path)
@@ -174,12 +201,10 @@ def _before(state: AppState) -> object:
 
 def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     if state.encodes:
-        words = tr("Files go with messages, and an encoder takes none.")
+        words = tr("An encoder takes no files: they are attached to messages of a chat.")
         return notify(state, "info", words, now), ()
     if state.writes_targets:
-        words = tr(
-            "Files go with messages. An encoder-decoder takes a text: paste it as the source."
-        )
+        words = tr("An encoder-decoder takes no files: paste the text as the source.")
         return notify(state, "info", words, now), ()
     edited = state.messages[state.editing] if state.editing is not None else None
     if edited is not None and edited.role == "assistant":
@@ -290,6 +315,37 @@ def _whole(action: AttachWhole, state: AppState, now: float) -> Result:
     return replace(state, files=state.files.changed(action.key, attached)), ()
 
 
+def takes_pastes(state: AppState) -> bool:
+    """Whether a long text that is pasted becomes a file of the draft: not in a text that goes on as
+    it is, nor in a model's answer that is edited."""
+    edited = state.messages[state.editing] if state.editing is not None else None
+    is_answer = edited is not None and edited.role == "assistant"
+    return not (completes(state) or is_answer or len(state.files.files) >= MOST_FILES)
+
+
+def _paste(action: PasteText, state: AppState, now: float) -> Result:
+    one = action.pasted
+    if not takes_pastes(state):
+        return replace(state, draft=typed(one.before + one.text + one.after)), ()
+    names = {file.name for file in state.files.files}
+    first = tr("Pasted text")
+    more = (tr("Pasted text {n}").format(n=n) for n in count(2))
+    name = first if first not in names else next(n for n in more if n not in names)
+    files = state.files.with_text(name, one.text)
+    return replace(state, draft=one.before + one.after, files=files), ()
+
+
+def _into_text(action: IntoText, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None or file.attached is None or not file.attached.text:
+        return state, ()
+    text = "\n\n".join(filter(None, (state.draft, file.text or file.attached.text)))
+    if len(text) > TYPED:
+        words = tr("The input holds at most {most:,} characters: “{name}” stays a file.")
+        return notify(state, "warning", words.format(most=TYPED, name=file.name), now), ()
+    return replace(state, draft=text, files=state.files.without(action.key)), ()
+
+
 def _unfold(action: UnfoldAttachment, state: AppState, now: float) -> Result:
     if not 0 <= action.index < len(state.messages):
         return state, ()
@@ -306,5 +362,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     RemoveFiles: _remove_all,
     FitFiles: _fit,
     AttachWhole: _whole,
+    PasteText: _paste,
+    IntoText: _into_text,
     UnfoldAttachment: _unfold,
 }

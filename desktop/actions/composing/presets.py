@@ -12,6 +12,7 @@ from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.sampling.advised import NAMES
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState
 
@@ -73,7 +74,12 @@ def _list(action: ListPresets, state: AppState, now: float) -> Result:
 def _use(action: UsePreset, state: AppState, now: float) -> Result:
     """Gains of another model's heads are left out, and that is said."""
     preset = action.preset
-    state = replace(state, sampling=preset.sampling, system_prompt=preset.system_prompt)
+    state = replace(
+        state,
+        sampling=preset.sampling,
+        sampling_chosen=NAMES,
+        system_prompt=preset.system_prompt,
+    )
     options = replace(state.options, mode=preset.mode)
     state, commands = set_options(SetOptions(options), state, now)
     if not _fit(preset, state):

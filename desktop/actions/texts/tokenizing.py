@@ -10,6 +10,7 @@ from llm_lite.core.messages import TokenizeText
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, conversation
 from llm_lite.desktop.actions.rounds import offered
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tokenizing.examples import LANGUAGES
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, TokenizerChoice
@@ -49,7 +50,7 @@ def ask(action: AskTokenizer, state: AppState, now: float) -> Result:
     )
     is_chat = choice.form == "chat" and not state.encodes
     if is_chat and action.slot == MODEL and not action.samples:
-        said = (*state.messages, Message("user", choice.text))
+        said = (*state.messages, Message("text" if completes(state) else "user", choice.text))
         told, tools = conversation(state, said), offered(state)
         command = replace(command, messages=told, thinking=state.thinking, tools=tools)
     held = state.tokenizer.answers[action.slot]

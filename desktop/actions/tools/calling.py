@@ -27,6 +27,7 @@ from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tools.tools_state import (
     AnsweredCall,
+    Approval,
     CallRound,
     RunningCall,
     ToolReply,
@@ -63,10 +64,10 @@ class RefuseCall:
 
 @dataclass(frozen=True, slots=True)
 class AllowTool:
-    """Run further calls of a server's function without asking, in this conversation."""
+    """Run further calls of a server's function without asking, in this conversation, as long as it
+    is what the person saw."""
 
-    source: str
-    name: str
+    approval: Approval
     allowed: bool
 
 
@@ -124,7 +125,7 @@ def allowed_calls(state: AppState) -> list[RunCall]:
     found = []
     for number, call in enumerate(calls_of(message)):
         server = may_run(state, number)
-        if server and is_allowed(state, server, call.name):
+        if server and is_allowed(state, call):
             found.append(RunCall(number))
     return found
 
@@ -224,7 +225,7 @@ def results(state: AppState, message: Message) -> tuple[Message, ...]:
 
 
 def _allow(action: AllowTool, state: AppState, now: float) -> Result:
-    tools, one = state.tools, (action.source, action.name)
+    tools, one = state.tools, action.approval
     if tools.chat != state.chat:
         tools = replace(tools, chat=state.chat, allowed=frozenset(), granted=0)
     allowed = tools.allowed | {one} if action.allowed else tools.allowed - {one}

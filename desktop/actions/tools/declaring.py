@@ -26,6 +26,7 @@ from llm_lite.desktop.state.tools.tools_state import (
     chosen,
     size_of,
     sources,
+    without_approvals,
 )
 
 
@@ -146,17 +147,20 @@ def _set_server(action: SetServer, state: AppState, now: float) -> Result:
     if tools.server(name) is None:
         servers = (*tools.servers, ToolServer(action.spec))
         return replace(state, tools=replace(tools, servers=servers)), ()
-    return replace(state, tools=tools.with_server(name, spec=action.spec)), ()
+    tools = without_approvals(tools, name).with_server(name, spec=action.spec)
+    return replace(state, tools=tools), ()
 
 
 def _remove_server(action: RemoveServer, state: AppState, now: float) -> Result:
     left = tuple(s for s in state.tools.servers if s.spec.name != action.name)
     on = frozenset(one for one in state.tools.on if one[0] != action.name)
-    return replace(state, tools=replace(state.tools, servers=left, on=on)), ()
+    tools = without_approvals(state.tools, action.name)
+    return replace(state, tools=replace(tools, servers=left, on=on)), ()
 
 
 def _start_server(action: StartServer, state: AppState, now: float) -> Result:
-    tools = state.tools.with_server(action.name, status="starting", problem="", tools=())
+    tools = without_approvals(state.tools, action.name)
+    tools = tools.with_server(action.name, status="starting", problem="", tools=())
     return replace(state, tools=tools), ()
 
 

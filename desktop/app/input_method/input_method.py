@@ -165,14 +165,15 @@ class InputMethod:
         """At most how long to sleep."""
         return min(longest, max(0.0, self._exchange.wait(now)))
 
-    def follow(self, now: float) -> None:
-        """The frame is drawn: which field takes text, and where its caret is."""
+    def follow(self, now: float, *, goes_to_input: bool = False) -> None:
+        """The frame is drawn: which field takes text, and where its caret is. `goes_to_input`: what
+        is typed without a field opens the chat's input, from its first key on."""
         if not self._address:
             return
         context: Any = imgui.get_current_context()
         data = context.platform_ime_data
         takes = bool(imgui.get_io().want_text_input)
-        self._without = 0 if takes else self._without + 1
+        self._without = 0 if takes or goes_to_input else self._without + 1
         # A shortcut that opens a field takes the focus from one a frame before the other has it.
         # What is composed meanwhile was typed after the shortcut, and goes on in the new field.
         inside = self._without < MOVING and self._focused

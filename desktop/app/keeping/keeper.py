@@ -291,7 +291,7 @@ class HistoryKeeper:
             case does.ArchiveConversation(number, archived):
                 journal.archive(number, archived)
                 words = tr("Archived the conversation.")
-                words = words if archived else tr("It is in the list again.")
+                words = words if archived else tr("Restored.")
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.DeleteConversation(number):
                 journal.delete([number])

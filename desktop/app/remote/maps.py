@@ -95,8 +95,8 @@ class RemoteMaps:
             return tr("No server is connected.")
         if not engine.server.glass:
             words = tr(
-                "{server} does not tell where its heads look: OpenAI's protocol has no maps. A "
-                "model of this machine shows them, or one of another llm-lite."
+                "{server} reports no attention maps: OpenAI's protocol has none. A model on this "
+                "machine shows them, or one of another llm-lite."
             )
             return words.format(server=engine.server.title)
         if source is None:

@@ -74,6 +74,8 @@ class Here(Protocol):
 
     def service(self) -> Service | None: ...
 
+    def coming(self) -> str: ...
+
     def close(self, timeout: float = 2.0) -> object: ...
 
 
@@ -170,6 +172,10 @@ class Router:
     def service(self) -> Service | None:
         """Clients of the window's server are answered by the engine here."""
         return self._local.service()
+
+    def coming(self) -> str:
+        """The model that is being loaded here."""
+        return self._local.coming()
 
     def close(self, timeout: float = 2.0) -> object:
         self._close_remote()

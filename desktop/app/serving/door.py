@@ -16,11 +16,12 @@ CLOSE_SECONDS = 0.3  # for the server to end its answers; only where it is on
 
 
 class ServingDoor:
-    """`wake` ends the sleep of the window; `service_of` gives the engine's service."""
+    """`wake` ends the sleep of the window; `service_of` gives the engine's service, `coming`
+    the name of the model that is being loaded."""
 
-    def __init__(self, service_of: Callable[[], Any]) -> None:
+    def __init__(self, service_of: Callable[[], Any], coming: Callable[[], str]) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self._service_of = service_of
+        self._service_of, self._coming = service_of, coming
         self._host: ServingHost | None = None
 
     def do(self, action: ServingHostAction, state: AppState) -> list[Action]:
@@ -30,7 +31,9 @@ class ServingDoor:
             from llm_lite.desktop.app.serving.host import ServingHost
             from llm_lite.desktop.app.serving.key_file import key_file
 
-            self._host = ServingHost(self._service_of, lambda: self.wake(), key_file())
+            self._host = ServingHost(
+                self._service_of, self._coming, lambda: self.wake(), key_file()
+            )
         return self._host.do(action, state)
 
     def poll(self, state: AppState) -> list[Action]:

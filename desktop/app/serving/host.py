@@ -42,8 +42,15 @@ ServiceOf = Callable[[], "Service | None"]
 class ServingHost:
     """`heard` is called, on another thread, when `poll` has something."""
 
-    def __init__(self, service_of: ServiceOf, heard: Callable[[], None], key_path: Path) -> None:
-        self._service_of, self._heard, self._key_path = service_of, heard, key_path
+    def __init__(
+        self,
+        service_of: ServiceOf,
+        coming: Callable[[], str],
+        heard: Callable[[], None],
+        key_path: Path,
+    ) -> None:
+        self._service_of, self._coming = service_of, coming
+        self._heard, self._key_path = heard, key_path
         self._run: _Run | None = None
         self._told: SimpleQueue[Action] = SimpleQueue()
 
@@ -51,7 +58,13 @@ class ServingHost:
         """Begin it; what follows comes from `poll`."""
         match action:
             case SwitchServing(True) if self._run is None:
-                self._run = _Run(state.serving.choice, self._service_of, self._tell, self._key_path)
+                self._run = _Run(
+                    state.serving.choice,
+                    self._service_of,
+                    self._coming,
+                    self._tell,
+                    self._key_path,
+                )
             case RenewKey() if self._run is not None:
                 self._run.renew()
             case CancelServed(number) if (service := self._service_of()) is not None:
@@ -90,11 +103,12 @@ class _Run:
         self,
         choice: ServingChoice,
         service_of: ServiceOf,
+        coming: Callable[[], str],
         tell: Callable[[Action], None],
         key_path: Path,
     ) -> None:
-        self._choice, self._service_of, self._tell = choice, service_of, tell
-        self._key_path = key_path
+        self._choice, self._service_of, self._coming = choice, service_of, coming
+        self._tell, self._key_path = tell, key_path
         self._changed = threading.Event()  # it is to stop, or to begin again with another key
         self._stopping = self._renewing = False
         self._thread = threading.Thread(target=self._work, name="serving", daemon=True)
@@ -129,7 +143,11 @@ class _Run:
         key, fresh = self._key()
         others = reachable(self._choice)
         server = Server(
-            self._service_of, config_of(self._choice, key, others), self._log, self._note
+            self._service_of,
+            config_of(self._choice, key, others),
+            self._log,
+            self._note,
+            self._coming,
         )
         server.start()
         try:

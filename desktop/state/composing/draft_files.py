@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llm_lite.core.attached_text import Attachment
+from llm_lite.core.attached_text import LONGEST_TEXT, Attachment
 from llm_lite.core.messages import TokensCounted
 from llm_lite.core.records import dataclass
 
@@ -60,6 +60,13 @@ class DraftFiles:
         first = self.next_key
         more = tuple(DraftFile(first + n, path, name) for n, (path, name) in enumerate(named))
         return replace(self, files=(*self.files, *more), next_key=first + len(more), failures=0)
+
+    def with_text(self, name: str, text: str) -> DraftFiles:
+        """With a text that no file holds."""
+        kept = text[:LONGEST_TEXT]
+        attached = Attachment(name, kept, whole=len(text) if len(text) > len(kept) else 0)
+        one = DraftFile(self.next_key, "", name, attached)
+        return replace(self, files=(*self.files, one), next_key=self.next_key + 1, failures=0)
 
     def with_attachments(
         self, attachments: tuple[Attachment, ...], *, aside: bool = True

@@ -38,7 +38,7 @@ def _ready(event: RunReady, held: Quantization) -> Quantization:
             answer,
             executor=event.executor,
             weight_bytes=event.weight_bytes,
-            resident_bytes=event.resident_bytes,
+            cache_bytes=event.cache_bytes,
             shared=event.shared,
         ),
     )

@@ -119,6 +119,7 @@ class LessonState:
     temperature: float = USUAL[0]
     top_p: float = USUAL[1]
     draws: int = 0
+    made: int | None = None  # the chat that the lesson made of a sentence
     typing: bool = False  # a sentence of a person's own
     beside: str = ""  # a text whose vector is compared with an encoder's
     request: int = 0  # not answered yet; 0: none

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plain_text import lines
 from llm_lite.desktop.state.sampling.texts import LONGEST_STOP, MOST_BIAS, MOST_BIASES, MOST_STOPS
 
@@ -28,6 +30,16 @@ def read_lists(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             pairs = f"at most {MOST_BIASES} pairs of a token id and a number up to {MOST_BIAS:g}"
             wrong.append(f"{name}: expected a list of {pairs}")
     return good, wrong
+
+
+def read_chosen(value: Any, problems: list[str]) -> tuple[str, ...]:
+    """Names of the sampling options; what is none is left out, and said."""
+    known = {field.name for field in fields(SamplingOptions)}
+    names = value if isinstance(value, list) else [value]
+    good = tuple(name for name in names if isinstance(name, str) and name in known)
+    if len(good) < len(names):
+        problems.append("settings: sampling_chosen: expected a list of names of sampling options.")
+    return good
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:

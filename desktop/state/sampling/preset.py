@@ -6,6 +6,7 @@ from dataclasses import field
 
 from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.core.records import dataclass
+from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState
 
 LONGEST_NAME = 60  # characters
@@ -23,4 +24,4 @@ class Preset:
 def preset_of(state: AppState, name: str) -> Preset:
     """What is set now."""
     gains = state.steering.gains
-    return Preset(name, state.system_prompt, state.sampling, state.options.mode, gains)
+    return Preset(name, state.system_prompt, sampler(state), state.options.mode, gains)

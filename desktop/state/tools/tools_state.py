@@ -3,7 +3,10 @@ that wait for their results."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Literal
 
 from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
@@ -60,6 +63,15 @@ class CallRound:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """What a person allowed to run without asking; something else that has the same names is not
+    meant by it."""
+
+    server: str  # its name
+    digest: str  # of its command and environment, and of the function's name, text and schema
+
+
+@dataclass(frozen=True, slots=True)
 class ToolServer:
     spec: ServerSpec
     status: ServerStatus = "off"
@@ -76,7 +88,7 @@ class ToolsState:
     on: frozenset[tuple[str, str]] = frozenset()  # source, name
     round: CallRound = field(default_factory=CallRound)
     chat: int = 0  # that `allowed` and `granted` are of
-    allowed: frozenset[tuple[str, str]] = frozenset()  # run without asking, in this conversation
+    allowed: frozenset[Approval] = frozenset()  # run without asking, in this conversation
     granted: int = 0  # further rounds that a person has allowed since the last question
 
     def server(self, name: str) -> ToolServer | None:
@@ -88,6 +100,23 @@ class ToolsState:
             for s in self.servers
         )
         return replace(self, servers=servers)
+
+
+@lru_cache(maxsize=64)
+def approval_of(server: ServerSpec, tool: ToolSpec) -> Approval:
+    """Asked in every frame for each call that waits."""
+    parts = (
+        *(server.name, server.command, server.environment),
+        *(tool.name, tool.description, tool.parameters),
+    )
+    whole = json.dumps(parts).encode()
+    return Approval(server.name, hashlib.sha256(whole).hexdigest())
+
+
+def without_approvals(tools: ToolsState, server: str) -> ToolsState:
+    """A server that is changed, removed or started again has to be approved again."""
+    kept = frozenset(one for one in tools.allowed if one.server != server)
+    return tools if kept == tools.allowed else replace(tools, allowed=kept)
 
 
 def sources(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:

@@ -4,10 +4,12 @@ nothing of the machine that it runs on. Names are of real models; sizes are abou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.hub.fit.instead import BY_QUALITY, LEAST_CONTEXT, instead_of
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.library import (
     CuratedModel,
@@ -203,10 +205,14 @@ QUEUE = QueueState((DOWNLOADING, CHAIN, FAILED, DONE, DELETION), works=True)
 
 
 def fit_of(stored: int, parameters: int, question: FitQuestion) -> Fit:
-    """Parts as of a model of that size, on a machine with 6 GiB of free memory."""
-    mode = question.mode
+    """Estimate the parts of a model of that size on a machine with FREE bytes of memory."""
+    fit = _fit(stored, parameters, question.mode, question.context)
+    return fit if fit.fits else replace(fit, instead=_instead(stored, parameters, fit))
+
+
+def _fit(stored: int, parameters: int, mode: Mode, context: int) -> Fit:
     weights = stored if mode == "as-stored" else round(parameters * BITS[mode] / 8)
-    cache = round(parameters * question.context / 45_000)
+    cache = round(parameters * context / 45_000)
     parts = (
         MemoryPart("weights", weights, 0),
         MemoryPart("cache", cache, 0),
@@ -214,10 +220,20 @@ def fit_of(stored: int, parameters: int, question: FitQuestion) -> Fit:
         MemoryPart("maps", 64 * MIB, 0),
         MemoryPart("program", PROGRAM, 0),
     )
-    taken = sum(part.host for part in parts)
-    smaller = taken - weights + round(parameters * BITS["int8"] / 8)
-    instead = "" if taken <= FREE else f"mode int8 ({smaller / GIB:.1f} GiB) fits"
-    return Fit(mode, question.context, "cpu", parts, FREE, None, 40e9 / (weights + cache), instead)
+    speed = 40e9 / (weights + cache) if parameters else None
+    return Fit(mode, context, "cpu", parts, FREE, None, speed)
+
+
+def _instead(stored: int, parameters: int, asked: Fit) -> str:
+    """Name the most exact mode that fits, and the longest context that does, in core's words."""
+    modes = (_fit(stored, parameters, mode, asked.context) for mode in BY_QUALITY)
+    contexts = []
+    context = asked.context // 2
+    while context >= LEAST_CONTEXT:
+        contexts.append(_fit(stored, parameters, asked.mode, context))
+        context //= 2
+    fitting = (next((fit for fit in fits if fit.fits), None) for fits in (modes, contexts))
+    return instead_of([fit for fit in fitting if fit is not None], asked)
 
 
 class ExampleServices:

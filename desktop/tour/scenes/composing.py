@@ -13,10 +13,9 @@ from llm_lite.desktop.actions.composing.attaching import AttachFiles, RemoveFile
 from llm_lite.desktop.actions.program import DismissNotice
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 Picture = Callable[[str], None]
-LIMIT = 60.0  # seconds
 QUESTION = "What do these have in common?"
 DAYS = range(30)
 NOTES = "# Tide tables\n\nHigh water at the bridge:\n\n" + "\n".join(
@@ -61,7 +60,7 @@ def _look_at_files(
     program = driver.program
     program.do(SetDraft(QUESTION))
     program.do(AttachFiles(tuple(paths[:-1])))
-    driver.wait("the files", _is_counted, LIMIT)
+    driver.wait("the files", _is_counted, PATIENCE)
     picture(f"{name}-files{after}")
     first = program.state.files.files[0].key
     driver.click(f"attachment.{first}")
@@ -69,11 +68,11 @@ def _look_at_files(
     picture(f"{name}-file-preview{after}")
     driver.press(imgui.Key.escape)
     program.do(AttachFiles((paths[-1],)))
-    driver.wait("the long file", _is_counted, LIMIT)
+    driver.wait("the long file", _is_counted, PATIENCE)
     picture(f"{name}-files-too-long{after}")
     if driver.shows("attachments.fit"):  # a model may have room for all of it
         driver.click("attachments.fit")
-        driver.wait("what fits", _is_counted, LIMIT)
+        driver.wait("what fits", _is_counted, PATIENCE)
         driver.leave()
         known = budget(program.state)
         if known is not None and known.fits:  # a model may have no room for any of it
@@ -94,11 +93,11 @@ def _look_at_prompts(
     program = driver.program
     program.prompts = PromptFiles(folder)
     driver.click("chat.prompts")
-    driver.wait("the folder", lambda s: s.prompts.read, LIMIT)
+    driver.wait("the folder", lambda s: s.prompts.read, PATIENCE)
     driver.frames(2)
     if driver.shows("prompts.examples"):
         driver.click("prompts.examples")
-        driver.wait("the examples", lambda s: bool(s.prompts.prompts), LIMIT)
+        driver.wait("the examples", lambda s: bool(s.prompts.prompts), PATIENCE)
         driver.frames(2)
     driver.point("prompts.1")
     picture(f"{name}-prompts{after}")

@@ -11,11 +11,10 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.scenes.resume import look_at_resume
 
 Picture = Callable[[str], None]
-LIMIT = 60.0  # seconds
 DAY = 86400.0
 MODEL = "SmolLM2-135M-Instruct"
 # Days ago, question, answer, whether it is pinned.
@@ -60,7 +59,7 @@ def fill(path: Path) -> None:
 
 def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
     """The conversation in the chat has a question with versions."""
-    driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), LIMIT)
+    driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), PATIENCE)
     _show_versions(driver)
     picture(f"{name}-versions{after}")
     _look_at_the_tree(driver, picture, name, after)
@@ -73,7 +72,7 @@ def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str
     picture(f"{name}-rename{after}")
     driver.program.do(BeginRename(None))
     driver.program.do(SearchHistory(WORDS))
-    driver.wait("the search", lambda s: s.history.found_for == WORDS, LIMIT)
+    driver.wait("the search", lambda s: s.history.found_for == WORDS, PATIENCE)
     driver.point("history.found.0")
     picture(f"{name}-search{after}")
     driver.program.do(SearchHistory(""))
@@ -105,7 +104,7 @@ def open_first(driver: InputDriver) -> None:
     rows = driver.state.history.rows
     for row in [row for row in rows if not row.pinned]:
         driver.program.do(OpenConversation(row.id))
-        driver.wait("the conversation", lambda s: s.history.opening is None, LIMIT)
+        driver.wait("the conversation", lambda s: s.history.opening is None, PATIENCE)
         if _edited(driver.state) is not None:
             return
 

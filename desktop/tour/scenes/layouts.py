@@ -8,12 +8,11 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.window.layouts import UseLayout
 from llm_lite.desktop.state.window.layouts import LayoutName
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 NAMES: tuple[LayoutName, ...] = ("read", "compare", "inspect")
 SETTLING = 5  # frames in which panels take their places
 WORDS = "comp"
-LIMIT = 60.0  # seconds
 KEY = imgui.Key
 
 
@@ -28,7 +27,7 @@ def look_at_layouts(driver: InputDriver, picture: Callable[[str], None], after: 
     driver.frames(2)
     picture(f"14-palette-{after}")
     driver.type(WORDS)
-    driver.wait("what is found", lambda s: s.palette.found_for == WORDS, LIMIT)
+    driver.wait("what is found", lambda s: s.palette.found_for == WORDS, PATIENCE)
     driver.frames(2)
     picture(f"14-palette-found-{after}")
     driver.press(KEY.escape)

@@ -17,10 +17,9 @@ from llm_lite.desktop.app.library.host import LibraryHost
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.examples.models import FOUND, FREE, LOCAL, ExampleServices
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
 Picture = Callable[[str], None]
-PATIENCE = 60.0  # seconds
 SOURCE, BROKEN = "qwen3-4b-instruct", "granite-3.3-2b-instruct"
 
 

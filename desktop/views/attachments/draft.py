@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.composing.attaching import (
     ChooseAttachments,
     DraftBudget,
     FitFiles,
+    IntoText,
     RemoveFile,
     RemoveFiles,
     budget,
@@ -35,9 +36,9 @@ PREVIEW_LINES = 24
 
 
 def files_height(state: AppState, ui: Ui, width: float) -> float:
-    """Of the part of the card above the words; 0 without files."""
+    """Of the part of the card above the words; 0 of a short draft without files."""
     if not state.files.files:
-        return 0.0
+        return ui.u(1) + _line(ui) if budget(state) else 0.0
     rows = min(len(_rows(state, ui, width)), MOST_ROWS)
     return rows * _row(ui) + ui.u(1) + (_line(ui) if budget(state) else 0.0)
 
@@ -46,7 +47,8 @@ def draw_files(state: AppState, ui: Ui, at: ImVec2, width: float) -> list[Action
     """In a card of `width` with its corner at `at`."""
     if not state.files.files:
         ui.memory.pop(PREVIEW, None)
-        return []
+        known = budget(state)
+        return [] if known is None else _draw_budget(state, ui, known, at, width)
     rows = _rows(state, ui, width)
     shown = min(len(rows), MOST_ROWS) * _row(ui)
     imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(2), at.y + ui.u(2)))
@@ -129,6 +131,7 @@ def _draw_budget(
         color, words = "error", tr("Does not fit: {used:,} of {context:,} tokens")
         draw.add_text(font, small, ImVec2(x, middle - small / 2), ui.color(color), ICON_WARNING)
         x += small + ui.u(1)
+    if not known.fits and state.files.files:
         actions, right = _draw_ways_out(ui, known, right, y)
     if not known.counted:
         words = f"{words}…"
@@ -191,6 +194,11 @@ def _draw_preview(state: AppState, ui: Ui) -> list[Action]:
         if file.text and button(ui, f"{PREVIEW}.whole", tr("Attach all of it")):
             actions.append(AttachWhole(file.key))
         if file.text:
+            imgui.same_line()
+        if text and button(ui, f"{PREVIEW}.into_text", tr("Put it into the text")):
+            imgui.close_current_popup()
+            actions.append(IntoText(file.key))
+        if text:
             imgui.same_line()
         if button(ui, f"{PREVIEW}.remove", tr("Remove the file")):
             imgui.close_current_popup()

@@ -17,7 +17,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_COLORS, ICON_MAXIMIZE, ICON_MINIMIZE
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
+from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, text, tip
 
 STEPS = 64  # pieces of a colour bar
 WIDEST = "≤ 0.01%"  # number on a bar
@@ -89,16 +89,17 @@ def _draw_choices(choice: AttentionChoice, ui: Ui) -> AttentionChoice:
 def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
     """The colour bar with its numbers."""
     at = imgui.get_cursor_screen_pos()
-    draw_level_bar(choice, ui, at, width, imgui.get_window_draw_list())
-    imgui.dummy(ImVec2(width, ui.u(3) + ui.theme.size("small")))
+    tall = draw_level_bar(choice, ui, at, width, imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(width, tall))
     ui.mark("attention.bar")
 
 
 def draw_level_bar(
     choice: AttentionChoice, ui: Ui, at: ImVec2, width: float, draw: imgui.ImDrawList
-) -> None:
-    """From left to right, with the numbers below; outside the flow."""
-    height = ui.u(2)
+) -> float:
+    """From left to right, with the numbers and what they are below; outside the flow. Its
+    height."""
+    height, small = ui.u(2), ui.theme.size("small")
     colors = stops(choice.colors, STEPS, is_light(ui))
     x, y, each = at.x, at.y, width / STEPS
     draw.add_rect_filled(at, ImVec2(x + width, y + height), ui.color("sunken"))
@@ -111,6 +112,16 @@ def draw_level_bar(
             x = at.x + min(max(share * width - size / 2, 0), width - size)
             spot = ImVec2(round(x), at.y + height + ui.u(0.5))
             draw.add_text(spot, ui.color("muted"), words)
+        below = ImVec2(at.x, round(at.y + height + ui.u(1) + small))
+        draw.add_text(below, ui.color("muted"), scale_words(choice))
+    return height + 2 * small + ui.u(2)
+
+
+def scale_words(choice: AttentionChoice) -> str:
+    """Say what colours of maps stand for, and on which scale."""
+    if choice.logarithmic:
+        return tr("Attention weight, logarithmic")
+    return tr("Attention weight, linear")
 
 
 def bar_width(ui: Ui) -> float:
@@ -122,7 +133,8 @@ def bar_width(ui: Ui) -> float:
 def draw_upright_bar(
     choice: AttentionChoice, ui: Ui, at: ImVec2, height: float, draw: imgui.ImDrawList
 ) -> None:
-    """The colour bar beside maps, its largest value at the top; outside the flow."""
+    """The colour bar beside maps, its largest value at the top; outside the flow. What it is a
+    scale of stands below the maps, or above them."""
     width, small = ui.u(2), ui.theme.size("small")
     colors = reversed(stops(choice.colors, STEPS, is_light(ui)))
     x, y, each = at.x, at.y, height / STEPS
@@ -131,9 +143,19 @@ def draw_upright_bar(
         low, high = ImVec2(x, y + each * step), ImVec2(x + width, y + each * (step + 1))
         draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
     with ui.font(style="small"):
-        for share, words in ticks(choice):
+        for share, words in spaced(ticks(choice), small / max(height, 1.0)):
             y = at.y + min(max((1 - share) * height - small / 2, 0), height - small)
             draw.add_text(ImVec2(at.x + width + ui.u(1), round(y)), ui.color("muted"), words)
+
+
+def spaced(found: list[tuple[float, str]], least: float) -> list[tuple[float, str]]:
+    """Keep both ends of an axis and, of the ticks between, those at least `least` apart."""
+    first, last = found[0], found[-1]
+    kept = [first]
+    for tick in found[1:-1]:
+        if tick[0] - kept[-1][0] >= least and last[0] - tick[0] >= least:
+            kept.append(tick)
+    return [*kept, last]
 
 
 def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
@@ -165,30 +187,56 @@ def low_words(choice: AttentionChoice) -> str:
 def draw_key(
     choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: float, hatched: bool = False
 ) -> None:
-    """On a line of small text: the colours of maps between their ends, then those of the groups of
-    heads, as many as find room in `width`."""
-    at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
-    draw, color, bar, gap = imgui.get_window_draw_list(), ui.color("muted"), ui.u(20), ui.u(1.5)
+    """In small text: what the colours of maps stand for, between their ends; then what hatched
+    rows are, and the colours of the groups of heads, on a second line where one has no room."""
+    small, bar, gap = ui.theme.size("small"), ui.u(20), ui.u(1.5)
+    low, high, name = low_words(choice), top_words(choice), scale_words(choice)
     with ui.font(style="small"):
-        x = at.x
-        draw.add_text(ImVec2(x, at.y), color, low_words(choice))
-        x += imgui.calc_text_size(low_words(choice)).x + gap
-        colors, each = stops(choice.colors, STEPS, is_light(ui)), bar / STEPS
-        low, high = ImVec2(x, at.y + ui.u(0.75)), ImVec2(x + bar, at.y + small)
-        draw.add_rect_filled(low, high, ui.color("sunken"))
-        for step, (left, right) in enumerate(pairwise(colors)):
-            low = ImVec2(x + each * step, at.y + ui.u(0.75))
-            high = ImVec2(x + each * (step + 1), at.y + small)
-            draw.add_rect_filled_multi_color(low, high, left, right, right, left)
+        measure = imgui.calc_text_size
+        widths = [measure(words).x for words in (name, low, high)]
+        scale = sum(widths) + bar + 3 * gap
+        signs = _signs_width(ui, groups, hatched)
+        at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+        x, y, color = at.x, at.y, ui.color("muted")
+        draw.add_text(ImVec2(x, y), color, fit(name, width))
+        x += widths[0] + gap
+        if scale > width:
+            x, y, scale = at.x, y + small + ui.u(1), scale - widths[0] - gap
+        draw.add_text(ImVec2(x, y), color, low)
+        x += widths[1] + gap
+        _draw_ramp(choice, ui, (x, y + ui.u(0.75)), bar, small - ui.u(0.75))
         x += bar + gap
-        draw.add_text(ImVec2(x, at.y), color, top_words(choice))
-        x += imgui.calc_text_size(top_words(choice)).x + ui.u(5)
+        draw.add_text(ImVec2(x, y), color, high)
+        x += widths[2] + ui.u(5)
+        if signs and scale + ui.u(5) + signs > width:
+            x, y = at.x, y + small + ui.u(1)
         if hatched:
-            x = _draw_hatched(ui, x, at.y)
-        _draw_groups(ui, groups, (x, at.y), at.x + width)
-    imgui.dummy(ImVec2(width, small))
+            x = _draw_hatched(ui, x, y)
+        _draw_groups(ui, groups, (x, y), at.x + width)
+    imgui.dummy(ImVec2(width, y - at.y + small))
     ui.mark("attention.key")
     tip(ui, tr(GROUPS) if groups else tr("The colour of an attention probability."))
+
+
+def _draw_ramp(
+    choice: AttentionChoice, ui: Ui, at: tuple[float, float], width: float, height: float
+) -> None:
+    colors, each = stops(choice.colors, STEPS, is_light(ui)), width / STEPS
+    draw, (x, y) = imgui.get_window_draw_list(), at
+    draw.add_rect_filled(ImVec2(x, y), ImVec2(x + width, y + height), ui.color("sunken"))
+    for step, (left, right) in enumerate(pairwise(colors)):
+        low, high = ImVec2(x + each * step, y), ImVec2(x + each * (step + 1), y + height)
+        draw.add_rect_filled_multi_color(low, high, left, right, right, left)
+
+
+def _signs_width(ui: Ui, groups: Sequence[int], hatched: bool) -> float:
+    """Return the width of what `_draw_hatched` and `_draw_groups` draw, in the current font."""
+    measure, gap = imgui.calc_text_size, ui.u(1)
+    width = ui.u(3 + 1 + 5) + measure(tr("not computed")).x if hatched else 0.0
+    if groups:
+        width += measure(tr("Group")).x + 2 * gap
+        width += sum(ui.u(3) + 3 * gap + measure(str(group)).x for group in groups)
+    return width
 
 
 def _draw_hatched(ui: Ui, x: float, y: float) -> float:

@@ -12,34 +12,40 @@ from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
-from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
-from llm_lite.desktop.views.attention.heads import arrange
+from llm_lite.desktop.views.attention.cell import head_words, shown_score
+from llm_lite.desktop.views.attention.coloring import (
+    bar_width,
+    draw_level_bar,
+    draw_upright_bar,
+    scale_words,
+)
+from llm_lite.desktop.views.attention.grid import ordered
+from llm_lite.desktop.views.attention.heads import LEAST_LINE
 from llm_lite.desktop.views.attention.map import (
     draw_axes,
-    gutter,
+    gutters,
     is_written,
     mark_row,
+    names_room,
     texture_of,
 )
 from llm_lite.desktop.views.attention.parts import labels_of
 from llm_lite.desktop.views.attention.zoom import zoom_of
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
+from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter
 from llm_lite.desktop.widgets.ui import Ui
 
 THUMBNAIL = 128.0  # pixels of a head in the picture of the grid: two for a pixel of its map
 MAP, LARGEST_MAP = 900, 2048  # pixels a side that a map has at least, and at most
 WORDS, SMALLEST = 64, (24, 32)  # tokens whose words are shown; pixels of one, small text, large
 WIDE = 16 / 9  # what the grid's picture comes close to
-LEAST_ROOM = 0.95  # of a line of small text, for tokens on the axes
 
 
 def explained(choice: AttentionChoice, state: AppState, tokens: str) -> str:
     model, mode = state.model, state.executor.mode if state.executor else ""
     name = f"{model.name} ({mode})  ·  " if model else ""
-    scale = tr("logarithmic colour scale") if choice.logarithmic else tr("linear colour scale")
     without = f"  ·  {tr('first token left out')}" if choice.exclude_first else ""
-    return f"{name}{tokens}  ·  {scale}{without}"
+    return f"{name}{tokens}  ·  {scale_words(choice)}{without}"
 
 
 def draw_title(figure: Figure, words: str, note: str) -> float:
@@ -87,9 +93,9 @@ def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
         width, bottom = _draw_layers(figure, heads, pictures, y)
     u = figure.ui.u
     foot = bottom + u(6)
-    draw_level_bar(choice, figure.ui, ImVec2(u(8), foot), u(90), figure.list)
+    tall = draw_level_bar(choice, figure.ui, ImVec2(u(8), foot), u(90), figure.list)
     width = max(width + u(8), title_width(figure, words, note))
-    return figure.finish(width, foot + u(2) + figure.ui.theme.size("small") * 1.4 + u(8))
+    return figure.finish(width, foot + tall + u(8))
 
 
 def _draw_layers(
@@ -99,19 +105,23 @@ def _draw_layers(
     u, small = figure.ui.u, figure.ui.theme.size("small")
     layers = sorted({layer for layer, _ in heads})
     numbers = sorted({head for _, head in heads})
-    gap, gutter_room = u(0.75), u(12)
+    gap, gutter_room = u(0.75), gutter(figure.ui)
     step = THUMBNAIL + gap
     block = gutter_room + len(numbers) * step + u(6)
     blocks = _blocks(len(layers), block, step)
     rows = -(-len(layers) // blocks)
     for part in range(blocks):
         x = u(8) + part * block
+        below = min(rows, len(layers) - part * rows) * step
+        draw_names(figure.ui, figure.list, (x, top), top + small * 1.4 + below, "figure.names")
         for column, head in enumerate(numbers):
-            label, middle = f"H{head}", x + gutter_room + (column + 0.5) * step - gap / 2
+            label, middle = f"{head}", x + gutter_room + (column + 0.5) * step - gap / 2
             figure.text(middle - figure.width(label, "small") / 2, top, label, "muted", "small")
         for row, layer in enumerate(layers[part * rows : (part + 1) * rows]):
             y = top + small * 1.4 + row * step + (THUMBNAIL - small) / 2
-            figure.text(x, y, f"L{layer}", "muted", "small")
+            label = f"{layer}"
+            right = x + gutter_room - gap - figure.width(label, "small")
+            figure.text(right - gap, y, label, "muted", "small")
     for (layer, head), picture in zip(heads, pictures, strict=True):
         part, row = divmod(layers.index(layer), rows)
         x = u(8) + part * block + gutter_room + numbers.index(head) * step
@@ -164,10 +174,12 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
         return None
     figure = Figure(ui, TEXT if len(choice.locked) == 1 else LARGE_TEXT)
     u, small = figure.ui.u, figure.ui.theme.size("small")
-    worded = side / window.longest >= small * LEAST_ROOM
     labels = labels_of(state)
-    edge = gutter(figure.ui, labels, window, worded)
-    columns, rows = arrange(len(choice.locked), WIDE)
+    axes = labels if side / window.longest >= small * LEAST_LINE else None
+    beside, name = gutters(figure.ui, axes, window, u(24)), names_room(figure.ui)
+    left, above = name + beside.left, name + beside.top
+    columns = wide_columns(len(choice.locked))
+    rows = -(-len(choice.locked) // columns)
     tokens = tr("tokens {start:,} to {stop:,} of {length:,}").format(
         start=window.rows.start, stop=window.rows.stop - 1, length=maps.length
     )
@@ -177,22 +189,27 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     head_room = u(7) if len(choice.locked) > 1 else 0.0
     top = draw_title(figure, words, note)
     for place, (head, picture) in enumerate(zip(choice.locked, pictures, strict=True)):
-        x = u(8) + place % columns * (edge + side + u(8)) + edge
-        y = top + place // columns * (head_room + edge + side + u(6)) + head_room + edge
+        x = u(8) + place % columns * (left + side + u(8)) + left
+        y = top + place // columns * (head_room + above + side + u(6)) + head_room + above
         if head_room:
-            figure.text(x, y - edge - head_room, head_words(head), face="bold")
-        axes, corner = labels if worded else None, ImVec2(x, y)
-        draw_axes(figure.ui, axes, window, corner, side, edge, choice.row, draw=figure.list)
+            figure.text(x, y - above - head_room, head_words(head), face="bold")
+        corner = ImVec2(x, y)
+        draw_axes(figure.ui, axes, window, corner, side, beside, choice.row, draw=figure.list)
         draw_image(figure, picture, (x, y), side)
         if choice.row is not None and choice.row < window.rows.stop:
             row = max(choice.row, window.rows.start - 1)
             dims = is_written(maps, head)
             mark_row(figure.ui, corner, side, window.rows, row, figure.list, dims=dims)
-    bar = ImVec2(u(8) + columns * (edge + side + u(8)), top + head_room + edge)
+    bar = ImVec2(u(8) + columns * (left + side + u(8)), top + head_room + above)
     draw_upright_bar(choice, figure.ui, bar, side, figure.list)
-    width = bar.x + u(3) + figure.width(WIDEST, "small") + u(8)
-    height = top + rows * (head_room + edge + side + u(6)) + u(2)
+    width = bar.x + bar_width(figure.ui) + u(8)
+    height = top + rows * (head_room + above + side + u(6)) + u(2)
     return figure.finish(max(width, title_width(figure, words, note)), height)
+
+
+def wide_columns(count: int) -> int:
+    """Return in how many columns so many squares are largest in a picture of WIDE proportions."""
+    return max(range(1, count + 1), key=lambda n: min(WIDE / n, 1 / -(-count // n)))
 
 
 def _side(tokens: int, smallest: int) -> int:

@@ -17,24 +17,22 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
+from llm_lite.desktop.views.attention.cell import HATCHED, draw_cell, group_of, shown_score
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
-from llm_lite.desktop.views.attention.map import draw_map, draw_missing, texture_of
 from llm_lite.desktop.views.attention.parts import draw_parts, problem_of
 from llm_lite.desktop.views.attention.unkept import draw_unkept
-from llm_lite.desktop.views.attention.zoom import whole
 from llm_lite.desktop.views.save import draw_save
-from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
+from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter, head_columns
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
-MADE = mark("A map is made from queries and keys when somebody looks.")
+MADE = mark("Maps are computed from stored queries and keys while they are shown.")
 KEPT = mark(
     "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 )
 ORDERS = (("layer", mark("By layer")), *((name, score.label) for name, score in SCORES.items()))
-HATCHED = "attention.hatched"  # in the memory of the interface: rows of a thumbnail are missing
-LITTLE = 16  # less than this part of the rows is not worth a line
 EMPTY = mark(
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
@@ -144,7 +142,9 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     taken = size(memory["maps"] + memory["copies"])
     words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
     if not memory["queries"]:
-        words = tr("Maps of tokens {first:,} to {last:,}, as the server tells them, take {taken}.")
+        words = tr(
+            "Maps of tokens {first:,} to {last:,}, as the server reports them, take {taken}."
+        )
     words = words.format(
         first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
     )
@@ -209,11 +209,6 @@ def _heads(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> list[Head]:
     return heads
 
 
-def group_of(maps: HeadMaps, head: Head) -> int:
-    layer = maps.layers[head[0]]
-    return head[1] * layer.kv_heads // layer.heads
-
-
 def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
     """A score by head, nan where it cannot be told; looks again when it may have changed."""
     heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
@@ -234,47 +229,60 @@ def groups_of(choice: AttentionChoice, maps: HeadMaps) -> range:
     return range(max(shared, default=0))
 
 
+def _draw_rows(
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
+    over: tuple[imgui.ImDrawList, float],
+) -> AttentionChoice:  # fmt: skip
+    """A row a layer, a column a head; `over` is where the axes' names and numbers of heads are
+    drawn, which stay while the grid scrolls."""
+    most = max((head for _, head in heads), default=0) + 1
+    left, gap = gutter(ui), ui.u(0.75)
+    room = imgui.get_content_region_avail().x - left
+    columns = head_columns(ui, most, room)
+    side = min(float(int(room / columns.count - gap)), ui.u(34))
+    layers = groupby(heads, key=lambda head: head[0])
+    top = imgui.get_cursor_screen_pos()
+    bottom = imgui.get_window_pos().y + imgui.get_window_height()
+    draw_names(ui, over[0], (top.x, over[1]), bottom, "attention.names")
+    whole = choice.group is None  # else a column is not one head
+    if whole:
+        _draw_numbers(ui, over, top.x + left, side + gap, columns.count)
+    for layer, found in layers:
+        own = list(found)
+        at = imgui.get_cursor_screen_pos()
+        height = -(-len(own) // columns.count) * (side + gap)
+        if _visible(at.y, height):
+            labels = [f"{layer}", *(f"+{n}" for n in columns.offsets(len(own))[1:] if whole)]
+            for line, label in enumerate(labels):
+                _draw_label(ui, label, (top.x, at.y + line * (side + gap)), left - gap, side)
+            for place, (_, head) in enumerate(own):
+                x = top.x + left + place % columns.count * (side + gap)
+                y = at.y + place // columns.count * (side + gap)
+                choice = draw_cell(choice, ui, maps, (layer, head), (x, y), side)
+        imgui.set_cursor_screen_pos(at)
+        imgui.dummy(ImVec2(room + left, height - imgui.get_style().item_spacing.y))
+    return choice
+
+
+def _draw_label(ui: Ui, words: str, at: tuple[float, float], room: float, side: float) -> None:
+    """Draw a layer's number before its heads, or before further lines of them what is added to the
+    numbers above the columns."""
+    with ui.font(style="small"):
+        x = at[0] + room - imgui.calc_text_size(words).x
+        y = at[1] + (side - ui.theme.size("small")) / 2
+        imgui.get_window_draw_list().add_text(ImVec2(x, y), ui.color("muted"), words)
+
+
 def _draw_numbers(
     ui: Ui, over: tuple[imgui.ImDrawList, float], x: float, step: float, columns: int
 ) -> None:
-    """Numbers of heads above their columns, where they stay while the grid scrolls."""
+    """Numbers of heads above their columns."""
     draw, y = over
     with ui.font(style="small"):
         for head in range(columns):
             left = x + (head + 0.5) * step - imgui.calc_text_size(str(head)).x / 2
             draw.add_text(ImVec2(round(left), y), ui.color("muted"), str(head))
     ui.rects["attention.numbers"] = (x, y, x + columns * step, y + ui.theme.size("small"))
-
-
-def _draw_rows(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
-    over: tuple[imgui.ImDrawList, float],
-) -> AttentionChoice:  # fmt: skip
-    """A row a layer, a column a head; `over` is where numbers of heads are drawn."""
-    most = max((head for _, head in heads), default=0) + 1
-    gutter, gap = ui.u(6), ui.u(0.75)
-    room = imgui.get_content_region_avail().x - gutter
-    columns = max(1, min(most, int(room / ui.u(7))))
-    side = min(float(int(room / columns - gap)), ui.u(34))
-    layers = groupby(heads, key=lambda head: head[0])
-    top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    if columns == most and choice.group is None:  # else a column is not one head
-        _draw_numbers(ui, over, top.x + gutter, side + gap, columns)
-    for layer, found in layers:
-        own = list(found)
-        at = imgui.get_cursor_screen_pos()
-        height = -(-len(own) // columns) * (side + gap)
-        if _visible(at.y, height):
-            with ui.font(style="small"):
-                y = at.y + (side - ui.theme.size("small")) / 2
-                draw.add_text(ImVec2(top.x, y), ui.color("muted"), str(layer))
-            for place, (_, head) in enumerate(own):
-                x = top.x + gutter + place % columns * (side + gap)
-                y = at.y + place // columns * (side + gap)
-                choice = _draw_cell(choice, ui, maps, (layer, head), (x, y), side)
-        imgui.set_cursor_screen_pos(at)
-        imgui.dummy(ImVec2(room + gutter, height - imgui.get_style().item_spacing.y))
-    return choice
 
 
 def _draw_sorted(
@@ -294,7 +302,7 @@ def _draw_sorted(
         x = start.x + place % columns * (side + gap)
         y = start.y + place // columns * (side + foot + gap)
         if _visible(y, side + foot):
-            choice = _draw_cell(choice, ui, maps, head, (x, y), side)
+            choice = draw_cell(choice, ui, maps, head, (x, y), side)
             _draw_foot(ui, head, shown_score(choice.order, scores[head]), (x, y + side))
     rows = -(-len(heads) // columns)
     imgui.set_cursor_screen_pos(start)
@@ -311,80 +319,9 @@ def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
         draw.add_text(spot, ui.color("muted"), shown)
 
 
-def head_words(head: Head) -> str:
-    return tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
-
-
-def shown_score(name: str, value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    return tr("{value:.2f} nats").format(value=value) if SCORES[name].nats else f"{value:.1%}"
-
-
 def _visible(y: float, height: float) -> bool:
     """Or just outside, while the keyboard could go there."""
     low = imgui.get_window_pos().y
     if is_on_its_way():
         y, height = y - height, 3 * height
     return y + height > low and y < low + imgui.get_window_height()
-
-
-def _draw_cell(
-    choice: AttentionChoice,
-    ui: Ui,
-    maps: HeadMaps,
-    head: Head,
-    at: tuple[float, float],
-    side: float,
-) -> AttentionChoice:
-    """A thumbnail with a line in the colour of its group; a click locks it."""
-    picture = maps.thumbnail(*head)
-    draw = imgui.get_window_draw_list()
-    rect = (*at, at[0] + side, at[1] + side)
-    low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
-    draw.add_rect_filled(low, high, ui.color("sunken"))
-    if any(last - first >= maps.length // LITTLE for first, last in picture.missing):
-        causal = maps.layers[head[0]].is_causal
-        draw_missing(ui, draw, low, side, range(maps.length), picture.missing, causal=causal)
-        ui.memory[HATCHED] = True
-    texture = texture_of(picture)
-    draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
-    group = ui.color_of_series(group_of(maps, head))
-    draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)
-    ui.rects[f"attention.{head[0]}.{head[1]}"] = rect
-    hovered = ui.at_pointer(rect) and imgui.is_window_hovered()
-    focused, pressed = cell(f"{head}", rect)
-    if pressed or (hovered and imgui.is_mouse_clicked(0)):
-        choice = choice.toggled(head)
-        if not choice.large and not pressed:
-            imgui.set_window_focus("Head###head")  # its tab comes to the front
-    if head in choice.locked or hovered:
-        color = ui.color("accent" if head in choice.locked else "muted")
-        draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
-    if hovered or (focused and imgui.get_io().nav_active):
-        _draw_hover(choice, ui, maps, head)
-    return choice
-
-
-def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> None:
-    """The same map, larger, with its scores."""
-    scores = maps.scores()
-    ui.redraw_in(0.7 if scores else 0.05)
-    with ui.styled(window_padding=(ui.u(3), ui.u(3))):
-        if not imgui.begin_tooltip():
-            return
-    side = ui.u(56)
-    text(ui, head_words(head), bold=True)
-    text(ui, tr("Key head {number}").format(number=group_of(maps, head)), "muted", "small")
-    draw_map(ui, maps, "hover", head, whole(maps), side, marked=choice.row)
-    at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
-    for name, values in (scores or {}).items():
-        _pair(ui, tr(SCORES[name].label), shown_score(name, float(values[at])), side)
-    imgui.end_tooltip()
-
-
-def _pair(ui: Ui, label: str, value: str, width: float) -> None:
-    text(ui, label, "muted", "small")
-    with ui.font(style="small"):
-        imgui.same_line(width - imgui.calc_text_size(value).x + ui.u(3))
-    text(ui, value, style="small")

@@ -19,14 +19,17 @@ from llm_lite.desktop.views.attention.coloring import (
     draw_scale,
     draw_upright_bar,
     redraw,
+    scale_words,
 )
 from llm_lite.desktop.views.attention.map import (
     AxisLabels,
+    Gutters,
     MapWindow,
     draw_axes,
     draw_map,
     draw_pointer,
-    gutter,
+    gutters,
+    names_room,
 )
 from llm_lite.desktop.views.attention.parts import labels_of, problem_of
 from llm_lite.desktop.views.attention.row_details import draw_row_details
@@ -40,6 +43,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, text, wrapped
 
 DETAILS = 48  # units of height for the numbers of the row
+LEAST_LINE = 0.95  # of a line of small text, for a token on an axis
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
 TEACHES = mark(
     "How to read a map: each row is a token, and each column a token that it looks at. A line "
@@ -49,17 +53,49 @@ TEACHES = mark(
 
 
 @dataclass(frozen=True, slots=True)
+class Fitted:
+    """How large maps are in a room, and how they stand in it; pixels."""
+
+    side: float
+    gutter: float  # at most, for labels that are tokens; 0: labels are positions
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What maps have beside them, in pixels."""
+
+    name: float  # of an axis: once at the left, and once at the top
+    title: float  # above each map
+    gap: float  # beside and below each map
+    numbers: tuple[float, float]  # labels that are positions: once at the left, above each map
+    words: tuple[float, float]  # labels that are tokens: at least, at most
+
+
+@dataclass(frozen=True, slots=True)
 class _Shown:
     """What the maps of one frame have in common; sizes in pixels."""
 
     window: MapWindow
     labels: AxisLabels
     side: float
-    edge: float  # room of the axes
+    room: Gutters  # of the labels
     worded: bool  # these say tokens, not positions
-    title: float
     columns: int
-    row: float  # height of a row of maps
+    around: Around
+
+    def corner(self, number: int) -> tuple[float, float]:
+        """Return where a map begins, from the corner of all maps."""
+        row, column = divmod(number, self.columns)
+        one = self.around
+        x = one.name + self.room.left + column * (self.side + one.gap)
+        each = one.title + self.room.top + self.side + one.gap
+        return x, one.name + one.title + self.room.top + row * each
+
+    @property
+    def above(self) -> float:
+        """Return the distance from a head's title to its map."""
+        return self.around.title + self.room.top
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -95,73 +131,130 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     shown = _fit(choice, ui, labels_of(state), zoom.window(maps))
     choice = _draw_heads(choice, ui, maps, shown, zoom)
     choice, actions = _draw_foot(state, choice, ui, maps, shown, zoom)
-    if choice.large:
-        choice, asked = draw_row_details(state, choice, ui, maps)
-        actions = actions + asked
+    choice, asked = draw_row_details(state, choice, ui, maps)
+    actions = actions + asked
     redraw(state, ui, maps)
     return choice, actions
 
 
 def _fit(choice: AttentionChoice, ui: Ui, labels: AxisLabels, window: MapWindow) -> _Shown:
     """The largest squares that leave room for labels, bar and foot."""
-    room, title = imgui.get_content_region_avail(), ui.u(7)
-    across, down = room.x - bar_width(ui), room.y - ui.u(12)
+    room, small = imgui.get_content_region_avail(), ui.theme.size("small")
+    down = room.y - ui.u(13) - small
     if choice.large:
         down -= min(ui.u(DETAILS), room.y * 0.4)
-    columns, rows = arrange(len(choice.locked), across / max(down, 1.0))
-    width = (across - ui.u(3) * columns) / columns
-    height = (down - (title + ui.u(1)) * rows) / rows
-    each = min(width, height) / window.longest
-    for worded in (True, False) if each >= ui.theme.size("small") else (False,):
-        edge = gutter(ui, labels, window, worded)
-        side = float(int(max(min(width, height) - edge, ui.u(16))))
-        if worded and side / window.longest >= ui.theme.size("small") * 0.95:
-            break
-    row = title + edge + side + ui.u(1)
-    return _Shown(window, labels, side, edge, worded, title, columns, row)
+    numbers = gutters(ui, None, window, 0.0)
+    around = Around(
+        name=names_room(ui), title=ui.u(7), gap=ui.u(3), numbers=(numbers.left, numbers.top),
+        words=(ui.u(9), ui.u(24)),
+    )  # fmt: skip
+    needed = window.longest * small * LEAST_LINE
+    across = room.x - bar_width(ui)
+    fitted = fit_maps(len(choice.locked), (across, down), around, needed, ui.u(16))
+    worded = fitted.gutter > 0
+    beside = gutters(ui, labels, window, fitted.gutter) if worded else numbers
+    return _Shown(window, labels, fitted.side, beside, worded, fitted.columns, around)
 
 
-def arrange(count: int, ratio: float) -> tuple[int, int]:
-    """Columns and rows in which so many squares are largest in a room of width / height `ratio`."""
-    columns = max(range(1, count + 1), key=lambda n: min(ratio / n, 1 / -(-count // n)))
-    return columns, -(-count // columns)
+def fit_maps(
+    count: int, room: tuple[float, float], around: Around, worded: float, least: float
+) -> Fitted:
+    """Return how large `count` maps can be in a `room` of so many pixels across and down; they are
+    never smaller in a larger room. Tokens are written on the axes of maps of `worded` pixels or
+    more."""
+    found = (_fit_columns(n, count, room, around, worded, least) for n in range(1, count + 1))
+    return max(found, key=lambda fitted: (fitted.side, fitted.gutter))
+
+
+def _fit_columns(
+    columns: int, count: int, room: tuple[float, float], around: Around, worded: float,
+    least: float,
+) -> Fitted:  # fmt: skip
+    rows = -(-count // columns)
+    across, down = (pixels - around.name for pixels in room)
+    above = around.title + around.gap
+
+    def largest(left: float, top: float) -> float:
+        return min((across - left) / columns - around.gap, down / rows - above - top)
+
+    gutter = min(
+        across - columns * (worded + around.gap), down / rows - above - worded, around.words[1]
+    )
+    if gutter >= around.words[0]:
+        return Fitted(float(int(largest(gutter, gutter))), gutter, columns)
+    side = min(largest(*around.numbers), max(worded, least))
+    return Fitted(float(int(max(side, least))), 0.0, columns)
 
 
 def _draw_heads(
     choice: AttentionChoice, ui: Ui, maps: HeadMaps, shown: _Shown, zoom: MapZoom
 ) -> AttentionChoice:
-    top = imgui.get_cursor_screen_pos()
-    step = shown.edge + shown.side + ui.u(3)
-    for number, head in enumerate(choice.locked):
-        row, column = divmod(number, shown.columns)
-        imgui.set_cursor_screen_pos(ImVec2(top.x + column * step, top.y + row * shown.row))
-        choice = _draw_head(choice, ui, maps, head, shown, zoom)
+    top, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+    heads = choice.locked
+    for number, head in enumerate(heads):
+        x, y = shown.corner(number)
+        at = ImVec2(top.x + x, top.y + y)
+        first, uppermost = number % shown.columns == 0, number < shown.columns
+        _draw_head_axes(choice, ui, shown, at, first=first, uppermost=uppermost)
+        above = shown.above + (shown.around.name if uppermost else 0.0)
+        choice = _draw_title(choice, ui, head, ImVec2(at.x, at.y - above), shown.side)
+        choice = _draw_head(choice, ui, maps, head, shown, zoom, at)
     imgui.set_cursor_screen_pos(top)
     if not choice.large:
         imgui.dummy(ImVec2(0, ui.u(7)))
         choice = draw_scale(choice, ui, "head")
-    bar = ImVec2(top.x + step * shown.columns, top.y + shown.title + shown.edge)
+    right = top.x + shown.corner(shown.columns - 1)[0] + shown.side + ui.u(2)
+    bar = ImVec2(right, top.y + shown.corner(0)[1])
     draw_upright_bar(choice, ui, bar, shown.side, imgui.get_window_draw_list())
-    rows = -(-len(choice.locked) // shown.columns)
-    imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + rows * shown.row - ui.u(1)))
+    bottom = top.y + shown.corner(len(heads) - 1)[1] + shown.side
+    _draw_scale_name(choice, ui, right + bar_width(ui), bottom + ui.u(1))
+    imgui.set_cursor_screen_pos(ImVec2(top.x, bottom + ui.u(1.5) + small))
     imgui.dummy(ImVec2(0, 0))
     return choice
 
 
-def _draw_head(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: MapZoom
+def _draw_scale_name(choice: AttentionChoice, ui: Ui, right: float, y: float) -> None:
+    """Draw what the colours are below their bar, which ends at `right`."""
+    words = scale_words(choice)
+    with ui.font(style="small"):
+        wide = imgui.calc_text_size(words).x
+    left = imgui.get_window_pos().x + imgui.get_cursor_pos_x()
+    imgui.set_cursor_screen_pos(ImVec2(max(right - wide, left), y))
+    text(ui, words, "muted", "small")
+    ui.mark("head.scale")
+
+
+def _draw_head_axes(
+    choice: AttentionChoice, ui: Ui, shown: _Shown, at: ImVec2, *, first: bool, uppermost: bool
+) -> None:
+    axes, draw = shown.labels if shown.worded else None, imgui.get_window_draw_list()
+    draw_axes(ui, axes, shown.window, at, shown.side, shown.room, choice.row, draw,
+              first=first, uppermost=uppermost)  # fmt: skip
+
+
+def _draw_title(
+    choice: AttentionChoice, ui: Ui, head: Head, at: ImVec2, width: float
 ) -> AttentionChoice:
-    name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
-    top = imgui.get_cursor_screen_pos()
-    imgui.set_cursor_screen_pos(ImVec2(top.x + shown.edge, top.y + ui.u(1)))
-    text(ui, tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1]), bold=True)
+    """Draw which head it is, and the button that removes it."""
+    close = ui.u(5)
+    words = tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
+    with ui.font("bold"):
+        if imgui.calc_text_size(words).x > width - close - ui.u(1):
+            words = f"L{head[0]} H{head[1]}"
+    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(1)))
+    text(ui, words, bold=True)
     imgui.same_line(0, ui.u(1))
-    hint = tr("Take this head away")
-    if icon_button(ui, f"{name}.close", ICON_CLOSE, hint, side=ui.u(5), style="small"):
-        choice = choice.toggled(head)
-    at = ImVec2(top.x + shown.edge, top.y + shown.title + shown.edge)
-    axes = shown.labels if shown.worded else None
-    draw_axes(ui, axes, window, at, side, shown.edge, choice.row, imgui.get_window_draw_list())
+    name, hint = f"head.{head[0]}.{head[1]}.close", tr("Remove this head")
+    gone = icon_button(ui, name, ICON_CLOSE, hint, side=close, style="small")
+    return choice.toggled(head) if gone else choice
+
+
+def _draw_head(
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: MapZoom,
+    at: ImVec2,
+) -> AttentionChoice:  # fmt: skip
+    """Draw a map, whose corner is `at`."""
+    name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     imgui.set_cursor_screen_pos(at)
     picture = draw_map(ui, maps, name, head, window, side, marked=choice.row)
     imgui.set_cursor_screen_pos(at)

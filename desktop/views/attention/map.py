@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.maps import HeadMaps, MapPicture
+from llm_lite.desktop.widgets.plots.axes import upright_name, upright_text
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text
 
-VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
-FAR = 1e6
+ROWS, COLUMNS = mark("Query token"), mark("Key token")  # the names of the axes
 MERE = 2.0  # pixels of a row that are too few to be hatched
 
 
@@ -138,16 +136,33 @@ def mark_row(
     draw.add_rect(low, ImVec2(rest.x, bottom + thick / 2), ui.color("accent"), 0.0, thick)
 
 
-def gutter(ui: Ui, labels: AxisLabels, window: MapWindow, worded: bool) -> float:
-    """Room for the labels of either axis: tokens, or positions."""
-    axes = ((labels.rows, window.rows), (labels.columns, window.columns))
+@dataclass(frozen=True, slots=True)
+class Gutters:
+    """Room of the labels of a map's axes, in pixels: at its left, and above it."""
+
+    left: float
+    top: float
+
+
+def gutters(ui: Ui, labels: AxisLabels | None, window: MapWindow, most: float) -> Gutters:
+    """Return the room of labels that are tokens, at most `most` wide; without `labels` that of
+    positions."""
     with ui.font(style="small"):
-        if not worded:
-            most = max(positions.stop for _, positions in axes)
-            return imgui.calc_text_size(f"{most:,}").x + ui.u(2)
-        shown = (_label(texts, at) for texts, positions in axes for at in positions)
-        widest = max(imgui.calc_text_size(words).x for words in shown)
-    return min(widest, ui.u(24)) + ui.u(1.5)
+        if labels is None:
+            wide = imgui.calc_text_size(f"{window.rows.stop:,}").x + ui.u(2)
+            return Gutters(wide, ui.theme.size("small") + ui.u(0.5))
+        sides = ((labels.rows, window.rows), (labels.columns, window.columns))
+        widest = (
+            max((imgui.calc_text_size(_label(texts, at)).x for at in positions), default=0.0)
+            for texts, positions in sides
+        )
+        left, top = (min(wide + ui.u(1.5), most) for wide in widest)
+    return Gutters(left, top)
+
+
+def names_room(ui: Ui) -> float:
+    """Return how many pixels the name of an axis takes beside its labels."""
+    return ui.theme.size("small") + ui.u(1)
 
 
 def draw_axes(
@@ -156,15 +171,29 @@ def draw_axes(
     window: MapWindow,
     at: ImVec2,
     side: float,
-    room: float,
+    room: Gutters,
     marked: int | None,
     draw: imgui.ImDrawList,
+    *,
+    first: bool = True,
+    uppermost: bool = True,
 ) -> None:
-    """Tokens at the left and, upright, above the map at `at`; without `labels` some positions."""
+    """Tokens at the left and, upright, above the map at `at`; without `labels` some positions.
+    Beside them the names of both axes. Of maps beside each other the `first` has what is at the
+    left, and of those one below the other the `uppermost` the name above."""
     down, across = (labels.rows, labels.columns) if labels is not None else (None, None)
+    gap = names_room(ui)
     with ui.font(style="small"):
-        _draw_rows(ui, down, window.rows, at, side, room, marked, draw)
-        _draw_columns(ui, across, window.columns, at, side, room, draw)
+        _draw_columns(ui, across, window.columns, at, side, room.top, draw)
+        if first:
+            _draw_rows(ui, down, window.rows, at, side, room.left, marked, draw)
+        if uppermost:
+            name = tr(COLUMNS)
+            middle = at.x + (side - imgui.calc_text_size(name).x) / 2
+            spot = ImVec2(round(max(middle, at.x)), round(at.y - room.top - gap))
+            draw.add_text(spot, ui.color("muted"), name)
+    if first:
+        upright_name(ui, tr(ROWS), at.x - room.left - gap, at.y - room.top, at.y + side, draw)
 
 
 def _draw_rows(
@@ -185,7 +214,7 @@ def _draw_columns(
     size, color = ui.theme.size("small"), ui.color("muted")
     for _, words, middle in _places(ui, labels, columns, side, room):
         if labels is not None:
-            _upright(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
+            upright_text(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
             continue
         width = imgui.calc_text_size(words).x
         x = min(at.x + middle - width / 2, at.x + side - width)
@@ -198,8 +227,11 @@ def _places(
     """What an axis says: a position, its words, and the middle of its row or column in pixels."""
     each = side / len(axis)
     for position in axis if labels is not None else _ticks(axis, side, ui.u(16)):
-        words = f"{position:,}" if labels is None else _label(labels, position)
-        yield position, fit(words, room - ui.u(1)), (position - axis.start + 0.5) * each
+        middle = (position - axis.start + 0.5) * each
+        if labels is None:
+            yield position, f"{position:,}", middle
+        else:
+            yield position, fit(_label(labels, position), room - ui.u(1)), middle
 
 
 def _label(labels: Sequence[str], position: int) -> str:
@@ -214,22 +246,6 @@ def _ticks(window: range, side: float, least: float) -> list[int]:
     step = int(next(power * i for i in (1, 2, 5, 10) if power * i >= max(wanted, 1.0)))
     first = -(-window.start // step) * step
     return list(range(first, window.stop, step))
-
-
-def _upright(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float) -> None:
-    """Text that reads upwards from (x, y): drawn level, then turned by its vertices."""
-    first = draw.vtx_buffer.size()
-    draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or it is cut where it is drawn
-    draw.add_text(ImVec2(0, 0), color, words)
-    draw.pop_clip_rect()
-    count = draw.vtx_buffer.size() - first
-    if count <= 0:
-        return
-    address = draw.vtx_buffer.data_address() + first * VERTEX_BYTES
-    memory = (ctypes.c_char * (count * VERTEX_BYTES)).from_address(address)
-    vertices = np.frombuffer(memoryview(memory), np.float32).reshape(count, VERTEX_BYTES // 4)
-    across, along = vertices[:, 0].copy(), vertices[:, 1].copy()
-    vertices[:, 0], vertices[:, 1] = round(x) + along, round(y) - across
 
 
 def draw_pointer(

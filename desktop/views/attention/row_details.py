@@ -16,10 +16,10 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.parts import labels_of
 from llm_lite.desktop.views.tokens.colors import shown_weights
-from llm_lite.desktop.views.tokens.tokens import share_words
+from llm_lite.desktop.widgets.plots.shares import share_bar, share_words
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, meter, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
 LEAST_LINES = 3  # of a list: where fewer fit, there are none
 WRITING = mark("While the answer is written, only rows that are marked are told in numbers.")
@@ -91,6 +91,7 @@ def _draw_head(
     corner = imgui.get_cursor_screen_pos()
     words = tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
     text(ui, words, "muted", "small")
+    _draw_column_names(ui, corner, width)
     if rows is None:
         return choice
     if not rows.weights:
@@ -114,21 +115,39 @@ def _draw_head(
             imgui.get_window_draw_list().add_rect_filled(low, end, ui.color("hover"), ui.u(1))
         if choice.part != "cross":
             tip(ui, tr(FOLLOW))
-        _draw_line(state, ui, (corner.x, y + ui.u(1)), position, share, found[0][1], width)
+        _draw_line(state, ui, name, (corner.x, y + ui.u(1)), position, share, width)
     return choice
 
 
+def _bar_width(ui: Ui, width: float) -> float:
+    """Return the width of a bar's track in a list so many pixels wide."""
+    return min(max(width * 0.35, ui.u(16)), ui.u(40))
+
+
+def _draw_column_names(ui: Ui, corner: ImVec2, width: float) -> None:
+    """Draw on the line of the head's name what the bars are parts of, and what the numbers are."""
+    with ui.font(style="small"):
+        name, whole = tr("position"), tr("of 100 %")
+        right = corner.x + width - imgui.calc_text_size(name).x - ui.u(1)
+        bar = corner.x + ui.u(12) + _bar_width(ui, width)
+        draw, color = imgui.get_window_draw_list(), ui.color("faint")
+        draw.add_text(ImVec2(round(right), corner.y), color, name)
+        x = bar - imgui.calc_text_size(whole).x
+        if x > imgui.get_item_rect_max().x + ui.u(1):
+            draw.add_text(ImVec2(round(x), corner.y), color, whole)
+
+
 def _draw_line(
-    state: AppState, ui: Ui, at: tuple[float, float], position: int, share: float, top: float,
+    state: AppState, ui: Ui, name: str, at: tuple[float, float], position: int, share: float,
     width: float,
 ) -> None:  # fmt: skip
     labels = labels_of(state).columns
     label = labels[position] if position < len(labels) else ""
-    bar = ui.u(16)
+    bar = _bar_width(ui, width)
     imgui.set_cursor_screen_pos(ImVec2(*at))
     text(ui, share_words(share), style="small")
     imgui.set_cursor_screen_pos(ImVec2(at[0] + ui.u(12), at[1] + ui.u(1.25)))
-    meter(ui, share / max(top, 1e-9), bar, ui.u(1))
+    share_bar(ui, f"{name}.bar", share, bar, ui.u(1))
     imgui.set_cursor_screen_pos(ImVec2(at[0] + ui.u(15) + bar, at[1]))
     with ui.font(style="small"):
         words = fit(visible(label, 40), max(width - ui.u(26) - bar, ui.u(8)))

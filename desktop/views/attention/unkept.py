@@ -12,13 +12,13 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
 WHY = mark(
-    "Maps are made of queries, and none of this text are kept: other weights or another executor "
-    "read it, or it came out of memory. Maps begin with the next token, or with all of the text "
-    "when it is read again."
+    "No queries are stored for this text: other weights or another executor read it, or "
+    "it came from a saved cache. Maps begin with the next token, or with all of the text "
+    "once it is read again."
 )
 
 
-NO_TEXT = mark("Maps are made of the queries of a text: write one, and it is encoded.")
+NO_TEXT = mark("No queries are stored yet: write a text, and its maps appear.")
 
 
 def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:

@@ -53,8 +53,8 @@ BY: dict[ColorBy, str] = {
 }
 HINTS: dict[ColorBy, str] = {
     "owner": mark("Who said the token"),
-    "key-norm": mark("Length of the key, in each layer from its shortest to its longest"),
-    "value-norm": mark("Length of the value, in each layer from its shortest to its longest"),
+    "key-norm": mark("L2 norm of the key, scaled to the range of each layer"),
+    "value-norm": mark("L2 norm of the value, scaled to the range of each layer"),
     "received": mark("How much of the attention of later tokens goes here: the tokens that matter"),
     "age": mark("How many tokens were computed since, those of replaced answers too"),
 }
@@ -181,11 +181,12 @@ def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
     scale = rows.scale
     assert scale is not None
     if state.cache.by == "age":
-        return tr("{low:,.0f} computed since").format(low=-scale.low), tr("0: the newest"), ""
+        low = tr("{low:,.0f} computed since").format(low=-scale.low)
+        return low, tr("0: the newest"), tr("linear")
     if state.cache.by == "received":
         low, high = f"≤ {100 * scale.low:.1g}%", f"≥ {100 * scale.high:.2g}%"
-        return low, high, tr("of a later token's attention, on average")
-    return tr("least"), tr("most"), tr("of the layer")
+        return low, high, tr("mean attention of later tokens, logarithmic")
+    return tr("least"), tr("most"), tr("of the layer, linear")
 
 
 def _gradient(state: AppState, ui: Ui, width: float) -> None:

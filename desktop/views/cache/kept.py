@@ -25,10 +25,8 @@ MODES: tuple[tuple[ResumeMode, str], ...] = (
 )
 HINTS: dict[ResumeMode, str] = {
     "off": mark("Nothing is kept on disk. A conversation that is opened is read again."),
-    "ask": mark(
-        "What is computed of a conversation is kept on disk, and offered when it is opened."
-    ),
-    "always": mark("What is kept of a conversation is taken as soon as it is opened."),
+    "ask": mark("The KV cache of a conversation is saved on disk, and offered when it is opened."),
+    "always": mark("A saved KV cache is loaded as soon as its conversation is opened."),
 }
 BUDGETS = (*(n << 28 for n in (1, 2)), *(n << 30 for n in (1, 2, 4, 8, 16, 32, 64)))
 BUDGET_HINT = mark("Those that were not opened for longest make room.")

@@ -33,9 +33,7 @@ PRECISION = {
     "int8": mark("Half of fp16; the answers may differ a little"),
     "int4": mark("A little more than a quarter of fp16; answers differ more than with int8"),
 }
-POOL = mark(
-    "Memory for what recent conversations left, so that going back to one takes no reading."
-)
+POOL = mark("Memory for the KV caches of recent conversations: going back to one needs no prefill.")
 OF_TARGETS = mark(
     "Source and target have so many tokens each. A target that reaches the end of the context ends "
     "there, and none is kept for later."
@@ -156,6 +154,6 @@ def _draw_apply(state: AppState, ui: Ui, options: EngineOptions) -> list[Action]
     if primary_button(ui, "memory.apply", tr("Apply"), enabled=changed and not state.load):
         actions.append(SetOptions(options))
     imgui.same_line()
-    if button(ui, "memory.revert", tr("As it is"), enabled=changed):
+    if button(ui, "memory.revert", tr("Reset"), enabled=changed):
         ui.memory.pop("memory.options")
     return actions

@@ -16,19 +16,19 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, primary_button, tip
 
 WHY: dict[Unfit, str] = {
-    "model": mark("what is kept is another model's"),
-    "weights": mark("what is kept was computed with other weights or activations"),
-    "heads": mark("heads are weighed otherwise than when it was kept"),
-    "types": mark("what is kept has other types of keys and values"),
-    "context": mark("what is kept is longer than the context"),
-    "beginning": mark("the conversation begins otherwise than what is kept"),
+    "model": mark("the saved cache is another model's"),
+    "weights": mark("the saved cache was computed with other weights or activations"),
+    "heads": mark("the head gains differ from those it was saved with"),
+    "types": mark("the saved cache has other types of keys and values"),
+    "context": mark("the saved cache is longer than the context"),
+    "beginning": mark("the conversation does not begin as the saved cache does"),
 }
 HINT = mark(
-    "What the model computed of this conversation is kept on disk. Resumed, the next answer reads "
+    "The KV cache of this conversation is saved on disk. Resumed, the next answer reads "
     "only what is new."
 )
 ROWS = mark(
-    "Maps of attention show tokens that are read from now on: queries of those before are not kept."
+    "Attention maps show tokens that are read from now on: no queries are stored for those before."
 )
 LEAST_READ = 32  # tokens that must have been read at once for their speed to mean something
 

@@ -138,7 +138,7 @@ def ranges(numbers: tuple[int, ...]) -> str:
 def _empty(state: AppState, layer: CacheLayerInfo, position: int) -> str:
     """Where no token of the conversation is known."""
     if position >= 0:
-        return tr("From before: known when the conversation goes on")
+        return tr("From an earlier answer: its text is known once the conversation goes on")
     if position == -1:
         return tr("Free")
     if state.cache.slots:

@@ -32,10 +32,10 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-SAVED = mark("Rows of keys and values that were there already and were not computed again.")
+SAVED = mark("Rows of keys and values that were reused instead of computed again.")
 POOL = mark(
-    "What recent conversations left behind. Going back to one of them needs no reading again; the "
-    "oldest makes room."
+    "KV caches of recent conversations. Going back to one needs no prefill; the oldest is"
+    " dropped first."
 )
 SHOWN = 5  # conversations on disk
 
@@ -98,16 +98,16 @@ def draw_totals(state: AppState, ui: Ui) -> None:
         (
             tr("Keys"),
             tr("{size} in {kind}").format(size=size(keys), kind=layout.keys),
-            tr("A key says what a token offers to be found by."),
+            tr("Key: what queries are matched against."),
         ),
         (
             tr("Values"),
             tr("{size} in {kind}").format(size=size(values), kind=layout.values),
-            tr("A value says what a token passes on."),
+            tr("Value: what attention adds up."),
         ),
         (
             tr("A token takes"),
-            size(sum(map(layer_bytes, layout.layers))),
+            size(layout.token_bytes),
             tr("In all layers together."),
         ),
     ]
@@ -176,7 +176,7 @@ def draw_prefixes(state: AppState, ui: Ui) -> list[Action]:
     """What other conversations left in memory, and on disk."""
     imgui.dummy(ImVec2(0, ui.u(1)))
     status, actions = state.cache.status, list[Action]()
-    heading(ui, tr("Kept for later"), tr(POOL))
+    heading(ui, tr("Prefix cache"), tr(POOL))
     if status is not None:
         shown = tr("In memory: {used} of {whole}")
         used, whole = size(status.pool_used), size(status.pool_budget)

@@ -23,8 +23,8 @@ SIGHTS: tuple[tuple[Sight, str, str], ...] = (
     ("used", mark("Used"), mark("What is used, as it grows")),
 )
 BUTTONS = (
-    ("out", ICON_ZOOM_OUT, 2.0, mark("See more (wheel down)")),
-    ("in", ICON_ZOOM_IN, 0.5, mark("See single tokens (wheel up); drag to move")),
+    ("out", ICON_ZOOM_OUT, 2.0, mark("Zoom out (wheel down)")),
+    ("in", ICON_ZOOM_IN, 0.5, mark("Zoom in to single tokens (wheel up); drag to pan")),
 )
 
 

@@ -21,9 +21,9 @@ from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_butto
 
 PANEL = "chat.again"
 THERE = "/v1/models/"  # between the address of a server and the name of its model
-REGENERATE = mark("Answer again; a new seed gives another answer")
-EXACTLY = mark("Answer exactly so again: the same seed, sampling and gains")
-EDIT = mark("Edit the answer; what the model said stays beside it")
+REGENERATE = mark("Regenerate; a new seed gives another answer")
+EXACTLY = mark("Regenerate exactly: the same seed, sampling and gains")
+EDIT = mark("Edit the answer; the model's version is kept")
 
 FORK = mark("Fork to a new conversation: a copy of this one up to here")
 

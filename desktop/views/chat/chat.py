@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
 from llm_lite.desktop.views import layouts
@@ -17,6 +18,8 @@ from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import draw_conversation
+from llm_lite.desktop.views.chat.form import EXAMPLES as BEGINNINGS
+from llm_lite.desktop.views.chat.form import draw_form
 from llm_lite.desktop.views.encoding.page import draw as draw_encoding
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
@@ -33,9 +36,11 @@ from llm_lite.desktop.widgets.widgets import (
     meter,
     primary_button,
     progress,
+    tip,
     wrapped,
 )
 
+LOADING_WIDTH = 16.0  # spacing units that a name leaves to the bar of a load and its Cancel
 ALONE = mark("The model runs on this machine. Nothing you write leaves it.")
 THERE = mark("The model runs at {host}. What you write is sent there.")
 WITH_SERVERS = mark("The model runs on this machine. A tool server is told only the calls it runs.")
@@ -48,30 +53,48 @@ EXAMPLES = (
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
-    if state.writes_targets:
-        return actions + draw_page(state, ui)
-    if state.encodes:
-        return actions + draw_encoding(state, ui)
+    if state.writes_targets or state.encodes:
+        return actions + _draw_texts(state, ui)
+    actions += draw_form(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
     draw_find(state, ui)
     below = composer_height(state, ui) + strip_height(state, ui)
-    room = imgui.get_content_region_avail().y - below
+    room = imgui.get_content_region_avail().y - below - ui.notices_height
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
             actions += show_found(state, ui)
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
-        at, (offset, width) = imgui.get_cursor_screen_pos(), column(ui)
-        left = at.x + offset
-        ui.rects["chat.composer"] = (left, at.y, left + width, at.y + below)  # notices spare it
+        (offset, width) = column(ui)
+        _leave_room_for_notices(ui, offset, width)
         actions += draw_strip(state, ui, offset, width)
     return actions + draw_composer(state, ui)
 
 
+def _draw_texts(state: AppState, ui: Ui) -> list[Action]:
+    """The page of a model that holds no conversation."""
+    height = imgui.get_content_region_avail().y - ui.notices_height
+    imgui.begin_child("texts", ImVec2(0, max(height, ui.u(10))), FLAT)
+    actions = draw_page(state, ui) if state.writes_targets else draw_encoding(state, ui)
+    imgui.end_child()
+    _leave_room_for_notices(ui, *column(ui))
+    return actions
+
+
+def _leave_room_for_notices(ui: Ui, offset: float, width: float) -> None:
+    """Notices stand in a place of their own, so that they cover nothing."""
+    at, height = imgui.get_cursor_screen_pos(), ui.notices_height
+    ui.rects["chat.notices"] = (at.x + offset, at.y, at.x + offset + width, at.y + height)
+    if height:
+        imgui.dummy(ImVec2(1, height))
+
+
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
-    """The model's name, which opens the list of models; the way to the tokens."""
+    """The model's name, which opens the list of models; the way to the tokens. All of it stands on
+    one line of a fixed height, whatever is shown."""
+    start = imgui.get_cursor_pos()
     if state.remote.connection is not None:
         there = state.remote.connection
         label = f"{ICON_LINK}  {there.model.title}  ·  {there.server.host}"
@@ -85,37 +108,49 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
         talks = bool(state.messages) and state.holds_conversations
         talk = switch_width(ui) + map_width(ui) if talks else 0.0
         room = header - ui.u(16) - talk - beside
-        name = fit(label, room)
+        beside_it = state.load and (state.messages or not state.holds_conversations)
+        name = fit(label, room - (ui.u(LOADING_WIDTH) if beside_it else 0.0))
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
-    beside_it = state.load and (state.messages or not state.holds_conversations)
-    actions = _draw_progress(state, ui) if beside_it else []
+    edge = start.x + header
+    talk_x = edge - beside - (talk + ui.u(3) if talks else 0.0)
+    actions = _draw_progress(state, ui, talk_x - ui.u(2)) if beside_it else []
     if talks:
-        imgui.same_line(ui.right(beside + switch_width(ui) + map_width(ui) + ui.u(3)))
+        imgui.set_cursor_pos(ImVec2(talk_x, start.y))
         draw_map_button(state, ui)
         imgui.same_line(0, ui.u(1))
         actions += draw_switch(state, ui)
-    imgui.same_line(ui.right(beside))
+    imgui.set_cursor_pos(ImVec2(edge - beside, start.y))
     actions += layouts.draw(state, ui, header)
+    imgui.set_cursor_pos(start)
+    imgui.dummy(ImVec2(1, ui.u(8)))
     return actions + (draw_map(state, ui) if talks else [])
 
 
-def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
-    """A load beside the model's name, while the conversation stays in sight."""
+def _draw_progress(state: AppState, ui: Ui, end: float) -> list[Action]:
+    """A load beside the model's name, while the conversation stays in sight. It stands before
+    `end`, in x of the window: the stage is cut, and the bar is shorter where there is no room."""
     assert state.load is not None
-    top, height = imgui.get_item_rect_min().y, ui.u(8)
+    top, height, side = imgui.get_item_rect_min().y, ui.u(8), ui.u(6)
     imgui.same_line(0, ui.u(3))
     x = imgui.get_cursor_screen_pos().x
+    room = x + end - imgui.get_cursor_pos_x() - x - side - ui.u(1)
+    wide = max(min(ui.u(24), room), ui.u(2))
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
-    meter(ui, state.load.fraction, ui.u(24), ui.u(1))
+    meter(ui, state.load.fraction, wide, ui.u(1))
     ui.mark("chat.loading")
-    stage, side = capital(said_stage(state.load.stage)), ui.u(6)
-    x += ui.u(24) + ui.u(2)
+    stage = capital(said_stage(state.load.stage))
+    tip(ui, stage)
+    x, room = x + wide + ui.u(2), room - wide - ui.u(2)
     with ui.font(style="small"):
-        spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
-        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), stage)
-        x += imgui.calc_text_size(stage).x + ui.u(1)
+        if room >= ui.u(12):
+            spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
+            shown = fit(stage, room - ui.u(1))
+            imgui.get_window_draw_list().add_text(spot, ui.color("muted"), shown)
+            width = imgui.calc_text_size(shown).x
+            ui.rects["chat.stage"] = (x, spot.y, x + width, spot.y + ui.theme.size("small"))
+            x += width + ui.u(1)
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - side) / 2))
     if icon_button(ui, "chat.cancel_load", ICON_CLOSE, tr("Cancel"), side=side, style="small"):
         return [CancelLoading()]
@@ -156,9 +191,11 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     note = tr(WITH_SERVERS if serves else ALONE)
     if state.remote.connection is not None:
         note = tr(THERE).format(host=state.remote.connection.server.host)
-    _title(ui, tr("What shall we talk about?"), note)
+    goes_on = completes(state)
+    title = tr("How does the text begin?") if goes_on else tr("What shall we talk about?")
+    _title(ui, title, note)
     actions: list[Action] = []
-    for number, (verb, prompt) in enumerate(EXAMPLES):
+    for number, (verb, prompt) in enumerate(BEGINNINGS if goes_on else EXAMPLES):
         prompt = tr(prompt)
         if _example(ui, f"example.{number}", tr(verb), prompt, width):
             actions.append(SetDraft(prompt) if obstacle(state) else Send(prompt))
@@ -179,7 +216,11 @@ def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
     with ui.font("bold"):
         draw.add_text(ImVec2(at.x + left, y), ui.color("text"), verb)
     left += ui.u(17)
-    draw.add_text(ImVec2(at.x + left, y), ui.color("muted"), fit(prompt, width - left - ui.u(3)))
+    draw.add_text(
+        ImVec2(at.x + left, y),
+        ui.color("muted"),
+        fit(" ".join(prompt.split()), width - left - ui.u(3)),
+    )
     return clicked
 
 

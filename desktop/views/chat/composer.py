@@ -6,10 +6,13 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.actions.composing.attaching import files_obstacle
+from llm_lite.desktop.actions.composing.attaching import PasteText, files_obstacle, takes_pastes
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
+from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.composing.pasting import pasted
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
@@ -17,7 +20,6 @@ from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
-    ACTIVE,
     draw_card,
     draw_field,
     draw_send,
@@ -26,9 +28,10 @@ from llm_lite.desktop.views.writing.input_card import (
     lines_height,
 )
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
+from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import column, icon_button, text, tip
+from llm_lite.desktop.widgets.widgets import column, fit, icon_button, text, tip
 
 MAX_LINES = 6
 
@@ -78,7 +81,14 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.memory.get(ACTIVE)
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    written = draw_field(ui, held, "chat.input", spot, size, tr("Ask something"))
+    written = draw_field(
+        ui,
+        held,
+        "chat.input",
+        spot,
+        size,
+        tr("Write how it goes on") if completes(state) else tr("Ask something"),
+    )
     words = written.words
     if written.escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
@@ -89,7 +99,12 @@ def _draw_field(
     if written.sent and slash.is_open:
         held.focus = True
         return actions + slash.choose()
-    if words != held.text:
+    found = pasted(held.text, words) if words != held.text else None
+    if found is not None and takes_pastes(state):
+        words = found.before + found.after
+        held.renew(words)
+        actions.append(PasteText(found))
+    elif words != held.text:
         held.text = words
         actions.append(SetDraft(words))
     if written.sent:
@@ -128,7 +143,7 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
     text(ui, f"{ICON_EDIT}  {banner(state)}", "muted", "small")
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
-    hint = with_keys(tr("Keep it as it was"), "escape")
+    hint = with_keys(tr("Cancel the edit"), "escape")
     clicked = icon_button(ui, "chat.cancel_edit", ICON_CLOSE, hint, side=side, style="small")
     return [CancelEdit()] if clicked else []
 
@@ -136,8 +151,8 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
 def banner(state: AppState) -> str:
     at = state.editing
     if at is not None and at < len(state.messages) and state.messages[at].role == "assistant":
-        return tr("Editing the answer: what the model said stays beside it")
-    return tr("Editing: what was said stays beside it")
+        return tr("Editing the answer: the model's version is kept")
+    return tr("Editing: the earlier version is kept")
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
@@ -146,9 +161,10 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
     form = "" if state.busy else _form(state)
-    words, color = (form, "link") if form else (words, "faint")
+    words, color = (form, "link") if form else (cannot_draw(ui, state.draft) or words, "faint")
     draw, at = imgui.get_window_draw_list(), ImVec2(round(x + ui.u(1)), y)
     with ui.font(style="small"):
+        words = fit(words, width - ui.u(2))
         size = imgui.calc_text_size(words)
         if form:
             imgui.set_cursor_screen_pos(at)
@@ -156,8 +172,7 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
                 ui.show_popover("sampler", "sampler.form")
             ui.mark("chat.form")
             tip(ui, tr("Set under Sampling. Click to change it."))
-        if size.x <= width:
-            draw.add_text(at, ui.color(color), words)
+        draw.add_text(at, ui.color(color), words)
     draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))
 
 

@@ -30,12 +30,10 @@ from llm_lite.desktop.views.tokens.tokens import (
 from llm_lite.desktop.views.tools.calls import HAND
 from llm_lite.desktop.views.tools.results import ResultItem
 from llm_lite.desktop.widgets.by_keyboard import FLAT
-from llm_lite.desktop.widgets.icons import (
-    ICON_CHEVRON_DOWN,
-)
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import column, icon_button
+from llm_lite.desktop.widgets.widgets import column
 
 
 @dataclass(slots=True)
@@ -49,8 +47,10 @@ class Scroll:
 
 
 def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
-    """The scrolling list of messages, `height` pixels tall."""
+    """The scrolling list of messages, `height` pixels tall with the way back to its end."""
     actions: list[Action] = []
+    strip = _jump_height(state, ui)
+    height -= strip
     flags = imgui.WindowFlags_.no_saved_settings
     offset, width = column(ui)  # before the scrollbar takes its part: in line with the input
     with ui.styled(window_padding=(0.0, 0.0)):
@@ -79,9 +79,11 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
+        ui.mark("chat.messages")
     actions += draw_choice(state, ui) + draw_asked(ui) + draw_other_writer(state, ui)
     actions += draw_choices(state, ui)
-    _jump_button(ui, scroll)
+    if strip:
+        _draw_jump(ui, scroll, strip)
     return actions
 
 
@@ -142,21 +144,25 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     return float(held[2])
 
 
-def _jump_button(ui: Ui, scroll: Scroll) -> None:
-    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
-    if scroll.follow or scroll.bottom <= 0:
-        return
-    side = ui.u(8)
-    back = imgui.get_cursor_screen_pos()
-    spot = ImVec2((low.x + high.x - side) / 2, high.y - side - ui.u(2))
-    imgui.set_cursor_screen_pos(spot)
-    imgui.set_next_item_allow_overlap()
-    imgui.begin_child("jump", ImVec2(side, side), 0, imgui.WindowFlags_.no_background)
-    draw, middle = imgui.get_window_draw_list(), ImVec2(spot.x + side / 2, spot.y + side / 2)
-    draw.add_circle_filled(middle, side / 2, ui.color("raised"))
-    draw.add_circle(middle, side / 2 - 1, ui.color("border"), 0, ui.u(0.25))
-    with ui.styled(frame_rounding=side / 2):
-        if icon_button(ui, "chat.jump", ICON_CHEVRON_DOWN, tr("To the end"), side=side):
-            scroll.follow = True
-    imgui.end_child()
-    imgui.set_cursor_screen_pos(back)
+def _jump_height(state: AppState, ui: Ui) -> float:
+    """Of the strip below the messages with the way to their end, in pixels; 0 at the end."""
+    scroll: Scroll | None = ui.memory.get("scroll")
+    if scroll is None or scroll.chat != state.chat or scroll.follow or scroll.bottom <= 0:
+        return 0.0
+    return ui.u(9)
+
+
+def _draw_jump(ui: Ui, scroll: Scroll, height: float) -> None:
+    """A button in a strip of its own: over the messages it would cover what is read."""
+    corner, room = imgui.get_cursor_pos(), imgui.get_content_region_avail().x
+    with ui.font(style="small"), ui.styled(frame_padding=(ui.u(3), ui.u(1.25))):
+        words = f"{ICON_CHEVRON_DOWN}  {tr('To the end')}"
+        width = imgui.calc_text_size(words).x + ui.u(6)
+        x = corner.x + (room - width) / 2
+        imgui.set_cursor_pos(ImVec2(x, corner.y + (height - imgui.get_frame_height()) / 2))
+        with ui.colored(text="muted"):
+            if imgui.button(f"{words}##jump", ImVec2(width, 0)):
+                scroll.follow = True
+        ui.mark("chat.jump")
+    imgui.set_cursor_pos(corner)
+    imgui.dummy(ImVec2(1, height))

@@ -24,7 +24,7 @@ from llm_lite.desktop.widgets.widgets import tip
 
 LIVE_LINES = 2
 EMPTY_LINES = re.compile(r"\n\s*\n")
-HINT = mark("What the model thought before it answered. Later turns do not tell it again.")
+HINT = mark("The model's reasoning before its answer. Later turns leave it out of the prompt.")
 
 
 class ThoughtFold:

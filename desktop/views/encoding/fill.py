@@ -13,9 +13,9 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.encoding.field import TextField, draw_field, field_of
 from llm_lite.desktop.views.encoding.text_page import KEYS, draw_count, draw_encoded
-from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_NEW, ICON_UNDO
+from llm_lite.desktop.widgets.plots.shares import share_bar, share_words
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, text, tip, wrapped
 
@@ -53,7 +53,7 @@ def _draw_buttons(
         return [], inserted
     imgui.same_line(0, ui.u(1.5))
     hint = tr("The text as it was before the last word was put in")
-    back = button(ui, "encoding.back", tr("Take the word back"), ICON_UNDO, hint)
+    back = button(ui, "encoding.back", tr("Undo the replacement"), ICON_UNDO, hint)
     return ([TakeWordBack()] if back else []), inserted
 
 
@@ -88,14 +88,13 @@ def _draw_mask(ui: Ui, number: int, count: int, one: Mask, width: float) -> list
     if count > 1:
         title = tr("Mask {n} of {count}").format(n=number + 1, count=count)
         text(ui, title, style="small", bold=True)
-    best = max((c.probability for c in one.candidates), default=0.0)
     for place, candidate in enumerate(one.candidates):
-        if _draw_candidate(ui, f"encoding.word.{number}.{place}", candidate, best, width):
+        if _draw_candidate(ui, f"encoding.word.{number}.{place}", candidate, width):
             return [PutWord(number, candidate.text)]
     return []
 
 
-def _draw_candidate(ui: Ui, name: str, one: Candidate, best: float, width: float) -> bool:
+def _draw_candidate(ui: Ui, name: str, one: Candidate, width: float) -> bool:
     """A line: the word, a bar, its probability. Whether it was pressed."""
     at, height = imgui.get_cursor_screen_pos(), ui.theme.text + ui.u(2)
     pressed = press_area(name, ImVec2(width, height))
@@ -110,18 +109,12 @@ def _draw_candidate(ui: Ui, name: str, one: Candidate, best: float, width: float
     share = share_words(one.probability)
     right = ui.u(13)
     long, thick = max(width - room - right, ui.u(8)), ui.u(1.25)
-    spot = ImVec2(at.x + room, at.y + (height - thick) / 2)
-    _draw_bar(ui, spot, one.probability / max(best, 1e-9), long, thick)
+    below = imgui.get_cursor_screen_pos()
+    imgui.set_cursor_screen_pos(ImVec2(at.x + room, at.y + (height - thick) / 2))
+    share_bar(ui, f"{name}.bar", one.probability, long, thick)
+    imgui.set_cursor_screen_pos(below)
     with ui.font(style="small"):
         size = imgui.calc_text_size(share)
         spot = ImVec2(at.x + width - size.x - ui.u(1), at.y + (height - size.y) / 2)
         draw.add_text(ImVec2(round(spot.x), round(spot.y)), ui.color("muted"), share)
     return pressed
-
-
-def _draw_bar(ui: Ui, at: ImVec2, share: float, long: float, thick: float) -> None:
-    """As a meter, where the cursor stays."""
-    draw, end = imgui.get_window_draw_list(), ImVec2(at.x + long, at.y + thick)
-    draw.add_rect_filled(at, end, ui.color("pressed"), thick / 2)
-    filled = ImVec2(at.x + max(long * min(share, 1.0), thick), end.y)
-    draw.add_rect_filled(at, filled, ui.color("accent"), thick / 2)

@@ -71,13 +71,15 @@ def _laid(ui: Ui, count: int) -> _Layout:
 
 def _draw_numbers(ui: Ui, places: Sequence[int], laid: _Layout, top: ImVec2) -> None:
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    y = round(top.y + laid.line - small - ui.u(1))
     with ui.font(style="small"):
+        name = fit(tr("Cosine similarity of sentences, 1: the same direction"), laid.words)
+        draw.add_text(ImVec2(top.x, y), ui.color("muted"), name)
         for at, place in enumerate(places):
             words = f"{place + 1}"
             middle = top.x + laid.words + (at + 0.5) * laid.cell
             x = middle - imgui.calc_text_size(words).x / 2
-            y = top.y + laid.line - small - ui.u(1)
-            draw.add_text(ImVec2(round(x), round(y)), ui.color("muted"), words)
+            draw.add_text(ImVec2(round(x), y), ui.color("muted"), words)
 
 
 def _draw_sentence(ui: Ui, number: str, words: str, at: ImVec2, laid: _Layout) -> None:

@@ -21,9 +21,9 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import meter, text, tip, wrapped
 
 PARTS: dict[str, tuple[str, str]] = {
-    "weights": (mark("Weights"), mark("The numbers that were learnt, in the chosen mode.")),
+    "weights": (mark("Weights"), mark("The weights in the chosen mode.")),
     "cache": (mark("Cache"), mark("Keys and values of all tokens of the context.")),
-    "scratch": (mark("Scratch"), mark("What a step computes with, and gives back.")),
+    "scratch": (mark("Scratch"), mark("Temporary buffers of a step.")),
     "maps": (mark("Maps"), mark("Queries that attention maps are drawn from.")),
     "program": (mark("Program"), mark("This program without a model: window, Python, libraries.")),
 }
@@ -71,7 +71,7 @@ def draw_options(
     )
     options = [(str(count), tokens_of(count)) for count in sizes]
     width = min(imgui.get_content_region_avail().x, ui.u(60))
-    hint = tr("How much of a conversation the model remembers at once")
+    hint = tr("How many tokens the model can use at once")
     chosen = picker(ui, "library.fit.context", options, str(library.context), width, hint)
     if mode != library.mode or int(chosen) != library.context:
         return [SetFitOptions(mode, int(chosen))]

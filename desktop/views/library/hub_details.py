@@ -220,7 +220,7 @@ def _draw_fetch(state: AppState, ui: Ui, fetched: FetchModel, able: bool) -> lis
 def _draw_facts(ui: Ui, model: HubModel) -> None:
     rows = [
         (tr("Architecture"), model.architecture or tr(UNKNOWN), ""),
-        (tr("Parameters"), parameters(model.parameters), tr("How many numbers were learnt.")),
+        (tr("Parameters"), parameters(model.parameters), tr("Number of weights.")),
         (tr("Context"), context_in_full(model.context), tr("What it was trained for.")),
         (tr("Licence"), model.licence or tr(UNKNOWN), tr("As its page says.")),
         (tr("Task"), model.task or tr(UNKNOWN), ""),

@@ -141,16 +141,16 @@ def _draw_checked(state: AppState, ui: Ui, model: LocalModel) -> None:
 
 def _draw_facts(ui: Ui, model: LocalModel) -> None:
     rows = [
-        (tr("Form"), described(model), ""),
+        (tr("Kind"), described(model), ""),
         (tr("Architecture"), model.architecture or tr(UNKNOWN), ""),
-        (tr("Parameters"), parameters(model.parameters), tr("How many numbers were learnt.")),
+        (tr("Parameters"), parameters(model.parameters), tr("Number of weights.")),
         (tr("Size on disk"), bytes_of(model.size), tr("Of all its files, each counted once.")),
         (tr("Context"), context_in_full(model.context), tr("What it was trained for.")),
         (tr("Licence"), model.licence or tr(UNKNOWN), tr("As its files, or its page, say.")),
         (tr("Where"), tr(PLACES[model.origin]), ""),
     ]
     if model.made_of:
-        rows.append((tr("Made of"), model.made_of, ""))
+        rows.append((tr("Made from"), model.made_of, ""))
     if model.repo:
         rows.append((tr("On the hub"), model.repo, model.revision))
     facts(ui, "library.facts", rows)

@@ -61,11 +61,11 @@ STATES: dict[StageState, tuple[str, str]] = {
 WORK: tuple[StageState, ...] = ("waiting", "running")
 SAID: dict[StageState, str] = {
     "waiting": mark("waiting"),
-    "running": mark("under way"),
+    "running": mark("running"),
     "paused": mark("paused"),
     "done": mark("done"),
     "failed": mark("failed"),
-    "skipped": mark("left out"),
+    "skipped": mark("skipped"),
 }
 NOTHING = mark(
     "Nothing waits here. What you download, quantize or delete is done one after the other, and "

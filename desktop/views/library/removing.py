@@ -40,7 +40,7 @@ def _draw_panel(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     for number, names in enumerate(removal_choices(state.library, model)):
         weighed = None if removal is None else removal.get(names)
         able = weighed is not None and not weighed.problem
-        note = tr("Weighing") if weighed is None else tr("not possible")
+        note = tr("Measuring the size") if weighed is None else tr("not possible")
         if weighed is not None and able:
             note = tr("frees {size}").format(size=size(weighed.freed))
             notes |= dict.fromkeys(weighed.notes, "text")

@@ -1,4 +1,4 @@
-"""All keys, to be searched: drawn from the table of commands, by itself and in the settings."""
+"""The panel of all keys, to be searched: drawn from the table of commands."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from llm_lite.desktop.widgets.widgets import fit, popover, wrapped
 POPUP = "shortcuts"
 QUERY = "shortcuts.query"
 LONGEST = 200  # characters of a query
-WIDTH, TALL = 116.0, 100.0  # spacing units
+WIDTH, TOP = 116.0, 0.06  # in spacing units; share of the window above it
+ABOVE_LIST = 26.0  # spacing units of title, search and padding
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    """The panel of its own."""
     size = imgui.get_main_viewport().size
     width = min(ui.u(WIDTH), size.x - ui.u(8))
-    at = ImVec2((size.x - width) / 2, max(ui.u(2), size.y * 0.1))
+    at = ImVec2((size.x - width) / 2, max(ui.u(2), size.y * TOP))
+    above = at.y + ui.u(ABOVE_LIST)
     with popover(ui, POPUP, tr("Keyboard shortcuts"), at, width) as shown:
         if shown:
             if imgui.is_window_appearing():
                 imgui.set_keyboard_focus_here()
-            draw_list(ui, POPUP, min(ui.u(TALL), size.y * 0.62))
+            _draw_list(ui, max(size.y - ui.status_height - above, ui.u(20)))
     return []
 
 
-def draw_list(ui: Ui, name: str, height: float) -> None:
+def _draw_list(ui: Ui, height: float) -> None:
     """A search, and below it keys in groups, in so many pixels."""
     imgui.set_next_item_width(-1)
     query = ui.memory.get(QUERY, "")
     hint = tr("Search the shortcuts")
-    _, query = imgui.input_text_with_hint(f"##{name}.query", hint, query)
-    ui.mark(f"{name}.query")
+    _, query = imgui.input_text_with_hint(f"##{QUERY}", hint, query)
+    ui.mark(QUERY)
     ui.memory[QUERY] = query = query[:LONGEST]
-    imgui.begin_child(f"{name}.list", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
+    imgui.begin_child(f"{POPUP}.list", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
     found = matching(fold(query).strip())
     if not found:
         wrapped(ui, tr("No shortcut found."))
@@ -52,7 +53,7 @@ def draw_list(ui: Ui, name: str, height: float) -> None:
         if group != heading:
             heading = group
             _draw_heading(ui, heading)
-        _draw_row(ui, f"{name}.{command.name}", command)
+        _draw_row(ui, f"{POPUP}.{command.name}", command)
     imgui.end_child()
 
 

@@ -18,10 +18,10 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped
 
 HINT = mark(
-    "A smaller model with the same vocabulary. It guesses tokens where the text does not repeat "
-    "itself, as long as that is faster; answers are the same."
+    "A smaller model with the same vocabulary. It drafts tokens where the text does not "
+    "repeat itself, as long as that is faster; answers are the same."
 )
-NONE = mark("None: only what was said before")
+NONE = mark("None: drafts come from repeats in the text only")
 
 
 def draft_models(state: AppState) -> list[LocalModel]:

@@ -9,15 +9,19 @@ from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, percent
-from llm_lite.desktop.widgets.theme import vec
+from llm_lite.desktop.widgets.plots.axes import (
+    Axis,
+    from_zero,
+    line_spec,
+    plot,
+    point_spec,
+    series,
+)
+from llm_lite.desktop.widgets.plots.legend import LegendEntry, draw_legend
+from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
-DRAFTED = mark(
-    "Drafts: tokens proposed from the text, from earlier answers or by a draft model, and verified "
-    "several in one pass over the weights. How many were accepted in the last answer, and what "
-    "that saved."
-)
 ACCEPTED_HINT = mark(
     "Drafted tokens that the model accepted. The answer is the same as without drafts."
 )
@@ -30,7 +34,7 @@ PASSES_HINT = mark("Over all weights, for the tokens behind the first one.")
 SAVED_HINT = mark("Against a pass for each token, as long as such a pass took.")
 CURVE = mark(
     "What a pass over the weights takes by how many tokens it computes, measured while answers "
-    "were written; the thin line is a pass for each token."
+    "were written."
 )
 NONE = mark("Nothing was drafted: the text has not repeated itself, or drafts would not have paid.")
 TICKS = (1, 2, 4, 8, 16, 32)  # tokens; no pass has more
@@ -111,50 +115,25 @@ def _source_facts(stats: GenerationStats) -> list[tuple[str, str, str]]:
 def _draw_curve(ui: Ui, stats: GenerationStats) -> None:
     sizes = np.array([n for n, _ in stats.pass_ms], np.float64)
     taken = np.array([ms for _, ms in stats.pass_ms], np.float64)
-    flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
-    with ui.font(style="small"):
-        if implot.begin_plot("##passes", ImVec2(-1, ui.u(30)), flags | implot.Flags_.no_inputs):
-            bare = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
-            grid = implot.AxisFlags_.no_grid_lines
-            implot.setup_axes(tr("tokens of a pass"), "ms", bare | grid, bare)
-            last, top = float(sizes[-1]), 1.25 * float(taken.max())
-            implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, last + 0.5, imgui.Cond_.always)
-            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
-            ticks = [float(n) for n in TICKS if n <= last]
-            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks, [f"{n:.0f}" for n in ticks], False)
-            _plot_single(ui, last, float(taken[0]))
-            _plot_passes(ui, sizes, taken)
-            if stats.drafted_passes:
-                _plot_chosen(ui, 1 + stats.drafted / stats.drafted_passes, last, top)
-            implot.end_plot()
-    ui.mark("performance.passes")
-
-
-def _plot_single(ui: Ui, last: float, single: float) -> None:
-    """A pass for each token."""
-    spec = implot.Spec()
-    spec.line_color = vec(ui.theme.palette.muted)
-    spec.line_weight = max(1.0, ui.u(0.2))
-    implot.plot_line("single", np.array([1.0, last]), np.array([single, single * last]), spec)
-
-
-def _plot_passes(ui: Ui, sizes: np.ndarray, taken: np.ndarray) -> None:
-    spec = implot.Spec()
-    spec.line_color = spec.marker_fill_color = spec.marker_line_color = vec(
-        ui.theme.palette.series[0]
-    )
-    spec.line_weight = max(1.0, ui.u(0.4))
-    spec.marker, spec.marker_size = implot.Marker_.circle, ui.u(0.9)
-    implot.plot_line("passes", sizes, taken, spec)
-
-
-def _plot_chosen(ui: Ui, tokens: float, last: float, top: float) -> None:
-    """How long the answer's drafts were in the mean."""
-    spec = implot.Spec()
-    spec.line_color = vec(ui.theme.palette.good)
-    spec.line_weight = max(1.0, ui.u(0.3))
-    implot.plot_inf_lines("chosen", np.array([tokens]), spec)
-    words = tr("chosen: {n:.1f} tokens").format(n=tokens)
-    beside = imgui.calc_text_size(words).x / 2 + ui.u(1.5)  # of the line, where there is more room
-    side = 1 if tokens < (1 + last) / 2 else -1
-    implot.plot_text(words, tokens, 0.92 * top, ImVec2(side * beside, 0))
+    last, top = float(sizes[-1]), float(taken.max())
+    ticks = tuple(float(n) for n in TICKS if n <= last)
+    x = Axis(tr("Tokens of a pass"), limits=(0.5, last + 0.5), ticks=ticks)
+    chosen = 1 + stats.drafted / stats.drafted_passes if stats.drafted_passes else 0.0
+    palette, passes = ui.theme.palette, series(ui, 0)
+    with plot(ui, "performance.passes", x, from_zero(tr("Time"), "ms", top)) as shown:
+        if shown:
+            ends, single = np.array([1.0, last]), float(taken[0])
+            spec = line_spec(ui, palette.muted, weight=0.2)
+            implot.plot_line("single", ends, single * ends, spec)
+            implot.plot_line("passes", sizes, taken, point_spec(ui, passes))
+            if chosen:
+                spec = line_spec(ui, palette.good, weight=0.3)
+                implot.plot_inf_lines("chosen", np.array([chosen]), spec)
+    entries = [
+        LegendEntry(u32(passes), tr("a pass"), "dot"),
+        LegendEntry(u32(palette.muted), tr("a pass for each token"), "line"),
+    ]
+    if chosen:
+        words = tr("chosen: {n:.1f} tokens").format(n=chosen)
+        entries.append(LegendEntry(u32(palette.good), words, "upright"))
+    draw_legend(ui, "performance.passes.legend", entries)

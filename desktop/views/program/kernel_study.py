@@ -1,4 +1,4 @@
-"""The kernel study: one matrix product in five forms as bars beside this device's limits, and the
+"""The kernel study: one matrix product in five forms as dots beside this device's limits, and the
 lines by which each form differs from the one before."""
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
+from llm_lite.desktop.widgets.plots.axes import Axis
+from llm_lite.desktop.widgets.plots.legend import LegendEntry, draw_legend
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, tip, wrapped
 
@@ -46,13 +48,14 @@ REUSE_HINT = mark(
     "Memory is read at {speed} GB/s. A form that fetched both factors of each multiply-add from "
     "there, 8 bytes, could be no faster. Caches, tiles and registers are how the others pass it."
 )
-AXIS_HINT = mark("The bars are logarithmic: from one line to the next it is ten times as fast.")
-ROW, BAR = 8.0, 2.5  # units of the theme, of a form
+AXIS_HINT = mark("From one line to the next it is ten times as fast.")
+RUNS = mark("Median of the runs; the line goes from the slowest to the fastest")
+ROW, TRACK = 8.0, 2.5  # units of the theme, of a form
 ROOF, REUSE = "good", "warning"  # colours of the limits
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class RateAxis:
     """Places of rates, in GFLOP/s, on a logarithmic axis of `width` pixels."""
 
     low: float
@@ -60,7 +63,7 @@ class Axis:
     width: float
 
     @classmethod
-    def of(cls, study: KernelStudy, width: float) -> Axis:
+    def of(cls, study: KernelStudy, width: float) -> RateAxis:
         """From the power of ten below all that is shown, but for the slowest runs, to its top."""
         rates = [study.gflop_s(form) for form in study.forms]
         low = 10.0 ** math.floor(math.log10(min(*rates, study.without_reuse_gflop_s) / 1.5))
@@ -97,7 +100,7 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
     words = tr("M × N × K = {m} × {n} × {k}, float32").format(m=study.m, n=study.n, k=study.k)
     text(ui, words, bold=True)
     wrapped(ui, said(study.device))
-    axis = Axis.of(study, imgui.get_content_region_avail().x)
+    axis = RateAxis.of(study, imgui.get_content_region_avail().x)
     last = len(study.forms) - 1
     chosen = min(int(ui.memory.get("kernels.shown", last)), last)
     with ui.styled(item_spacing=(0.0, 0.0)):
@@ -116,8 +119,8 @@ def _draw_study(ui: Ui, study: KernelStudy) -> None:
     _draw_form(ui, study, study.forms[chosen])
 
 
-def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: Axis, chosen: bool) -> bool:
-    """Name, rate, share of the roof, and a bar below them; whether it was pressed."""
+def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: RateAxis, chosen: bool) -> bool:
+    """Name, rate, share of the roof, and a dot below them; whether it was pressed."""
     form = study.forms[number]
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     height, pad = ui.u(ROW), ui.u(1)
@@ -133,71 +136,68 @@ def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: Axis, chosen: bool)
         draw.add_text(ImVec2(at.x, y), ui.color("text"), name)
         ink = ui.color("text" if chosen else "muted")
         draw.add_text(ImVec2(at.x + axis.width - right, y), ink, figures)
-    _draw_bar(ui, study, form, ImVec2(at.x, at.y + height - ui.u(BAR) - pad), axis, chosen)
+    _draw_track(ui, study, form, ImVec2(at.x, at.y + height - ui.u(TRACK) - pad), axis, chosen)
     return pressed
 
 
-def _draw_bar(
-    ui: Ui, study: KernelStudy, form: KernelForm, at: ImVec2, axis: Axis, chosen: bool
+def _draw_track(
+    ui: Ui, study: KernelStudy, form: KernelForm, at: ImVec2, axis: RateAxis, chosen: bool
 ) -> None:
-    """The median, a line from the slowest run to the fastest, and the limits."""
-    draw, high = imgui.get_window_draw_list(), ui.u(BAR)
+    """Draw a dot at the median, a line from the slowest run to the fastest, and the limits: on a
+    logarithmic axis a bar would have no length."""
+    draw, high = imgui.get_window_draw_list(), ui.u(TRACK)
     middle, thin = at.y + high / 2, ui.u(0.25)
-    ground = ui.color("pressed", 0.9 if chosen else 0.45)
-    draw.add_rect_filled(at, ImVec2(at.x + axis.width, at.y + high), ground, ui.u(0.5))
-    end = at.x + max(ui.u(0.5), axis.at(study.gflop_s(form)))
-    color = ui.color("accent", 1.0 if chosen else 0.7)
-    draw.add_rect_filled(at, ImVec2(end, at.y + high), color, ui.u(0.5))
-    runs = (study.operations / seconds / 1e9 for seconds in (form.slowest, form.fastest))
-    low, top = (at.x + axis.at(rate) for rate in runs)
-    if top - low >= ui.u(1):
-        draw.add_line(ImVec2(low, middle), ImVec2(top, middle), ui.color("text", 0.8), thin)
+    reach = ui.u(0.5)
+    for rate in axis.tens:
+        x = round(at.x + axis.at(rate))
+        ends = ImVec2(x, at.y - reach), ImVec2(x, at.y + high + reach)
+        draw.add_line(*ends, ui.color("border"), 1.0)
     for rate, name in ((study.roof_gflop_s, ROOF), (study.without_reuse_gflop_s, REUSE)):
-        x, reach = at.x + axis.at(rate) - thin, ui.u(0.5)
+        x = at.x + axis.at(rate) - thin
         ends = ImVec2(x, at.y - reach), ImVec2(x, at.y + high + reach)
         draw.add_line(*ends, ui.color(name), 2 * thin)
+    color = ui.color("link" if chosen else "accent")
+    runs = (study.operations / seconds / 1e9 for seconds in (form.slowest, form.fastest))
+    low, top = (at.x + axis.at(rate) for rate in runs)
+    draw.add_line(ImVec2(low, middle), ImVec2(top, middle), color, 2 * thin)
+    dot = ImVec2(at.x + axis.at(study.gflop_s(form)), middle)
+    draw.add_circle_filled(dot, ui.u(1.25 if chosen else 1.0), color)
+    ui.rects[f"kernels.dot.{form.name}"] = (dot.x, at.y, dot.x, at.y + high)
 
 
-def _draw_axis(ui: Ui, axis: Axis) -> None:
-    """Powers of ten below the bars."""
+def _draw_axis(ui: Ui, axis: RateAxis) -> None:
+    """Draw the powers of ten below the dots, and below them the axis' name."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    font, size, color = ui.fonts["regular"], ui.theme.size("small"), ui.color("faint")
-    tens = axis.tens
-    for number, rate in enumerate(tens):
-        words = f"{rate:,g}"
-        with ui.font(style="small"):
-            before = imgui.calc_text_size(words).x / 2
-            words += " GFLOP/s" if number == len(tens) - 1 else ""
+    size, color = ui.theme.size("small"), ui.color("muted")
+    with ui.font(style="small"):
+        for rate in axis.tens:
+            words = f"{rate:,g}"
             wide = imgui.calc_text_size(words).x
-        x = min(max(axis.at(rate) - before, 0.0), axis.width - wide)
-        tick = round(at.x + axis.at(rate))
-        draw.add_line(ImVec2(tick, at.y), ImVec2(tick, at.y + ui.u(1)), color, ui.u(0.25))
-        draw.add_text(font, size, ImVec2(at.x + x, at.y + ui.u(1)), color, words)
-    imgui.dummy(ImVec2(axis.width, size + ui.u(2)))
+            x = min(max(axis.at(rate) - wide / 2, 0.0), axis.width - wide)
+            draw.add_text(ImVec2(round(at.x + x), at.y + ui.u(0.5)), color, words)
+        name = Axis(tr("Speed"), "GFLOP/s", logarithmic=True).title
+        x = at.x + (axis.width - imgui.calc_text_size(name).x) / 2
+        draw.add_text(ImVec2(round(x), at.y + size + ui.u(1)), color, name)
+    imgui.dummy(ImVec2(axis.width, 2 * size + ui.u(2.5)))
     tip(ui, tr(AXIS_HINT))
 
 
 def _draw_limits(ui: Ui, study: KernelStudy) -> None:
-    """What the lines over the bars mean."""
+    """Draw what the dots and the lines mean."""
     arithmetic, memory = gflops(study.arithmetic_gflop_s), gflops(study.memory_roof_gflop_s)
     roof_hint = tr(ROOF_HINT).format(arithmetic=arithmetic, memory=memory)
     reuse_hint = tr(REUSE_HINT).format(speed=f"{study.memory_gb_s:.1f}")
     roof = tr("{rate} GFLOP/s: the roof of this device")
     reuse = tr("{rate} GFLOP/s: memory, if nothing is used twice")
-    draw, tall = imgui.get_window_draw_list(), ui.theme.size("small")
+    entries = [LegendEntry(ui.color("accent"), tr(RUNS), "dot")]
     for rate, color, words, hint in (
         (study.roof_gflop_s, ROOF, roof, roof_hint),
         (study.without_reuse_gflop_s, REUSE, reuse, reuse_hint),
     ):
-        spot = imgui.get_cursor_screen_pos()
-        x = spot.x + ui.u(0.5)
-        draw.add_line(ImVec2(x, spot.y), ImVec2(x, spot.y + tall), ui.color(color), ui.u(0.5))
-        imgui.dummy(ImVec2(ui.u(1), tall))
-        imgui.same_line(0, ui.u(1.5))
-        with ui.font(style="small"):
-            shown = fit(words.format(rate=gflops(rate)), imgui.get_content_region_avail().x)
-        text(ui, shown, "muted", "small")
-        tip(ui, hint)
+        entries.append(
+            LegendEntry(ui.color(color), words.format(rate=gflops(rate)), "upright", hint)
+        )
+    draw_legend(ui, "kernels.legend", entries)
 
 
 def _draw_form(ui: Ui, study: KernelStudy, form: KernelForm) -> None:

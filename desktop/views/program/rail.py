@@ -1,8 +1,8 @@
-"""The narrow left rail: what does not belong to one conversation, each as a popover beside it."""
+"""The rail at the left edge: what does not belong to one conversation, each by icon and name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from imgui_bundle import ImVec2, imgui
 
@@ -24,14 +24,13 @@ from llm_lite.desktop.views.sampling import sampler
 from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
-    ICON_ARCHIVE,
+    ICON_COMMAND,
     ICON_LESSON,
     ICON_MEMORY,
     ICON_MODELS,
     ICON_MOON,
     ICON_NEW_CHAT,
     ICON_PROMPT,
-    ICON_SEARCH,
     ICON_SERVE,
     ICON_SETTINGS,
     ICON_SIDEBAR,
@@ -40,97 +39,165 @@ from llm_lite.desktop.widgets.icons import (
     ICON_TERMINAL,
 )
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, popover
+from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A button of the rail. `active`: what it shows is on the screen."""
+
+    name: str
+    icon: str
+    label: str  # below the icon, translated
+    hint: str
+    active: bool = False
+    group: int = 0  # a gap separates groups; the last one stands at the lower end
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A popover of the rail: `width` in spacing units."""
+    """A popover: `width` in spacing units; `label` is its short name below the rail's icon,
+    `opener` the button that it stands beside."""
 
     name: str
     title: str
+    label: str
     icon: str
-    hint: str
     width: float
     draw: Callable[[AppState, Ui], list[Action]]
 
+    @property
+    def opener(self) -> str:
+        """The model in use is chosen below its name in the conversation's header."""
+        return "chat.model" if self.name == "models" else f"rail.{self.name}"
 
-PROMPT, MEMORY = mark("System prompt"), mark("Memory of the conversation")
-TOOLS, SERVE = mark("Tools"), mark("Serve this model")
+
 PANELS = (
-    Panel("models", mark("Models"), ICON_MODELS, mark("Models"), 92, models.draw),
-    Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling"), 76, sampler.draw),
-    Panel("system_prompt", PROMPT, ICON_PROMPT, PROMPT, 92, system_prompt.draw),
-    Panel("tools", TOOLS, ICON_TERMINAL, TOOLS, 100, tools_panel.draw),
-    Panel("serving", SERVE, ICON_SERVE, SERVE, 100, serving_panel.draw),
-    Panel("memory", mark("Memory"), ICON_MEMORY, MEMORY, 88, memory.draw),
-    Panel("settings", mark("Settings"), ICON_SETTINGS, mark("Settings"), 96, preferences.draw),
+    Panel("models", mark("Model"), mark("Models"), ICON_MODELS, 92, models.draw),
+    Panel("sampler", mark("Sampling"), mark("Sampling"), ICON_SLIDERS, 76, sampler.draw),
+    Panel(
+        "system_prompt", mark("System prompt"), mark("System"), ICON_PROMPT, 92, system_prompt.draw
+    ),
+    Panel("tools", mark("Tools"), mark("Tools"), ICON_TERMINAL, 100, tools_panel.draw),
+    Panel("serving", mark("Serve this model"), mark("Serve"), ICON_SERVE, 100, serving_panel.draw),
+    Panel("memory", mark("Context and KV cache"), mark("Memory"), ICON_MEMORY, 88, memory.draw),
+    Panel("settings", mark("Settings"), mark("Settings"), ICON_SETTINGS, 96, preferences.draw),
 )
+LAST_GROUP = 3
+
+
+def entries(state: AppState, ui: Ui) -> Iterator[Entry]:
+    """All buttons, from the upper end to the lower."""
+    words = tr("Clear the page") if state.writes_targets else tr("New chat")
+    yield Entry("new_chat", ICON_NEW_CHAT, tr("New chat"), with_keys(words, "new_chat"))
+    shown = ui.shows_list
+    words = tr("Hide the conversations") if shown else tr("Show the conversations")
+    yield Entry("conversations", ICON_SIDEBAR, tr("Chats"), with_keys(words, "list"))
+    words = with_keys(tr("Command palette"), "palette")
+    yield Entry("palette", ICON_COMMAND, tr("Commands"), words)
+    words = with_keys(tr("Manage models"), "manage_models")
+    yield Entry("library", ICON_MODELS, tr("Models"), words, state.library.shown, 1)
+    words = with_keys(tr("Lesson: how a model writes its next word"), "lesson")
+    yield Entry("lesson", ICON_LESSON, tr("Lesson"), words, state.lesson.shown, 1)
+    for panel in PANELS[1:-1]:
+        yield _entry_of(ui, panel, 2)
+    dark = state.theme == "dark"
+    words = tr("Use the light theme") if dark else tr("Use the dark theme")
+    yield Entry("theme", ICON_SUN if dark else ICON_MOON, tr("Theme"), words, group=LAST_GROUP)
+    yield _entry_of(ui, PANELS[-1], LAST_GROUP)
+
+
+def _entry_of(ui: Ui, panel: Panel, group: int) -> Entry:
+    shown = ui.memory.get("popover") == panel.name
+    hint = with_keys(tr(panel.title), panel.name)
+    return Entry(panel.name, panel.icon, tr(panel.label), hint, shown, group)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """The rail fills the current window."""
     actions: list[Action] = []
-    side = _side(ui)
-    x = (ui.rail_width - side) / 2
-    tops: dict[str, float] = {}
-    imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
-    words = tr("Empty the page") if state.writes_targets else tr("New chat")
-    hint = with_keys(words, "new_chat")
-    if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style=icon_style(ui, side)):
-        actions.append(NewChat())
-    imgui.set_cursor_pos_x(x)
-    shown = ui.shows_list
-    words = tr("Hide the conversations") if shown else tr("Show the conversations")
-    hint = with_keys(words, "list")
-    if icon_button(
-        ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style=icon_style(ui, side)
-    ):
-        if state.lesson.shown and shown:
-            actions.append(ShowLesson(False))
-        else:
-            back = state.library.shown and shown
-            actions.append(ShowLibrary(False) if back else ShowHistory(not shown))
-    imgui.set_cursor_pos_x(x)
-    hint = with_keys(tr("Find anything"), "palette")
-    if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style=icon_style(ui, side)):
-        ui.ask("palette")
-    imgui.set_cursor_pos_x(x)
-    on, hint = state.library.shown, with_keys(tr("Manage models"), "manage_models")
-    if icon_button(
-        ui, "rail.library", ICON_ARCHIVE, hint, side=side, active=on, style=icon_style(ui, side)
-    ):
-        actions.append(ShowLibrary(not on))
-    imgui.set_cursor_pos_x(x)
-    on, hint = (
-        state.lesson.shown,
-        with_keys(tr("Lesson: how a model writes its next word"), "lesson"),
-    )
-    if icon_button(
-        ui, "rail.lesson", ICON_LESSON, hint, side=side, active=on, style=icon_style(ui, side)
-    ):
-        actions.append(ShowLesson(not on))
-    for panel in PANELS[:-1]:
-        imgui.set_cursor_pos_x(x)
-        tops[panel.name] = _panel_button(ui, panel, side)
-    gap = ui.u(2)
-    imgui.set_cursor_pos(ImVec2(x, imgui.get_window_height() - side * 2 - gap * 2))
-    icon, other = (ICON_SUN, "light") if state.theme == "dark" else (ICON_MOON, "dark")
-    hint = tr("Use the light theme") if other == "light" else tr("Use the dark theme")
-    if icon_button(ui, "rail.theme", icon, hint, side=side, style=icon_style(ui, side)):
-        actions.append(SetTheme("light" if other == "light" else "dark"))
-    imgui.set_cursor_pos_x(x)
-    tops["settings"] = _panel_button(ui, PANELS[-1], side)
+    listed = list(entries(state, ui))
+    gap, named = ui.u(2), ui.names_rail
+    ends = sum(entry.group == LAST_GROUP for entry in listed)
+    side = _side(ui, len(listed))
+    height = ui.u(11.5) if named else side
+    y, group = gap, listed[0].group
+    for entry in listed:
+        if entry.group != group:
+            group, y = entry.group, y + gap
+            if group == LAST_GROUP:
+                y = max(y, imgui.get_window_height() - gap - ends * height)
+        if _draw_entry(ui, entry, y, side, height, named):
+            actions += _press(state, ui, entry)
+        y += height
     for panel in PANELS:
-        actions += _draw_panel(state, ui, panel, tops[panel.name])
+        actions += _draw_panel(state, ui, panel)
     return actions
 
 
-def _side(ui: Ui) -> float:
-    """Of a button, in pixels: all of them fit the window, in the largest text too."""
-    count, spacing = len(PANELS) + 6, imgui.get_style().item_spacing.y
-    room = imgui.get_window_height() - ui.u(2) * 4 - spacing * (count - 1)
-    return float(min(ui.u(10), max(room // count, ui.u(3))))  # whole pixels, as items are placed
+def _draw_entry(ui: Ui, entry: Entry, y: float, side: float, height: float, named: bool) -> bool:
+    """The icon, and its name below it where there is room; returns whether it was pressed."""
+    name = f"rail.{entry.name}"
+    if not named:
+        imgui.set_cursor_pos(ImVec2((ui.rail_width - side) / 2, y))
+        style = icon_style(ui, side)
+        return icon_button(
+            ui, name, entry.icon, entry.hint, side=side, active=entry.active, style=style
+        )
+    inset = ui.u(0.5)
+    width, tall = ui.rail_width - 2 * inset, height - ui.u(0.5)
+    imgui.set_cursor_pos(ImVec2(inset, y))
+    fill = "accent_soft" if entry.active else "-"
+    with ui.colored(button=fill, button_hovered="hover", button_active="pressed"):
+        pressed = imgui.button(f"##{name}", ImVec2(width, tall))
+    ui.mark(name)
+    lit = entry.active or imgui.is_item_hovered()
+    tip(ui, entry.hint)
+    at, paint = imgui.get_item_rect_min(), imgui.get_window_draw_list()
+    color = ui.color("link" if entry.active else "text" if lit else "muted")
+    icon, caption = ui.theme.size("title"), ui.theme.size("caption")
+    top = at.y + (tall - icon - caption - ui.u(0.75)) / 2
+    spot = ImVec2(round(at.x + (width - icon) / 2), round(top))
+    paint.add_text(ui.fonts["regular"], icon, spot, color, entry.icon)
+    with ui.font(style="caption"):
+        words = fit(entry.label, width)
+        left = round(at.x + (width - imgui.calc_text_size(words).x) / 2)
+        paint.add_text(ImVec2(left, round(top + icon + ui.u(0.75))), color, words)
+    return pressed
+
+
+def _press(state: AppState, ui: Ui, entry: Entry) -> list[Action]:
+    match entry.name:
+        case "new_chat":
+            return [NewChat()]
+        case "conversations":
+            return [_toggle_list(state, ui)]
+        case "palette":
+            ui.ask("palette")
+        case "library":
+            return [ShowLibrary(not state.library.shown)]
+        case "lesson":
+            return [ShowLesson(not state.lesson.shown)]
+        case "theme":
+            return [SetTheme("light" if state.theme == "dark" else "dark")]
+        case panel:
+            ui.opened = panel
+    return []
+
+
+def _toggle_list(state: AppState, ui: Ui) -> Action:
+    """The list of conversations; from a page that hides it, the way back to it."""
+    if state.lesson.shown and ui.shows_list:
+        return ShowLesson(False)
+    if state.library.shown and ui.shows_list:
+        return ShowLibrary(False)
+    return ShowHistory(not ui.shows_list)
+
+
+def _side(ui: Ui, count: int) -> float:
+    """Of a button without a name, in pixels: all fit the window, in the largest text too."""
+    room = imgui.get_window_height() - ui.u(2) * (LAST_GROUP + 2)
+    return float(min(ui.u(11), max(room // count, ui.u(3))))  # whole pixels, as items are placed
 
 
 def icon_style(ui: Ui, side: float) -> str:
@@ -139,29 +206,24 @@ def icon_style(ui: Ui, side: float) -> str:
     return next((style for style in styles if ui.theme.size(style) <= side), styles[-1])
 
 
-def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
-    top = imgui.get_cursor_screen_pos().y
-    name = f"rail.{panel.name}"
-    active = ui.memory.get("popover") == panel.name
-    hint = with_keys(tr(panel.hint), panel.name)
-    if icon_button(
-        ui, name, panel.icon, hint, side=side, active=active, style=icon_style(ui, side)
-    ):
-        ui.opened = panel.name
-    return top
-
-
-def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Action]:
-    low = panel.name == "settings"
-    corner = imgui.get_window_pos()
-    bottom = corner.y + imgui.get_window_height() - ui.u(2)
-    at = ImVec2(corner.x + ui.rail_width + ui.u(1), bottom if low else top)
-    with popover(
-        ui, panel.name, tr(panel.title), at, ui.u(panel.width), (0, 1) if low else (0, 0)
-    ) as shown:
+def _draw_panel(state: AppState, ui: Ui, panel: Panel) -> list[Action]:
+    at, pivot = _place(ui, panel)
+    with popover(ui, panel.name, tr(panel.title), at, ui.u(panel.width), pivot) as shown:
         if shown:
             ui.memory["popover"] = panel.name
             return [] if draw_reason(state, ui, panel.name) else panel.draw(state, ui)
     if ui.memory.get("popover") == panel.name:
         ui.memory["popover"] = ""
     return []
+
+
+def _place(ui: Ui, panel: Panel) -> tuple[ImVec2, tuple[float, float]]:
+    """Beside the button of the rail, or below the one of the header; where no header is shown,
+    beside the button of the models."""
+    if panel.opener not in ui.rects and panel.opener in ui.before:
+        left, _, _, bottom = ui.before[panel.opener]
+        return ImVec2(left, bottom + ui.u(1)), (0, 0)
+    _, top, _, bottom = ui.rects.get(panel.opener, ui.rects["rail.library"])
+    x = imgui.get_window_pos().x + ui.rail_width + ui.u(1)
+    low = panel.name == "settings"
+    return ImVec2(x, bottom if low else top), (0, 1) if low else (0, 0)

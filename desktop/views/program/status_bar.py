@@ -25,7 +25,7 @@ from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
 from llm_lite.desktop.views.program.draft_models import draw_draft_model
-from llm_lite.desktop.views.program.drafting import DRAFTED, by_source, gain
+from llm_lite.desktop.views.program.drafting import by_source, gain
 from llm_lite.desktop.views.program.learned_drafts import draw_learned, draw_learned_drafts
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
@@ -48,7 +48,7 @@ BACKEND_HINTS = (
     mark("The graphics card where there is a usable one, else the C++ executor"),
     mark("The Vulkan device that also draws this window, or another one"),
     mark("The C++ executor on all cores"),
-    mark("The slow executor that defines what is right"),
+    mark("The reference implementation in NumPy: slow, and what the others are compared with"),
 )
 MODE_HINTS = (
     mark("The file's own blocks"),
@@ -58,7 +58,7 @@ MODE_HINTS = (
     mark("4.5 bits a weight"),
 )
 ACTIVATION_HINTS = (
-    mark("What is fastest here"),
+    mark("The fastest here"),
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
@@ -67,14 +67,15 @@ DRAFTS: tuple[tuple[Speculate, str], ...] = (
     ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
 )  # fmt: skip
 DRAFT_HINTS = (
-    mark("A pass over the weights for each token"),
-    mark("Guess tokens where that is faster, first from what the text said; answers are the same"),
-    mark("Guess as many as a pass can verify, faster or not; answers are the same"),
+    mark("No drafts: one pass over the weights for each token"),
+    mark("Draft tokens where that is faster, from repeats in the text first; answers are the same"),
+    mark("Draft as many tokens as one pass can verify, faster or not; answers are the same"),
 )
 SLICE: tuple[Speculate, str] = ("slice", mark("By slice"))  # of models that have one
+DECODE_HINT = mark("How fast tokens are written: live while an answer comes, then its average.")
 SLICE_HINT = mark(
-    "As Auto, and where the text repeats nothing, guess by the smaller model among the weights of "
-    "this one; answers are the same"
+    "As Auto; where the text repeats nothing, the smaller model inside these weights "
+    "drafts; answers are the same"
 )
 
 
@@ -103,7 +104,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> list[
             ui.opened = "executor"
     ui.mark("status.executor")
     reason = state.executor.reason if state.executor else ""
-    tip(ui, f"{label}\n{tr('Click to choose where the model runs.')}")
+    tip(ui, _executor_hint(state, label))
     if reason:
         imgui.same_line(0, ui.u(1))
         imgui.set_cursor_pos_y((height - ui.theme.size("small")) / 2)
@@ -124,11 +125,41 @@ def _executor_label(state: AppState) -> tuple[str, str]:
         return f"{connection.model.title}  ·  {connection.where}", ICON_LINK
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}.get(executor.backend, "")
-    same = executor.keys == executor.values
-    kv = executor.keys if same else f"{executor.keys}/{executor.values}"
-    kinds = f"{executor.mode}  ·  {executor.activations}"
-    kinds += "" if state.encodes else f"  ·  KV {kv}"
-    return f"{name}  ·  {kinds}  ·  {executor.device}", icon
+    return f"{name}  ·  {weights_format(state)}  ·  {executor.device}", icon
+
+
+def weights_format(state: AppState) -> str:
+    """What most weights are computed from: a mode, or the format that the file stores them in."""
+    mode = state.executor.mode if state.executor else ""
+    stored = state.model.stored_formats if state.model else {}
+    if mode != "as-stored" or not stored:
+        return mode
+    return max(stored, key=lambda name: stored[name]).upper()
+
+
+def _executor_hint(state: AppState, label: str) -> str:
+    """All of how the model is computed, a line each."""
+    lines, executor = [label], state.executor
+    if executor is not None and state.remote.connection is None:
+        stored = state.model.stored_formats if state.model else {}
+        formats = ", ".join(sorted(stored, key=lambda name: -stored[name])).upper()
+        weights = executor.mode
+        if executor.mode == "as-stored" and formats:
+            weights = tr("as the file stores them ({formats})").format(formats=formats)
+        lines.append(tr("Weights: {format}").format(format=weights))
+        lines.append(tr("Activations: {format}").format(format=_activations(executor.activations)))
+        if not state.encodes:
+            keys, values = executor.keys, executor.values
+            kept = keys if keys == values else f"{keys} / {values}"
+            lines.append(tr("KV cache: {format}").format(format=kept))
+        if state.holds_conversations:
+            drafts = dict((*DRAFTS, SLICE)).get(state.options.speculate, "")
+            lines.append(tr("Drafts: {choice}").format(choice=tr(drafts)))
+    return "\n".join([*lines, "", tr("Click to choose where the model runs.")])
+
+
+def _activations(kind: str) -> str:
+    return {"a8": "int8 (a8)", "a32": "float32 (a32)"}.get(kind, kind)
 
 
 def _measures(state: AppState) -> list[tuple[str, str, str]]:
@@ -152,9 +183,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         (
             "decode",
             tr("Decode {speed}").format(speed=_speed(state.decode_rate)),
-            tr("How fast tokens are written: live while an answer comes, then its average."),
+            "\n".join(filter(None, (tr(DECODE_HINT), _drafting(state)))),
         ),
-        *_drafting(state),
         (
             "ttft",
             tr("First token {time}").format(time=duration(first)),
@@ -169,14 +199,15 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     ]
 
 
-def _drafting(state: AppState) -> list[tuple[str, str, str]]:
-    """Of the last answer, if it was drafted."""
+def _drafting(state: AppState) -> str:
+    """How drafts did in the last answer; "" where none were made."""
     stats = state.last_stats
     if stats is None or not stats.drafted or state.running:
-        return []
-    shown = tr("Drafts {share}").format(share=percent(stats.accepted / stats.drafted))
-    hint = "\n".join(filter(None, (tr(DRAFTED), by_source(stats))))
-    return [("drafts", f"{shown}, {gain(stats)}", hint)]
+        return ""
+    words = tr("Drafts: {share} of {n:,} tokens accepted, {gain}.")
+    share = percent(stats.accepted / stats.drafted)
+    words = words.format(share=share, n=stats.drafted, gain=gain(stats))
+    return "\n".join(filter(None, ("", words, by_source(stats))))
 
 
 def _speed(tokens_per_second: float) -> str:

@@ -80,7 +80,10 @@ class Slash:
         ui, library = self.ui, self.state.prompts
         if self.state.draft != "/" or not library.read or library.prompts:
             return
-        words, size = tr("There are no prompts yet: the book at the right begins some."), ui.u(7)
+        words, size = (
+            tr("There are no prompts yet: the button with the books, at the right, adds some."),
+            ui.u(7),
+        )
         low, draw = ImVec2(at.x, at.y - size - ui.u(1.5)), imgui.get_window_draw_list()
         with ui.font(style="small"):
             wide = imgui.calc_text_size(words)

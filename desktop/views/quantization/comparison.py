@@ -7,21 +7,12 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import (
-    ACTIVATIONS,
-    KV_TYPES,
-    MODES,
-    Activations,
-    Backend,
-    EngineOptions,
-    KvType,
-    Mode,
-)
+from llm_lite.core.messages import EngineOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask
 from llm_lite.desktop.language.core_words import said_stage
-from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import align
@@ -33,16 +24,16 @@ from llm_lite.desktop.views.quantization.divergence import (
     strip_height,
     taller,
 )
+from llm_lite.desktop.views.quantization.run_settings import draw_run_settings
 from llm_lite.desktop.views.quantization.two_machines import (
     NAMES,
     TWO_MACHINES,
-    draw_badge,
     draw_two_machines,
     draw_unscored,
     tint,
 )
 from llm_lite.desktop.widgets.by_keyboard import FLAT
-from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
+from llm_lite.desktop.widgets.controls import line_slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
@@ -56,14 +47,6 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-BACKENDS: tuple[tuple[Backend, str], ...] = (
-    ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
-)  # fmt: skip
-MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
-CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
-ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
-    (kind, mark("a: auto") if kind == "auto" else kind) for kind in ACTIVATIONS
-)
 EXPLAINED = mark(
     "Both runs answer the same prompt. Then B scores every token of A's answer: "
     "the strip shows how far the two distributions are apart at each token, also "
@@ -71,7 +54,6 @@ EXPLAINED = mark(
 )
 GREEDY = mark("Both take the likeliest token. Otherwise both draw with the same seed.")
 REACH = (16, 512)  # tokens
-SHARES = (0.28, 0.23, 0.26, 0.23)  # of a run's line: mode, activations, cache, executor
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -88,7 +70,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         draw_two_machines(ui, state.remote.connection, column)
         changed = choices
     else:
-        changed = _draw_setting(ui, choices, column)
+        changed = draw_run_settings(ui, choices, column)
     changed, asked = _draw_prompt(state, ui, changed)
     actions += asked
     if changed != choices:
@@ -108,41 +90,6 @@ def _draw_head(state: AppState, ui: Ui) -> list[Action]:
     if icon_button(ui, "runs.close", ICON_CLOSE, tr("Back to the conversation"), side=side):
         return [ShowRuns(False)]
     return []
-
-
-def _draw_setting(ui: Ui, choices: Choices, column: float) -> Choices:
-    """Mode, activations, type of the cache and executor of each run, above its column."""
-    top = imgui.get_cursor_pos()
-    options = []
-    for run in (0, 1):
-        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
-        options.append(_draw_run_setting(ui, run, choices.runs[run], column))
-    return replace(choices, runs=(options[0], options[1]))
-
-
-def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
-    draw_badge(ui, run)
-    imgui.same_line(0, ui.u(1.5))
-    gap = ui.u(1)
-    room = width - ui.u(6.5) - ui.u(1.5) - 3 * gap
-    rooms = [float(int(share * room)) for share in SHARES]
-    name = f"runs.{NAMES[run].lower()}"
-    mode = picker(
-        ui, f"{name}.mode", MODE_LABELS, options.mode, rooms[0], tr("How weights are kept")
-    )
-    imgui.same_line(0, gap)
-    hint = tr("float32 or int8 activations; auto: what is fastest")
-    kinds = tr_labels(ACTIVATION_LABELS)
-    kind = picker(ui, f"{name}.activations", kinds, options.activations, rooms[1], hint)
-    imgui.same_line(0, gap)
-    hint = tr("How the cache's keys and values are kept")
-    cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, rooms[2], hint)
-    imgui.same_line(0, gap)
-    hint, backends = tr("Where it runs"), tr_labels(BACKENDS)
-    backend = picker(ui, f"{name}.backend", backends, options.backend, rooms[3], hint)
-    if cache != options.keys:
-        options = replace(options, keys=cache, values=cache)
-    return replace(options, mode=mode, activations=kind, backend=backend)
 
 
 def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
@@ -218,7 +165,7 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
     imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
-    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(20))))
+    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(16))))
     pointed = on_strip if on_strip is not None else pointed
     ui.memory["runs.pointed"] = pointed
     if pointed is not None and pointed < len(comparison.forced):
@@ -260,14 +207,12 @@ def _draw_numbers(
             (
                 tr("weights"),
                 size(answer.weight_bytes) if answer.weight_bytes else "–",
-                tr("Bytes read for a token."),
+                _weights_hint(answer),
             ),
             (
-                tr("resident"),
-                size(answer.resident_bytes) if answer.resident_bytes else "–",
-                tr("It is the model of the chat: weights and cache as they are.")
-                if answer.shared
-                else tr("By how much this program's memory grew."),
+                tr("cache a token"),
+                size(answer.cache_bytes) if answer.cache_bytes else "–",
+                tr("Bytes of a token's keys and values, in all layers together."),
             ),
         ],
         width,
@@ -278,7 +223,7 @@ def _draw_numbers(
         imgui.end_group()
         return actions
     with ui.font(style="small"):
-        hint = tr("The chat goes on with this mode and cache, from its next token on")
+        hint = tr("The chat uses this mode and cache from its next token on")
         label = tr("The chat's mode") if kept else tr("Keep this mode")
         able = not kept and state.load is None and state.quantization.work is None
         if button(ui, name, label, hint=hint, enabled=able):
@@ -287,24 +232,37 @@ def _draw_numbers(
     return actions
 
 
+def _weights_hint(answer: RunAnswer) -> str:
+    words = tr("All weights, as this run keeps them; they are read for each token.")
+    return f"{words} {tr('It is the model of the chat.')}" if answer.shared else words
+
+
 def _kv_name(options: EngineOptions) -> str:
     keys, values = options.keys, options.values
     return keys if keys == values else f"{keys}, {values}"
 
 
 def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> None:
-    at, share = imgui.get_cursor_screen_pos(), width / len(figures)
+    """Draw values with their names below them; two on a line where four have no room."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
+    wide = max(
+        *(imgui.calc_text_size(value).x for _, value, _ in figures),
+        *(imgui.calc_text_size(label).x * small / ui.theme.text for label, _, _ in figures),
+    )
+    columns = len(figures) if wide + ui.u(1) <= width / len(figures) else 2
+    at, share = imgui.get_cursor_screen_pos(), width / columns
+    high = ui.theme.text + small + ui.u(1.5)
     for number, (label, value, hint) in enumerate(figures):
-        spot = ImVec2(at.x + number * share, at.y)
+        row, column = divmod(number, columns)
+        spot = ImVec2(at.x + column * share, at.y + row * high)
         draw.add_text(ui.fonts["regular"], ui.theme.text, spot, ui.color("text"), value)
         below = ImVec2(spot.x, spot.y + ui.theme.text + ui.u(0.75))
         draw.add_text(ui.fonts["regular"], small, below, ui.color("muted"), label)
         imgui.set_cursor_screen_pos(spot)
-        imgui.dummy(ImVec2(share - ui.u(1), ui.theme.text + small + ui.u(1.5)))
+        imgui.dummy(ImVec2(share - ui.u(1), high))
         tip(ui, hint)
-        imgui.same_line()
-    imgui.new_line()
+    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + -(-len(figures) // columns) * high))
+    imgui.dummy(ImVec2(0, 0))
 
 
 def _merged(chat: EngineOptions, run: EngineOptions) -> EngineOptions:

@@ -8,12 +8,14 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.quant_state import RunComparison
 from llm_lite.desktop.state.units import signed
+from llm_lite.desktop.widgets.plots.axes import Axis
+from llm_lite.desktop.widgets.plots.legend import LegendEntry, draw_legend, legend_height
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, help_mark, text
+from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip
 
 LOWEST, HIGHEST = 1e-4, 10.0  # nats: the ends of the scale
 TICKS = ((1e-3, "0.001"), (1e-2, "0.01"), (0.1, "0.1"), (1.0, "1"))
@@ -23,21 +25,35 @@ FIRST_TINT = 0.01  # nats from which a token's background is tinted
 SPANS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # of probability: the largest change on the scale
 KL_TITLE = mark("Divergence of B from A")
 KL_ABOUT = mark(
-    "KL(A ‖ B) in nats, on a scale of powers of ten, of the distribution each of A's tokens came "
-    "from; both runs have read A's answer up to there. 0: the same. 0.01: hardly to be noticed. "
-    "1: B would rather have said something else. A's tokens above are tinted by it."
+    "KL(A ‖ B) of the distribution each of A's tokens came from; both runs have read A's answer up "
+    "to there. 0: the same. 0.01: hardly to be noticed. 1: B would rather have said something "
+    "else. The mean is over all tokens of A's answer. Where two tokens are about as likely, a "
+    "small divergence is enough for another text."
 )
 CHANGE_TITLE = mark("Change of the probability of A's token")
 CHANGE_ABOUT = mark(
-    "In percentage points, both having read A's answer up to there. Up: B finds what A said "
-    "likelier than A does. Down: less likely."
+    "Both having read A's answer up to there. Up: B finds what A said likelier than A does. Down: "
+    "less likely."
 )
+TICK = 0.75  # height of a mark, in spacing units
 
 
 def strip_height(ui: Ui) -> float:
-    titles = 2 * (ui.theme.size("small") + imgui.get_style().item_spacing.y)
-    spacing = imgui.get_style().item_spacing.y
-    return titles + _kl_height(ui) + _change_height(ui) + 2 * spacing + ui.theme.size("small")
+    spacing, small = imgui.get_style().item_spacing.y, ui.theme.size("small")
+    titles = 2 * (small + spacing)
+    legend = legend_height(ui, legend_of(ui), imgui.get_content_region_avail().x) + spacing
+    return titles + _kl_height(ui) + _change_height(ui) + 2 * spacing + small + legend
+
+
+def legend_of(ui: Ui) -> list[LegendEntry]:
+    """List the colours of the strips and of the texts above them."""
+    return [
+        LegendEntry(ui.color("warning"), tr("KL of a token, and behind A's tokens")),
+        LegendEntry(ui.color("accent"), tr("first token that differs"), "upright"),
+        LegendEntry(ui.color("pressed"), tr("B's own text from there on")),
+        LegendEntry(ui.color("good"), tr("likelier for B")),
+        LegendEntry(ui.color("error"), tr("less likely for B")),
+    ]
 
 
 def _kl_height(ui: Ui) -> float:
@@ -89,16 +105,20 @@ def taller(ui: Ui, free: float) -> float:
 
 
 def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | None:
-    """Divergence, and below it the change of probability, a bar a token; the token pointed at.
-    Bars are `tall` times as tall as they must be."""
-    mean = [token.kl for token in comparison.forced]
+    """Draw the divergence and below it the change of probability of each token; return the token
+    that is pointed at. Strips are `tall` times as tall as they must be."""
+    kl = [token.kl for token in comparison.forced]
     note = tr("measured once both have answered") if comparison.answers[0].tokens else ""
-    if mean:
-        note = tr("mean {mean}  ·  largest {largest}")
-        note = note.format(mean=nats(sum(mean) / len(mean)), largest=nats(max(mean)))
-    _draw_title(
-        ui, tr(KL_TITLE), tr(KL_ABOUT), "  ·  ".join(filter(None, (summary(comparison), note)))
-    )
+    if kl:
+        note = trn(
+            "mean of {n:,} token {mean} nats, largest {largest}",
+            "mean of {n:,} tokens {mean} nats, largest {largest}",
+            len(kl),
+        )
+        note = note.format(n=len(kl), mean=nats(sum(kl) / len(kl)), largest=nats(max(kl)))
+    title = Axis(tr(KL_TITLE), tr("KL in nats"), logarithmic=True).title
+    told = "  ·  ".join(filter(None, (summary(comparison), note)))
+    _draw_title(ui, title, tr(KL_ABOUT), told)
     field = _field(ui, comparison, tall * _kl_height(ui))
     hovered = _hovered(field, len(comparison.forced))
     _draw_ticks(ui, field, [(words, share_of(value)) for value, words in TICKS])
@@ -106,14 +126,16 @@ def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | No
     imgui.dummy(ImVec2(field.width, field.height))
     changes = [token.probabilities[1] - token.probabilities[0] for token in comparison.forced]
     rms = math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
-    shown = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
-    _draw_title(ui, tr(CHANGE_TITLE), tr(CHANGE_ABOUT), shown)
+    told = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
+    title = Axis(tr(CHANGE_TITLE), tr("percentage points")).title
+    _draw_title(ui, title, tr(CHANGE_ABOUT), told)
     below = _field(ui, comparison, tall * _change_height(ui))
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
     imgui.dummy(ImVec2(below.width, below.height))
     _draw_tokens(ui, below, len(comparison.answers[0].tokens))
     ui.rects["runs.strip"] = (field.left, field.top, field.left + field.width, below.floor)
+    draw_legend(ui, "runs.legend", legend_of(ui))
     return hovered
 
 
@@ -128,12 +150,19 @@ def _field(ui: Ui, comparison: RunComparison, height: float) -> _Field:
 
 
 def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
+    """Draw the strip's name with its unit and scale at the left, what it comes to at the right."""
+    room = imgui.get_content_region_avail().x
+    with ui.font("bold", "small"):
+        title = fit(title, room - ui.u(8))
+        room -= imgui.calc_text_size(title).x + ui.u(8)
     text(ui, title, style="small", bold=True)
     help_mark(ui, about)
     with ui.font(style="small"):
-        right = ui.right(imgui.calc_text_size(words).x)
+        shown = fit(words, max(room, 0.0))
+        right = ui.right(imgui.calc_text_size(shown).x)
     imgui.same_line(right)
-    text(ui, words, "muted", "small")
+    text(ui, shown, "muted", "small")
+    tip(ui, words if shown != words else "")
 
 
 def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
@@ -154,7 +183,7 @@ def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
     """Numbers of tokens below the bars, and what they are."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
-        name = tr("token")
+        name = tr("token of A's answer")
         end = field.left + field.width - imgui.calc_text_size(name).x
         draw.add_text(ImVec2(round(end), field.floor), ui.color("faint"), name)
         for number in numbers(count, ui.u(10) / field.pitch):
@@ -202,13 +231,14 @@ def _hovered(field: _Field, count: int) -> int | None:
 
 
 def _draw_divergence(ui: Ui, comparison: RunComparison, field: _Field) -> None:
+    """Draw a mark at each token's divergence: on a logarithmic scale a bar would have no length."""
     draw, parting = imgui.get_window_draw_list(), comparison.parting
     for number, token in enumerate(comparison.forced):
-        x = field.left + number * field.pitch
-        top = field.floor - max(field.height * share_of(token.kl), 1.0)
+        x, thick = field.left + number * field.pitch, max(2.0, ui.u(TICK))
+        top = field.floor - max(field.height * share_of(token.kl), thick)
         color = "accent" if number == parting else "warning"
         color = "text" if number == field.pointed else color
-        high = ImVec2(x + field.pitch - field.gap, field.floor)
+        high = ImVec2(x + field.pitch - field.gap, top + thick)
         draw.add_rect_filled(ImVec2(x, top), high, ui.color(color))
         ui.rects[f"runs.bar.{number}"] = (x, field.top, x + field.pitch, field.floor)
     if parting is not None and parting < len(comparison.answers[0].tokens):

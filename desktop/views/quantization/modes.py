@@ -42,12 +42,12 @@ PAGES: tuple[tuple[Page, str], ...] = (
 ABOUT: dict[Mode, str] = {
     "as-stored": mark("The file's own blocks, multiplied as they are: nothing is lost."),
     "fp32": mark("32-bit floating point. Exact, and four bytes to read for every weight."),
-    "fp16": mark("16-bit floating point. Hardly to be told from 32."),
+    "fp16": mark("16-bit floating point. Practically the same as 32 bits."),
     "int8": mark("Blocks of 32 weights: 8 bits each and a scale. 8.5 bits a weight."),
     "int4": mark("Blocks of 32 weights: 4 bits each, a scale and a zero point. 4.5 bits a weight."),
 }
 ACTIVATION_HINTS = (
-    mark("What is fastest here"),
+    mark("The fastest here"),
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
@@ -287,7 +287,7 @@ def _draw_facts(ui: Ui, model: ModelInfo) -> None:
         ui,
         "weights",
         [
-            (tr("Parameters"), quantity(model.parameters), tr("How many numbers were learnt.")),
+            (tr("Parameters"), quantity(model.parameters), tr("Number of weights.")),
             (
                 tr("Bits a weight"),
                 f"{bits:.2f}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
@@ -11,7 +10,7 @@ from imgui_bundle import ImVec2, imgui, implot
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, SetQuantization
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.quant_state import Choices
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import signed, size
@@ -19,12 +18,15 @@ from llm_lite.desktop.views.quantization.divergence import nats
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.icons import ICON_TRASH
-from llm_lite.desktop.widgets.theme import vec
+from llm_lite.desktop.widgets.plots.axes import Axis, line_spec, plot, point_spec, series
+from llm_lite.desktop.widgets.plots.legend import LegendEntry, Sign, draw_legend
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
 
 TICKS = 12  # below a plot, at most
 TREND = 5  # chunks from which a line joins them
+HEIGHT = 38.0  # of a plot, in spacing units
+LEAST = 1e-8  # nats that a logarithmic axis shows
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = mark(
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
@@ -196,72 +198,47 @@ def name_of(report: DivergenceReport) -> str:
 
 def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     """The share of tokens that diverge by no more than so much."""
-    text(ui, tr("Tokens by their divergence"), style="small", bold=True)
+    text(ui, tr("Tokens that diverge by no more than that"), style="small", bold=True)
     share = np.linspace(0.0, 100.0, 101)
-    with ui.font(style="small"):
-        if _begin(
-            ui, "##quantiles", tr("KL divergence in nats"), tr("% of tokens"), logarithmic=True
-        ):
-            implot.setup_axis_limits(implot.ImAxis_.y1, 0, 100, imgui.Cond_.always)
-            for number, report in enumerate(reports):
-                values = np.maximum(np.array(report.kld_quantiles, np.float64), 1e-8)
-                implot.plot_line(f"{name_of(report)}##{number}", values, share, _spec(ui, number))
-            implot.end_plot()
-    ui.mark("report.quantiles")
+    x = Axis(tr("KL divergence"), tr("nats"), logarithmic=True, lines=True)
+    y = Axis(tr("Tokens"), "%", limits=(0.0, 100.0), lines=True)
+    with plot(ui, "report.quantiles", x, y, HEIGHT) as shown:
+        for number, report in enumerate(reports if shown else ()):
+            values = np.maximum(np.array(report.kld_quantiles, np.float64), LEAST)
+            implot.plot_line(f"##{number}", values, share, line_spec(ui, series(ui, number)))
+    _draw_names(ui, "report.quantiles.legend", reports, "line")
 
 
 def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     """Where in the text they diverge."""
-    if max(report.chunks for report in reports) < 2:
+    most = max(report.chunks for report in reports)
+    if most < 2:
         return
     text(ui, tr("Mean divergence along the text"), style="small", bold=True)
-    with ui.font(style="small"):
-        if _begin(ui, "##chunks", tr("chunk"), tr("nats"), logarithmic=False, fits=False):
-            most = max(report.chunks for report in reports)
-            top = max(max(report.kld_by_chunk) for report in reports)
-            implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, most + 0.5, imgui.Cond_.always)
-            implot.setup_axis_limits(
-                implot.ImAxis_.y1, -0.06 * top, max(1.15 * top, 1e-8), imgui.Cond_.always
-            )
-            ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
-            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())
-            for number, report in enumerate(reports):
-                values = np.array(report.kld_by_chunk, np.float64)
-                chunks = np.arange(1, len(values) + 1, dtype=np.float64)
-                label, spec = f"{name_of(report)}##{number}", _spec(ui, number)
-                if len(values) >= TREND:  # fewer are points, not a trend
-                    implot.plot_line(label, chunks, values, spec)
-                else:
-                    implot.plot_scatter(label, chunks, values, _points(ui, number))
-            implot.end_plot()
-    ui.mark("report.chunks")
+    top = max(max(report.kld_by_chunk) for report in reports)
+    ticks = tuple(float(chunk) for chunk in range(1, most + 1, -(-most // TICKS)))
+    unit = trn("of {n:,} token", "of {n:,} tokens", reports[0].chunk_tokens)
+    unit = unit.format(n=reports[0].chunk_tokens)
+    x = Axis(tr("Chunk"), unit, limits=(0.5, most + 0.5), ticks=ticks)
+    y = Axis(tr("Mean KL"), tr("nats"), limits=(-0.06 * top, 1.15 * top or LEAST),
+             lines=True)  # fmt: skip
+    joined = max(len(report.kld_by_chunk) for report in reports) >= TREND
+    with plot(ui, "report.chunks", x, y, HEIGHT) as shown:
+        for number, report in enumerate(reports if shown else ()):
+            values = np.array(report.kld_by_chunk, np.float64)
+            chunks = np.arange(1, len(values) + 1, dtype=np.float64)
+            spec = point_spec(ui, series(ui, number))
+            if joined:  # fewer are points, not a trend
+                implot.plot_line(f"##{number}", chunks, values, spec)
+            else:
+                spec.flags = implot.ScatterFlags_.no_clip  # the outer ones lie on the frame
+                implot.plot_scatter(f"##{number}", chunks, values, spec)
+    _draw_names(ui, "report.chunks.legend", reports, "dot")
 
 
-def _begin(ui: Ui, name: str, x: str, y: str, *, logarithmic: bool, fits: bool = True) -> bool:
-    """`fits`: the axis of x, and of y where it is not logarithmic, is as long as what is shown."""
-    flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
-    if not implot.begin_plot(name, ImVec2(-1, ui.u(38)), flags | implot.Flags_.no_inputs):
-        return False
-    bare = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
-    fit = bare | implot.AxisFlags_.auto_fit if fits else bare
-    implot.setup_axes(x, y, fit, bare if logarithmic else fit)
-    if logarithmic:
-        implot.setup_axis_scale(implot.ImAxis_.x1, implot.Scale_.log10)
-    return True
-
-
-def _points(ui: Ui, series: int) -> Any:
-    spec = _spec(ui, series)
-    spec.marker = implot.Marker_.circle
-    spec.marker_size = ui.u(0.75)
-    spec.flags = implot.ScatterFlags_.no_clip  # the outer ones lie on the frame
-    spec.marker_fill_color = spec.marker_line_color = spec.line_color
-    return spec
-
-
-def _spec(ui: Ui, series: int) -> Any:
-    spec = implot.Spec()
-    palette = ui.theme.palette.series
-    spec.line_color = vec(palette[series % len(palette)])
-    spec.line_weight = max(1.0, ui.u(0.4))
-    return spec
+def _draw_names(ui: Ui, name: str, reports: tuple[DivergenceReport, ...], sign: Sign) -> None:
+    """Draw which report each colour is."""
+    named = enumerate(map(name_of, reports))
+    entries = [LegendEntry(ui.color_of_series(number), words, sign) for number, words in named]
+    draw_legend(ui, name, entries)
+    imgui.dummy(ImVec2(0, ui.u(1)))

@@ -6,26 +6,32 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import StepProfile
+from llm_lite.core.messages import GenerationStats, StepProfile
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import rate as per_second
 from llm_lite.desktop.state.units import size, tokens
+from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization.progress import draw_work
+from llm_lite.desktop.views.tokens.colors import legible
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE
+from llm_lite.desktop.widgets.plots.axes import Axis
 from llm_lite.desktop.widgets.step_flame import (
-    COLOURS,
     LEVELS,
+    OTHERS,
+    WAITING,
     FlameSpan,
-    KindTime,
     LaidSpan,
+    color_of,
     lay_out,
     path_of,
     shared_parts,
 )
 from llm_lite.desktop.widgets.step_flame import shown as shown_words
+from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
@@ -34,6 +40,8 @@ EXPLAINED = mark(
     "part for its figures; click it to zoom in."
 )
 SCROLL_FRAMES = 3
+ROW_NAMES = (mark("Layer"), mark("Part"), mark("Operation"))
+KIND_HEADS = (mark("Operation"), mark("Time"), mark("Of the step"), mark("Reads"))
 STEPS = (("1", mark("One token")), ("128", mark("Prompt of 128")))
 
 
@@ -49,7 +57,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions += draw_work(state, ui, "step")
     _scroll_to(ui, held.profile)
     if held.profile is not None:
-        _draw_profile(ui, _laid(ui, held.profile))
+        _draw_profile(state, ui, _laid(ui, held.profile))
     return actions
 
 
@@ -70,7 +78,7 @@ def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
         imgui.set_scroll_here_y(0.0)
 
 
-def _draw_profile(ui: Ui, laid: LaidSpan) -> None:
+def _draw_profile(state: AppState, ui: Ui, laid: LaidSpan) -> None:
     profile = laid.profile
     rate = profile.read_bytes / profile.seconds / 1e9 if profile.seconds else 0.0
     words = tr("{time} for {tokens}")
@@ -82,18 +90,43 @@ def _draw_profile(ui: Ui, laid: LaidSpan) -> None:
         read = tr("{size} are read: {rate:.1f} GB/s, {percent:.0f} % of a plain read.")
     read = read.format(size=size(profile.read_bytes), rate=rate, percent=100 * profile.memory_share)
     wrapped(ui, f"{where.format(depth=profile.depth, device=profile.device)} {read}")
+    if words := beside_answer(profile, state.last_stats):
+        wrapped(ui, words)
     _draw_flame(ui, laid)
     _draw_kinds(ui, laid)
 
 
+def beside_answer(profile: StepProfile, stats: GenerationStats | None) -> str:
+    """Say why an answer's tokens a second are not those that this step alone would have."""
+    if profile.tokens != 1 or not profile.seconds or stats is None or not stats.decode_tok_s:
+        return ""
+    words = tr(
+        "With nothing between steps that is {alone} tok/s. The last answer had {had} tok/s: it "
+        "took {passes:.2f} steps a token, and {token:.1f} ms from one token to the next."
+    )
+    return words.format(
+        alone=per_second(1 / profile.seconds),
+        had=per_second(stats.decode_tok_s),
+        passes=pass_share(stats),
+        token=1e3 / stats.decode_tok_s,
+    )
+
+
 def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
+    """Draw rows of spans over an axis of time, whose end is that of the step."""
     rows, whole = laid.rows, (0, len(laid.profile.ops))
     shown = ui.memory.get("step.zoom") or whole
     if shown[1] > whole[1]:  # of another model
         shown = whole
     inside = [s for s in rows[-1] if shown[0] <= s.first and s.last <= shown[1]]
     begin, end = inside[0].begin, inside[-1].begin + inside[-1].seconds
-    at, width, line = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x, ui.u(6)
+    if shown == whole:
+        end = laid.seconds
+    corner, line = imgui.get_cursor_screen_pos(), ui.u(6)
+    edge = _draw_row_names(ui, corner, line)
+    width = imgui.get_content_region_avail().x - edge
+    at = ImVec2(corner.x + edge, corner.y)
+    imgui.set_cursor_screen_pos(at)
     pressed = imgui.invisible_button("##flame", ImVec2(width, LEVELS * line))
     ui.mark("step.flame")
     if not imgui.is_item_visible():
@@ -112,6 +145,10 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
             _draw_span(ui, span, low, high, span is pointed)
             if level == 0:
                 ui.rects[f"step.{span.words}"] = (low.x, low.y, high.x, high.y)
+    if shown == whole:
+        busy = inside[-1].begin + inside[-1].seconds
+        _draw_rest(ui, at, width, busy / end if end else 1.0, LEVELS * line)
+    _draw_time_axis(ui, at, width, begin, end)
     if pointed is None:
         return
     share = min(max((imgui.get_mouse_pos().x - at.x) / max(width, 1.0), 0.0), 1.0)
@@ -123,10 +160,51 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
         ui.memory["step.zoom"] = None if same else (pointed.first, pointed.last)
 
 
+def _draw_rest(ui: Ui, at: ImVec2, width: float, busy: float, height: float) -> None:
+    """Draw the time of the step that no operation took, behind all of them."""
+    low = ImVec2(at.x + width * busy, at.y)
+    high = ImVec2(at.x + width, at.y + height - ui.u(0.5))
+    if high.x - low.x < 2.0:
+        return
+    draw = imgui.get_window_draw_list()
+    draw.add_rect(low, high, ui.color("border"), ui.u(0.5))
+    with ui.font(style="small"):
+        words = tr(WAITING)
+        size = imgui.calc_text_size(words)
+        if size.x < high.x - low.x - ui.u(2):
+            x, y = (low.x + high.x - size.x) / 2, (low.y + high.y - size.y) / 2
+            draw.add_text(ImVec2(round(x), round(y)), ui.color("muted"), words)
+
+
+def _draw_row_names(ui: Ui, at: ImVec2, line: float) -> float:
+    """Draw what each row of the flame is cut into, and return how wide that is."""
+    draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    with ui.font(style="small"):
+        for number, name in enumerate(ROW_NAMES):
+            spot = ImVec2(at.x, round(at.y + number * line + (line - ui.u(0.5) - small) / 2))
+            draw.add_text(spot, ui.color("muted"), tr(name))
+        return float(max(imgui.calc_text_size(tr(name)).x for name in ROW_NAMES)) + ui.u(2)
+
+
+def _draw_time_axis(ui: Ui, at: ImVec2, width: float, begin: float, end: float) -> None:
+    """Draw the milliseconds from the beginning of the step below the flame."""
+    top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    small, color = ui.theme.size("small"), ui.color("muted")
+    with ui.font(style="small"):
+        name = Axis(tr("Time in the step"), "ms").title
+        ends = [f"{1e3 * begin:.2f}", f"{1e3 * end:.2f}"]
+        wide = imgui.calc_text_size(ends[1]).x
+        draw.add_text(ImVec2(at.x, top.y), color, ends[0])
+        draw.add_text(ImVec2(round(at.x + width - wide), top.y), color, ends[1])
+        middle = at.x + (width - imgui.calc_text_size(name).x) / 2
+        draw.add_text(ImVec2(round(middle), top.y), color, name)
+    imgui.dummy(ImVec2(width, small))
+
+
 def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool) -> None:
     draw, gap = imgui.get_window_draw_list(), min(1.0, (high.x - low.x) / 4)
     shade = "pressed" if (span.first // 2) % 2 else "hover"
-    color = ui.color_of_series(span.series) if span.series >= 0 else ui.color(shade)
+    color = _kind_color(ui, span.series) if span.series >= 0 else ui.color(shade)
     inner = ImVec2(high.x - gap, high.y)
     draw.add_rect_filled(low, inner, ui.color("accent") if pointed else color, ui.u(0.5))
     if high.x - low.x < ui.u(8):
@@ -134,8 +212,21 @@ def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool
     with ui.font(style="small"):
         shown = fit(shown_words(span.words), high.x - low.x - ui.u(2))
         below = (high.y - low.y - imgui.calc_text_size(shown).y) / 2
-        ink = "on_accent" if span.series >= 0 or pointed else "text"
-        draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ui.color(ink), shown)
+        ink = ui.color("text")
+        if pointed:
+            ink = ui.color("on_accent")
+        elif span.series >= 0:
+            ink = u32(legible(_rgb(color)))
+        draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ink, shown)
+
+
+def _rgb(packed: int) -> int:
+    """Return a colour as 0xRRGGBB that is packed for a draw list."""
+    return (packed & 0xFF) << 16 | packed & 0xFF00 | packed >> 16 & 0xFF
+
+
+def _kind_color(ui: Ui, number: int) -> int:
+    return ui.color("faint") if number >= OTHERS else ui.color_of_series(number)
 
 
 def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
@@ -145,8 +236,7 @@ def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
     ops = laid.profile.ops[span.first : span.last]
     words = ops[0].label if len(ops) == 1 else ".".join(path_of(ops[0])[: shared_parts(ops)])
     text(ui, words, bold=True)
-    share = f"{100 * span.seconds / laid.busy:.1f} %" if laid.busy else ""
-    share = tr("{share} of all operations").format(share=share)
+    share = tr("{share} of the step").format(share=share_words(laid, span.seconds))
     text(ui, f"{milliseconds(span.seconds)}  ·  {share}", "muted", "small")
     if span.read_bytes and span.seconds:
         rate = span.read_bytes / span.seconds / 1e9
@@ -155,37 +245,46 @@ def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
     imgui.end_tooltip()
 
 
+def share_words(laid: LaidSpan, seconds: float) -> str:
+    """Say a share of the step, in the tooltip of a span as in the table of kinds."""
+    return f"{100 * laid.share(seconds):.1f} %"
+
+
 def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
-    """Of each kind: how often, time, share of the whole step, what it reads a second."""
+    """Of each kind: how often, time, share of the step, what it reads a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
-    whole, busy = laid.profile.seconds, laid.busy
-    rows = [*laid.kinds, KindTime(mark("waiting"), 0, whole - busy, 0)]
     with ui.font(style="small"):
         if not imgui.begin_table("step.kinds", 4, flags):
             return
-        for number, kind in enumerate(rows):
-            if kind.seconds <= 0:
-                continue
+        imgui.table_next_row()
+        for head in KIND_HEADS:
+            imgui.table_next_column()
+            with ui.colored(text="muted"):
+                imgui.text_unformatted(tr(head))
+        for number, kind in enumerate(laid.kinds):
             rate = f"{kind.read_bytes / kind.seconds / 1e9:.1f} GB/s" if kind.read_bytes else ""
-            share = f"{100 * kind.seconds / max(whole, busy):.1f} %"
             count = f"{kind.count} × " if kind.count > 1 else ""
             imgui.table_next_row()
             imgui.table_next_column()
             _draw_swatch(ui, number if kind.count else -1)
             imgui.text_unformatted(f"{count}{shown_words(kind.words)}")
-            for words in (milliseconds(kind.seconds), share, rate):
+            for words in (milliseconds(kind.seconds), share_words(laid, kind.seconds), rate):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
         imgui.end_table()
     ui.mark("step.kinds")
 
 
-def _draw_swatch(ui: Ui, series: int) -> None:
+def _draw_swatch(ui: Ui, number: int) -> None:
+    """The colour that the kind has in the flame; a frame where it is none of an operation."""
     at, side = imgui.get_cursor_screen_pos(), ui.u(2)
     top = at.y + (imgui.get_text_line_height() - side) / 2
-    color = ui.color_of_series(series % COLOURS) if series >= 0 else ui.color("pressed")
-    end = ImVec2(at.x + side, top + side)
-    imgui.get_window_draw_list().add_rect_filled(ImVec2(at.x, top), end, color, ui.u(0.5))
+    low, end = ImVec2(at.x, top), ImVec2(at.x + side, top + side)
+    draw = imgui.get_window_draw_list()
+    if number < 0:
+        draw.add_rect(low, end, ui.color("faint"), ui.u(0.5))
+    else:
+        draw.add_rect_filled(low, end, _kind_color(ui, color_of(number)), ui.u(0.5))
     imgui.dummy(ImVec2(side, 0))
     imgui.same_line(0, ui.u(1.5))
 

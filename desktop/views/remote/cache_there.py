@@ -14,7 +14,7 @@ PAGES = mark(
     "A server keeps keys and values in pages, for all that ask it. Pages of answers that have "
     "ended stay until others need them: what begins the same is not read again."
 )
-NOTHING = mark("What the cache there holds is told when an answer has ended.")
+NOTHING = mark("The server reports its cache when an answer has ended.")
 
 
 def draw_cache_there(state: AppState, ui: Ui) -> None:
@@ -26,7 +26,7 @@ def draw_cache_there(state: AppState, ui: Ui) -> None:
     imgui.dummy(ImVec2(0, ui.u(1)))
     rows = [
         (tr("Used by answers"), _pages(cache, cache.pages_used), ""),
-        (tr("Kept for later"), _pages(cache, cache.pages_kept), tr(PAGES)),
+        (tr("Prefix cache"), _pages(cache, cache.pages_kept), tr(PAGES)),
         (tr("In all"), _pages(cache, cache.pages), ""),
         (tr("This answer"), tr("{n:,} tokens").format(n=cache.tokens), ""),
         (

@@ -189,7 +189,7 @@ def draw_connection(state: AppState, ui: Ui, connection: Connection) -> list[Act
     """The model there, as far as its server tells of it, and the way back."""
     server, model = connection.server, connection.model
     text(ui, model.title, bold=True)
-    unknown = tr("not told")
+    unknown = tr("not reported")
     context = tr("{n:,} tokens").format(n=model.context) if model.context else unknown
     rows = [
         (tr("Computed by"), " ".join((server.title, server.version)).strip(), ""),

@@ -13,10 +13,10 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped
 
 CACHE = mark(
-    "The keys and values of this conversation lie on that machine. The server does not tell what "
-    "its cache holds."
+    "The keys and values of this conversation lie on that machine. The server does not "
+    "report what its cache holds."
 )
-STEER = mark("Heads are weighed where the model computes. OpenAI's protocol has no gains of heads.")
+STEER = mark("Gains of heads are set where the model runs. OpenAI's protocol has none.")
 MODES = mark(
     "How weights are kept was chosen where the server was started. Here it can neither be changed "
     "nor measured."

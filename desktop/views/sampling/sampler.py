@@ -9,13 +9,15 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
-from llm_lite.desktop.actions.chatting import SetSampling, SetThinking
+from llm_lite.desktop.actions.chatting import ResetSampling, SetSampling, SetThinking
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.sampling.advised import advice, sampler
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import tokens
+from llm_lite.desktop.state.units import capital, tokens
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.views.sampling.presets import draw_presets
-from llm_lite.desktop.views.sampling.sampler_groups import draw_groups
+from llm_lite.desktop.views.sampling.sampler_groups import FILTERS, PENALTIES, draw_groups
 from llm_lite.desktop.views.sampling.sampler_hints import HINTS
 from llm_lite.desktop.widgets.controls import slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE
@@ -25,7 +27,9 @@ from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = draw_presets(state, ui)
-    old = state.sampling
+    old = sampler(state)
+    if words := advised(state):
+        wrapped(ui, words)
     new = _draw_temperature(ui, old)
     connection = state.remote.connection
     lacks = connection.server.lacks if connection is not None else ()
@@ -34,11 +38,18 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr("What {server} does not take is greyed.").format(server=name))
     new = draw_groups(ui, new, lacks)
     count = slider(
-        ui, "sampler.max_new_tokens", tr("Longest answer"), new.max_new_tokens, (16, 8192),
+        ui, "sampler.max_new_tokens", tr("Max tokens"), new.max_new_tokens, (16, 8192),
         whole=True, log=True, hint=tr(HINTS["max_new_tokens"]), shown=tokens(new.max_new_tokens),
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
     new = _draw_seed(ui, new)
+    imgui.begin_disabled("repetition_guard" in lacks)
+    guard = toggle(
+        ui, "sampler.repetition_guard", tr("End repetition"), new.repetition_guard,
+        tr(HINTS["repetition_guard"]),
+    )  # fmt: skip
+    imgui.end_disabled()
+    new = replace(new, repetition_guard=guard)
     thinking = state.thinking
     if state.model is not None and state.model.switches_thinking:
         thinking = toggle(
@@ -51,13 +62,29 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if connection is None:  # what is done when a context is full, its server decides
         overflow = draw_overflow(ui, "sampler.overflow", overflow)
     imgui.separator()
-    if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=new != SamplingOptions()):
-        new = SamplingOptions()
-    if new != old:
+    own = bool(state.sampling_chosen) or state.sampling != SamplingOptions()
+    if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=own):
+        actions.append(ResetSampling())
+    elif new != old:
         actions.append(SetSampling(new))
     if thinking != state.thinking:
         actions.append(SetThinking(thinking))
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
+
+
+def advised(state: AppState) -> str:
+    """Where values are from that nobody has set: the model's files, or the card of its family."""
+    rows = (("Temperature", "temperature"), *(row[:2] for row in (*FILTERS, *PENALTIES)))
+    labels = {field: label for label, field in rows}
+    sources: dict[str, list[str]] = {}
+    for default in advice(state):
+        name = tr(labels[default.name]).lower()
+        sources.setdefault(default.source, []).append(f"{name} {default.value:g}")
+    words = tr("{values}: {source}.")
+    return " ".join(
+        capital(words.format(values=", ".join(values), source=said(source)))
+        for source, values in sources.items()
+    )
 
 
 def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
@@ -72,13 +99,15 @@ def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
         ui, "sampler.temperature", tr("Temperature"), options.temperature, (0.05, 2.0),
         hint=tr(HINTS["temperature"]),
     )  # fmt: skip
-    return replace(options, temperature=round(value, 2))
+    return (
+        options if value == options.temperature else replace(options, temperature=round(value, 2))
+    )
 
 
 def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     most = options.max_thinking_tokens
     count = slider(
-        ui, "sampler.max_thinking_tokens", tr("Longest thought"), most, (0, 4096), whole=True,
+        ui, "sampler.max_thinking_tokens", tr("Max thinking tokens"), most, (0, 4096), whole=True,
         hint=tr(HINTS["max_thinking_tokens"]), shown=tokens(most) if most else tr("no limit"),
     )  # fmt: skip
     return replace(options, max_thinking_tokens=int(count))
@@ -95,7 +124,7 @@ def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     _, seed = imgui.input_int("##seed", min(seed, 2**31 - 1), 0)
     ui.mark("sampler.seed")
     imgui.same_line()
-    if button(ui, "sampler.reseed", tr("Next"), ICON_DICE, tr("The next seed")):
+    if button(ui, "sampler.reseed", tr("New seed"), ICON_DICE, tr("The seed after this one")):
         seed += 1
     imgui.same_line()
     text(ui, "")

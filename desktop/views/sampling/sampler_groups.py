@@ -31,8 +31,8 @@ FILTERS: tuple[Row, ...] = (
     ("Typical-p", "typical_p", (0.05, 1.0), 1.0, 2),
     (mark("XTC probability"), "xtc_probability", (0.0, 1.0), 0.0, 2),
     (mark("XTC threshold"), "xtc_threshold", (0.01, 0.5), -1, 2),
-    (mark("Mirostat surprise"), "mirostat_tau", (0.0, 10.0), 0.0, 1),
-    (mark("Mirostat rate"), "mirostat_eta", (0.01, 1.0), -1, 2),
+    (mark("Mirostat tau"), "mirostat_tau", (0.0, 10.0), 0.0, 1),
+    (mark("Mirostat eta"), "mirostat_eta", (0.01, 1.0), -1, 2),
 )
 PENALTIES: tuple[Row, ...] = (
     (mark("Repetition penalty"), "repetition_penalty", (1.0, 1.5), 1.0, 2),
@@ -66,7 +66,7 @@ def draw_groups(ui: Ui, options: SamplingOptions, lacks: tuple[str, ...] = ()) -
     if _opened(ui, "stop", tr("Stop and bias"), _told_stops(options)):
         options = _draw_stops(ui, options)
     form = "JSON" if options.json_schema else tr("grammar") if options.grammar else tr("free")
-    if _opened(ui, "form", tr("Answer's form"), form):
+    if _opened(ui, "form", tr("Structured output"), form):
         options = _draw_form(ui, options)
     return options
 
@@ -130,8 +130,9 @@ def _draw_rows(
             whole=digits == 0, hint=tr(HINTS[field]), shown=shown,
         )  # fmt: skip
         imgui.end_disabled()
-        rounded: Any = int(new) if digits == 0 else round(new, digits)
-        options = replace(options, **{field: rounded})
+        if new != value:
+            rounded: Any = int(new) if digits == 0 else round(new, digits)
+            options = replace(options, **{field: rounded})
     return options
 
 

@@ -4,6 +4,10 @@ from llm_lite.desktop.language.translate import mark
 
 HINTS = {
     "greedy": mark("Always take the likeliest token: the same question gives the same answer."),
+    "repetition_guard": mark(
+        "An answer that says the same again and again, without an end, is ended. Code, tables, "
+        "lists of numbers and refrains go on."
+    ),
     "temperature": mark(
         "Below 1 the likely tokens become likelier and the text calmer; above 1 rare tokens "
         "come up and the text wanders."
@@ -26,10 +30,10 @@ HINTS = {
     ),
     "xtc_threshold": mark("How likely a token must be to count as an obvious choice."),
     "mirostat_tau": mark(
-        "Keeps the text about this surprising, in bits a token, by itself; around 5 is usual. It "
-        "takes the place of the other filters. 0 is off."
+        "The entropy that Mirostat 2 holds the text at, in bits a token; around 5 is usual. "
+        "It replaces the other filters. 0 is off."
     ),
-    "mirostat_eta": mark("How fast Mirostat corrects itself."),
+    "mirostat_eta": mark("Mirostat's learning rate: how fast it corrects itself."),
     "repetition_penalty": mark(
         "Tokens that were said lately become less likely. 1 is off; much above 1.2 the model "
         "avoids even the words it needs."

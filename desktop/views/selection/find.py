@@ -78,8 +78,8 @@ def draw_find(state: AppState, ui: Ui) -> None:
     _draw_count(ui, held, len(places))
     steps = 0
     for name, icon, hint, step in (
-        ("before", ICON_CHEVRON_UP, with_keys(tr("The match before"), "find_before"), -1),
-        ("next", ICON_CHEVRON_DOWN, with_keys(tr("The next match"), "find_next"), 1),
+        ("before", ICON_CHEVRON_UP, with_keys(tr("Previous match"), "find_before"), -1),
+        ("next", ICON_CHEVRON_DOWN, with_keys(tr("Next match"), "find_next"), 1),
     ):
         imgui.same_line(0, ui.u(0.5))
         if icon_button(ui, f"{FIND}.{name}", icon, hint, side=side, style="small"):

@@ -40,7 +40,7 @@ def draw_requests(serving: ServingState, ui: Ui) -> list[Action]:
 def counted(serving: ServingState) -> str:
     """How many run and wait, and how fast they are together."""
     running, waiting = len(serving.running), len(serving.waiting)
-    parts = [tr("{n} of {most} at once").format(n=running, most=serving.status.parallel)]
+    parts = [tr("{n} of {most} concurrent").format(n=running, most=serving.status.parallel)]
     if waiting:
         parts.append(trn("{n} waits", "{n} wait", waiting).format(n=waiting))
     if serving.rate > 0:

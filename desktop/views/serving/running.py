@@ -96,7 +96,7 @@ def _draw_key(serving: ServingState, ui: Ui) -> list[Action]:
     if serving.fresh_key:
         _draw_copied(ui, "serving.fresh", serving.fresh_key, "small")
         wrapped(ui, tr(NEW_KEY), "warning")
-        return [HideKey()] if button(ui, "serving.seen", tr("I have it")) else []
+        return [HideKey()] if button(ui, "serving.seen", tr("Copied")) else []
     imgui.align_text_to_frame_padding()
     with ui.font("mono", "small"), ui.colored(text="muted"):
         imgui.text_unformatted(f"{ICON_LOCK}  …{serving.key_end}")

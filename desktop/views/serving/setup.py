@@ -32,20 +32,20 @@ OPEN = mark(
     "Questions and answers cross the network unencrypted. Choose this only in a "
     "network that you trust."
 )
-PORT_HINT = mark("The number behind the colon of the address; 8080 where nothing else has it")
+PORT_HINT = mark("TCP port; 8080 where no other program has it")
 PARALLEL_HINT = mark(
     "Requests that are answered together; more of them wait. Each takes its share of the memory "
     "for its context."
 )
 KEY_HINT = mark(
-    "Without it, other people of this machine cannot ask then, nor read your conversations on the "
-    "page"
+    "With a key, other users of this machine can neither ask the model nor read your "
+    "conversations on the page"
 )
 HISTORY_HINT = mark(
     "Everyone with the key can then read and change them. Otherwise the page "
     "keeps its own conversations."
 )
-START_HINT = mark("Otherwise the server is off whenever the window opens")
+START_HINT = mark("Off: the server is started by hand")
 
 
 def draw_setup(state: AppState, ui: Ui) -> list[Action]:
@@ -60,18 +60,18 @@ def draw_setup(state: AppState, ui: Ui) -> list[Action]:
     changed = replace(changed, port=_draw_port(choice, ui))
     shown = trn("{n} answer", "{n} answers", choice.parallel).format(n=choice.parallel)
     parallel = slider(
-        ui, "serving.parallel", tr("At once"), choice.parallel, (1, MOST_PARALLEL),
+        ui, "serving.parallel", tr("Concurrent requests"), choice.parallel, (1, MOST_PARALLEL),
         hint=tr(PARALLEL_HINT), whole=True, shown=shown,
     )  # fmt: skip
     changed = replace(changed, parallel=int(parallel))
     if choice.reach == "machine":
-        asks = toggle(ui, "serving.key", tr("Ask for a key"), choice.asks_key, tr(KEY_HINT))
+        asks = toggle(ui, "serving.key", tr("Require a key"), choice.asks_key, tr(KEY_HINT))
         changed = replace(changed, asks_key=asks)
     else:
         label, shares = tr("The page has your conversations"), choice.shares_history
         shares = toggle(ui, "serving.history", label, shares, tr(HISTORY_HINT))
         changed = replace(changed, shares_history=shares)
-    label, hint = tr("Switch it on when the window opens"), tr(START_HINT)
+    label, hint = tr("Start it when the window opens"), tr(START_HINT)
     changed = replace(changed, at_start=toggle(ui, "serving.start", label, choice.at_start, hint))
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     actions: list[Action] = [SetServing(changed)] if changed != choice else []

@@ -25,14 +25,14 @@ FASTEST, WHOLE = 0.12, 20.0  # seconds: of a step at least, of all together abou
 def draw_player(ui: Ui, choice: TokenizerChoice, at: int, last: int) -> TokenizerChoice:
     """What is to be shown next: `at` steps of `last` are done now."""
     side, gap, wanted = ui.u(7), ui.u(0.5), at
-    if icon_button(ui, "tokenizer.back", ICON_CHEVRON_LEFT, tr("A step back"), side=side):
+    if icon_button(ui, "tokenizer.back", ICON_CHEVRON_LEFT, tr("Previous step"), side=side):
         wanted = max(0, at - 1)
     imgui.same_line(0, gap)
     icon = ICON_PAUSE if choice.playing else ICON_PLAY
-    hint = tr("Stop") if choice.playing else tr("Play the steps one by one")
+    hint = tr("Stop") if choice.playing else tr("Play the steps")
     pressed = icon_button(ui, "tokenizer.play", icon, hint, side=side, active=choice.playing)
     imgui.same_line(0, gap)
-    if icon_button(ui, "tokenizer.on", ICON_CHEVRON_RIGHT, tr("A step on"), side=side):
+    if icon_button(ui, "tokenizer.on", ICON_CHEVRON_RIGHT, tr("Next step"), side=side):
         wanted = min(last, at + 1)
     imgui.same_line(0, ui.u(2))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(1))

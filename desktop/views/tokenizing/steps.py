@@ -28,9 +28,12 @@ from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import help_mark, text, wrapped
 
-CUT = mark("Tokens never reach over the end of a word. Click one to see how it becomes tokens.")
+CUT = mark(
+    "Pre-tokens are words, numbers and punctuation, cut before merging: no token reaches over the "
+    "end of one. Click one to see how it becomes tokens."
+)
 OWN = mark(
-    "This tokenizer cuts no words; here they end where no merge of it reaches across a space."
+    "This tokenizer cuts no pre-tokens; here they end where no merge reaches across a space."
 )
 FAR = mark("Steps are shown for the first {n:,} characters.")
 MARKED = mark("This token is found in the text before anything else is cut.")
@@ -40,9 +43,9 @@ LINES, LINES_LOW = 3.4, 1.4  # of words that are shown at once; the latter in a 
 
 def draw(ui: Ui, told: TokenizedText, choice: TokenizerChoice) -> TokenizerChoice:
     if not told.words:
-        wrapped(ui, tr("No text, no words."))
+        wrapped(ui, tr("There are no words yet: write a text above."))
         return choice
-    count = trn("{n:,} word", "{n:,} words", len(told.words)).format(n=len(told.words))
+    count = trn("{n:,} pre-token", "{n:,} pre-tokens", len(told.words)).format(n=len(told.words))
     text(ui, count, style="small", bold=True)
     help_mark(ui, tr(OWN if told.own_words else CUT))
     index = _index(told, choice)
@@ -90,7 +93,7 @@ def _draw_words(
     if pointed is not None:
         word = told.words[pointed]
         facts = [
-            (tr("In the vocabulary's letters"), tips.shown_as_spelled(word.spelled)),
+            (tr("As spelled in the vocabulary"), tips.shown_as_spelled(word.spelled)),
             (tr("Tokens"), f"{len(word.pieces):,}"),
             (tr("Steps"), f"{steps_in(told, pointed):,}"),
         ]

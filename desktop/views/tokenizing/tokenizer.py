@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
-from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.state.incoming import NAME, fit_line, typed
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tokenizing.examples import EXAMPLES
@@ -21,6 +21,7 @@ from llm_lite.desktop.state.tokenizing.tokenizer_state import (
     Stage,
     TokenizerChoice,
     a_word,
+    words_of,
 )
 from llm_lite.desktop.views.tokenizing import compare, steps, text_stage, tokens_stage
 from llm_lite.desktop.views.tokenizing.asking import has_tokenizer, questions, slot_shown
@@ -53,9 +54,11 @@ AS_CHAT, CONTROL = mark("As a message"), mark("Control tokens")
 CONTROL_HINT = mark(
     "Off, as in the chat: what is typed stays text. On, a name such as <|im_end|> is the token."
 )
-NO_MODEL = mark("Once a model is loaded, its tokenizer cuts this text. Compare takes others too.")
-THERE = mark("A server does not tell how its tokenizer works. Compare takes those on this machine.")
-WAITING = mark("Cutting the text.")
+NO_MODEL = mark(
+    "Once a model is loaded, its tokenizer is applied to this text. Compare takes others too."
+)
+THERE = mark("A server does not expose its tokenizer. Compare takes those on this machine.")
+WAITING = mark("Tokenizing.")
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -142,7 +145,9 @@ def _draw_count(state: AppState, ui: Ui, told: TokenizedText | None) -> None:
     """Tokens of the text, for a word, and of the context."""
     parts = [tr("{n:,} tokens").format(n=told.tokens)] if told else [tr("No tokens yet")]
     if told and (n := a_word(told)):
-        parts.append(tr("{n:.2f} a word").format(n=n))
+        count = words_of(told.text)
+        words = trn("{n:.2f} a word, {count:,} word", "{n:.2f} a word, {count:,} words", count)
+        parts.append(words.format(n=n, count=count))
     own = slot_shown(state) == MODEL and state.model and not state.elsewhere
     context = _context(state) if own else 0
     share = told.tokens / context if told and context else 0.0

@@ -20,7 +20,7 @@ def draw(ui: Ui, told: TokenizedText) -> None:
     facts = f"{fit_line(told.tokenizer, NAME)}  ·  {kind_words(told)}"
     text(ui, facts, "muted", "small")
     if not told.tokens:
-        wrapped(ui, tr("No text, no tokens."))
+        wrapped(ui, tr("There are no tokens yet: write a text above."))
         return
     if told.typed:
         wrapped(ui, tr("Framed: control tokens. Grey: what the template writes. Coloured: you."))

@@ -42,7 +42,7 @@ BY = mark(
 APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
-UNTOLD = mark("Where its tokens look, the server does not tell.")
+UNTOLD = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
     "Tint each token of an answer by how unlikely the model found it. Click one to go on from "
@@ -210,16 +210,17 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
 def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
     """Of what a token looks at, or `back` of what looks at it."""
     high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
-    note = tr("of each token's attention goes here") if back else tr("of this token's attention")
+    note = tr("of this token's attention, linear")
+    if back:
+        note = tr("of each token's attention goes here, linear")
     return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
 
 
 def likelihood_legend(ui: Ui) -> Legend:
     """Of tints by how likely tokens were."""
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
-    return Legend(
-        tr("certain"), colors, f"≤ {RAREST:.1%}", tr("how likely the model found each token")
-    )
+    note = tr("how likely the model found each token, logarithmic")
+    return Legend(tr("certain"), colors, f"≤ {RAREST:.1%}", note)
 
 
 def draft_legend(ui: Ui) -> Legend:

@@ -19,10 +19,15 @@ from llm_lite.desktop.widgets.widgets import popover, primary_button, text, wrap
 CHOICE = "tokens.choice"
 KEEPS = mark("Keeps the answer up to this token, and the model writes on.")
 AGAIN = mark("{writer} wrote this. The text up to here is cut into tokens of {reader}.")
-OTHERS = mark("What else might have come here, and how likely. Choose one, and the answer goes on.")
-UNKNOWN = mark("What else might have come is known until the program ends; the history keeps how "
-               "likely each token was.")  # fmt: skip
-BESIDE = mark("What is there now stays beside it, as another version.")
+OTHERS = mark(
+    "Alternatives to this token, with their probabilities. Choose one, and the answer "
+    "goes on from it."
+)
+UNKNOWN = mark(
+    "Alternatives are known until the program ends; the history keeps the probability of each "
+    "token."
+)
+BESIDE = mark("The present answer is kept as another version.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def _draw_others(ui: Ui, choice: Choice, message: Message, count: int) -> list[A
     if not token.alternatives:
         wrapped(ui, tr(UNKNOWN))
         return []
-    text(ui, tr("Or take another instead"), bold=True)
+    text(ui, tr("Or choose another token"), bold=True)
     wrapped(ui, tr(OTHERS))
     actions: list[Action] = []
     for other in token.alternatives:

@@ -13,9 +13,9 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.state import AppState, Message, Token
-from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.icons import ICON_CHOICES
+from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip, wrapped
 

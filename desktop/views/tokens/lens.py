@@ -33,6 +33,7 @@ EMPTY = mark(
     "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
 )
 NAMED = re.compile(r"<[|｜]?(\w+)[|｜]?>$")
+CANDIDATES = mark("Likeliest next tokens, each with its probability; a stronger colour is likelier")
 SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
 
@@ -123,8 +124,9 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     start = settled(result.rows)
     then = then.format(said=said, n=result.position, next=next_said)
     wrapped(ui, f"{then} {leads_words(result.rows, start)}")
+    gutter = _draw_names(ui)
     imgui.begin_child("lens", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
-    gutter, room = ui.u(8), imgui.get_content_region_avail().x
+    room = imgui.get_content_region_avail().x
     each = (room - gutter) / COLUMNS
     height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
     height = float(int(height))
@@ -151,6 +153,19 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     imgui.end_child()
 
 
+def _draw_names(ui: Ui) -> float:
+    """Draw above the table what its rows and columns are; return the room of layers' numbers."""
+    at, draw, color = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.color("muted")
+    with ui.font(style="small"):
+        gutter = max(ui.u(8), imgui.calc_text_size(tr("Layer")).x + ui.u(1.5))
+        room = imgui.get_content_region_avail().x - gutter
+        draw.add_text(at, color, tr("Layer"))
+        draw.add_text(ImVec2(at.x + gutter, at.y), color, fit(tr(CANDIDATES), room))
+    imgui.dummy(ImVec2(room, ui.theme.size("small")))
+    ui.mark("lens.names")
+    return gutter
+
+
 def _inked(ui: Ui, result: LensResult, width: float) -> list[list[_Inked]]:
     """The cells of every row, made once for a result, a width and a theme."""
     key = (ui.theme, width)
@@ -175,18 +190,21 @@ def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
 
 
 def fitting(words: str, room: float) -> str:
-    """Of a token with a name, as <|im_end|>, the name rather than its beginning."""
+    """Cut a token to its room. A control token, as <|im_end|>, keeps its marks when its name is
+    cut: the name alone would be a word."""
     named = NAMED.match(words)
-    if named and imgui.calc_text_size(words).x > room:
-        words = named[1]
-    return fit(words, room)
+    if not named or imgui.calc_text_size(words).x <= room:
+        return fit(words, room)
+    marks = words[: named.start(1)], words[named.end(1) :]
+    beside = imgui.calc_text_size("".join(marks)).x
+    return f"{marks[0]}{fit(named[1], room - beside)}{marks[1]}"
 
 
 def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     color = ui.color("accent" if done else "muted")
     spot = ImVec2(x, round(y + (height - small) / 2))
-    draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"L{layer}")
+    draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"{layer}")
 
 
 def _draw_token(ui: Ui, token: _Inked, at: tuple[float, float], size: tuple[float, float]) -> None:

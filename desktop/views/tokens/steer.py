@@ -21,26 +21,27 @@ from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter, head_columns
 from llm_lite.desktop.widgets.theme import u32
-from llm_lite.desktop.widgets.ui import Rect, Ui
+from llm_lite.desktop.widgets.ui import Face, Rect, Ui
 from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapped
 
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15
 ABOUT = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it: the model goes on as if the head had nothing to say. If the answer "
-    "stays the same, the head did not matter here. Gains count from the next token on."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. If the answer stays the same, the head did not matter here. Gains count "
+    "from the next token on."
 )
 ABOUT_ENCODER = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it. The text is encoded again at once: maps, similarities and candidates "
-    "show what the head did."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. The text is encoded again at once: maps, similarities and candidates "
+    "show the effect."
 )
 ABOUT_TARGETS = mark(
-    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
-    "it is, 0 ablates it. Gains count from the next token of a target on, the encoder's from the "
-    "next source on: write the target again to see what the heads did."
+    "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
+    "ablates it. Gains count from the next token of a target on, the encoder's from the "
+    "next source on: write the target again to see the effect."
 )
 WRITE_AGAIN = mark("Write the target again with these gains. Its score can be compared.")
 CELL = mark("Click to ablate or restore, drag up or down for any gain.")
@@ -75,7 +76,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         draw_untold(state, ui, STEER)
         return []
     if model is None or not (model.layers and model.heads):
-        wrapped(ui, tr("Load a model to weigh its heads."))
+        wrapped(ui, tr("Load a model to set the gains of its heads."))
         wrapped(ui, tr(ABOUT), "faint")
         return []
     actions = _draw_effect(state, ui)
@@ -113,11 +114,14 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
         actions += _draw_write_again(state, ui)
     elif not state.encodes:
         actions += _draw_again(state, ui, bool(changed))
-    words = tr("All heads as they are")
+    words = tr("All gains are 1")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
         if effect is not None and not math.isnan(effect.kl) and effect_is_told(state):
-            words += f"  ·  KL {divergence(effect.kl)}"
+            where = tr("KL {kl} nats at the last token")
+            if state.holds_conversations:
+                where = tr("KL {kl} nats at the next token")
+            words += "  ·  " + where.format(kl=divergence(effect.kl))
     imgui.same_line(0, ui.u(3))
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
@@ -130,7 +134,7 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
 def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
     imgui.same_line(0, ui.u(2))
     able = changed and not state.busy and _has_answer(state)
-    again = button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able)
+    again = button(ui, "steer.again", tr("Regenerate"), ICON_REGENERATE, tr(AGAIN), enabled=able)
     return [AnswerSteered()] if again else []
 
 
@@ -190,29 +194,33 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
 
     There are hundreds: only the one at the pointer, and the one that is held, are items.
     """
-    over, above = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos().y
+    over, above = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
     imgui.dummy(ImVec2(0, ui.theme.size("small")))  # the numbers of the heads stay in sight
     imgui.begin_child("steer.grid", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
-    gutter, gap = ui.u(8), ui.u(0.5)
+    beside, gap = gutter(ui), ui.u(0.5)
     room = imgui.get_content_region_avail()
-    columns = min(model.heads, max(1, int((room.x - gutter) / ui.u(7))))
-    lines = -(-model.heads // columns)
-    width = float(int(min((room.x - gutter) / columns - gap, ui.u(24))))
+    laid = head_columns(ui, model.heads, room.x - beside)
+    columns, lines = laid.count, laid.lines
+    width = float(int(min((room.x - beside) / columns - gap, ui.u(24))))
     height = float(int(max(ui.u(4), min(ui.u(8), room.y / (len(gains) * lines) - gap))))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
     left, step = top.x, lines * (height + gap)
-    if lines == 1:  # else a column is not one head
-        _draw_numbers(ui, over, (left + gutter, above), width + gap, columns)
+    bottom = low + imgui.get_window_height()
+    draw_names(ui, over, (left, above.y), bottom, "steer.names")
+    _draw_numbers(ui, over, (left + beside, above.y), width + gap, columns)
+    offsets = laid.offsets(model.heads)
     drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     held = drag.cell if imgui.is_mouse_down(0) else None
     by_keys = is_on_its_way()
     for layer in range(len(gains)):
         y = top.y + layer * step
-        if y > low + imgui.get_window_height() or y + step < low:
+        if y > bottom or y + step < low:
             continue
-        gains = _draw_label(ui, layer, (left, y, left + gutter - gap, y + height), gains)
+        gains = _draw_label(ui, layer, (left, y, left + beside - gap, y + height), gains)
+        for line, offset in enumerate(offsets[1:], 1):
+            _draw_offset(ui, offset, left + beside - gap, y + line * (height + gap), height)
         for head in range(model.heads):
-            x0 = left + gutter + head % columns * (width + gap)
+            x0 = left + beside + head % columns * (width + gap)
             y0 = y + head // columns * (height + gap)
             rect = ui.rects[f"steer.{layer}.{head}"] = (x0, y0, x0 + width, y0 + height)
             if (layer, head) == held or by_keys or ui.at_pointer(rect):
@@ -237,6 +245,15 @@ def _draw_numbers(
             draw.add_text(ImVec2(round(x), at[1]), ui.color("muted"), str(head))
 
 
+def _draw_offset(ui: Ui, offset: int, right: float, y: float, height: float) -> None:
+    """Draw before a further line of a layer's heads what is added to the numbers above."""
+    with ui.font(style="small"):
+        words = f"+{offset}"
+        x = right - imgui.calc_text_size(words).x
+        spot = ImVec2(x, round(y + (height - ui.theme.size("small")) / 2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), words)
+
+
 def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
     """The layer's number: a click ablates or restores all of it, and has its sliders shown."""
     ui.rects[f"steer.layer.{layer}"] = rect
@@ -250,9 +267,12 @@ def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
         lit = lit or imgui.is_item_hovered()
         tip(ui, tr("Click for the sliders of this layer, again to ablate or restore all of it."))
     small = ui.theme.size("small")
-    spot = ImVec2(rect[0], round((rect[1] + rect[3] - small) / 2))
-    font, color = ui.fonts["bold" if chosen else "regular"], ui.color("accent" if lit else "muted")
-    imgui.get_window_draw_list().add_text(font, small, spot, color, f"L{layer}")
+    face: Face = "bold" if chosen else "regular"
+    with ui.font(face, "small"):
+        x = rect[2] - imgui.calc_text_size(f"{layer}").x
+        spot = ImVec2(x, round((rect[1] + rect[3] - small) / 2))
+        color = ui.color("accent" if lit else "muted")
+        imgui.get_window_draw_list().add_text(spot, color, f"{layer}")
     return gains
 
 

@@ -26,9 +26,10 @@ from llm_lite.desktop.views.tokens.choice import CHOICE, Choice
 from llm_lite.desktop.views.tokens.colors import paint_of, shown_weights, weights_of
 from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
+from llm_lite.desktop.widgets.plots.shares import draw_share_lines
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, meter, text, wrapped
+from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
 
 MOST = 5  # tokens that the tooltip names
 SWALLOWED = mark(
@@ -78,13 +79,13 @@ class TokenItem:
         return asked + draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
-        yours = self.message.role == "user"
+        yours = self.message.role in ("user", "text")
         words = speaker(self.message.role)
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
             words = tr("System prompt, then you") if yours else tr("System prompt, then answer")
         if self.passage.first is None and not self.message.tokens:
-            return f"{words}  ·  {tr('not in the cache now')}"
+            return f"{words}  ·  {tr('not in the KV cache')}"
         return words
 
     def _marked(self) -> dict[int, int]:
@@ -229,7 +230,7 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     likely = math.nan if token is None else message.likelihood(token)
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))
-    text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
+    text(ui, "  ·  ".join(facts) or tr("not in the KV cache"), "muted", "small")
     _draw_drafts(ui, message, token)
 
 
@@ -237,10 +238,10 @@ def _draw_drafts(ui: Ui, message: Message, token: int | None) -> None:
     """What had been guessed for its place."""
     outcome = message.drafting(token)
     if outcome == "accepted":
-        text(ui, tr("Guessed ahead and verified with an earlier token."), "good", "small")
+        text(ui, tr("Drafted, and accepted."), "good", "small")
     elif token is not None and outcome == "rejected":
         guessed = visible("".join(message.tokens[token].rejected))
-        wrapped(ui, tr("Guessed ahead instead: “{text}”").format(text=guessed), "warning", "small")
+        wrapped(ui, tr("Draft rejected here: “{text}”").format(text=guessed), "warning", "small")
 
 
 def _words(state: AppState, pointed: Pointed) -> str:
@@ -265,26 +266,9 @@ def draw_looks(state: AppState, ui: Ui, width: float) -> None:
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
         wrapped(ui, tr(SWALLOWED))
     text(ui, tr("Most looked at by") if reverse else tr("Looks most at"), style="small", bold=True)
-    for position in best:
-        label = state.positions[position] if position < len(state.positions) else ""
-        at = imgui.get_cursor_pos_x()
-        share = weights[position]
-        text(ui, share_words(share), style="small")
-        imgui.same_line(at + ui.u(12))
-        y = imgui.get_cursor_pos_y()
-        imgui.set_cursor_pos_y(y + ui.u(1.25))
-        meter(ui, float(weights[position] / max(weights[best[0]], 1e-9)), ui.u(16), ui.u(1))
-        imgui.same_line(at + ui.u(31))
-        imgui.set_cursor_pos_y(y)
-        text(ui, visible(label), style="small")
-        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
-    imgui.dummy(ImVec2(0, 0))
-
-
-def share_words(share: float) -> str:
-    if share >= 0.0005:
-        return f"{share:.1%}"
-    return f"{100 * share:.1g}%" if share >= 1e-5 else "< 0.001%"
+    words = state.positions
+    lines = [(words[at] if at < len(words) else "", float(weights[at])) for at in best]
+    draw_share_lines(ui, "tokens.look", lines)
 
 
 def versions_width(message: Message, ui: Ui) -> float:
@@ -300,7 +284,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
     count, place = len(message.versions) + 1, message.place
     wanted = place
     name = f"message.{index}"
-    hint = tr("The version before")
+    hint = tr("Previous version")
     if icon_button(ui, f"{name}.before", ICON_CHEVRON_LEFT, hint, side=side, style="small"):
         wanted = max(0, place - 1)
     imgui.same_line(0, ui.u(0.5))
@@ -311,7 +295,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
         imgui.get_window_draw_list().add_text(spot, ui.color("muted"), shown)
     imgui.dummy(ImVec2(room, side))
     imgui.same_line(0, ui.u(0.5))
-    hint = tr("The next version")
+    hint = tr("Next version")
     if icon_button(ui, f"{name}.next", ICON_CHEVRON_RIGHT, hint, side=side, style="small"):
         wanted = min(count - 1, place + 1)
     return [SwitchVersion(index, wanted)] if wanted != place else []

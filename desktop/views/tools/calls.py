@@ -9,6 +9,7 @@ from llm_lite.core.tools.json_values import pretty
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.rounds import (
     ROUNDS,
+    approval,
     calls_of,
     is_allowed,
     may_go_on,
@@ -39,7 +40,10 @@ SHOWN = 8_000  # characters of arguments
 MOST_LINES = 12  # of arguments in sight; more are scrolled to
 HAND = "calls.hand"  # in the memory: the call that is being answered by hand, and its text
 HAND_HINT = mark("What the function returns: a text or JSON")
-ALLOW_HINT = mark("Until another conversation is opened, calls of this function run at once.")
+ALLOW_HINT = mark(
+    "Until another conversation is opened, calls of this function run at once. A new start of its "
+    "server, another command, description or schema ask again."
+)
 RUN_HINT = mark("The server runs it with these arguments; it may do whatever its program can.")
 REFUSE_HINT = mark("The model is told that you refused, and goes on.")
 
@@ -231,11 +235,12 @@ class CallCards:
         if server:
             imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(9)))
             call = self.calls[number]
-            was = is_allowed(self.state, server, call.name)
+            was = is_allowed(self.state, call)
             label = tr("Always in this conversation")
             now = toggle(ui, f"{name}.allow", label, was, tr(ALLOW_HINT))
-            if now != was:
-                actions.append(AllowTool(server, call.name, now))
+            meant = approval(self.state, call)
+            if now != was and meant is not None:
+                actions.append(AllowTool(meant, now))
         return actions
 
     def _draw_running(self, number: int, running: RunningCall, at: ImVec2) -> list[Action]:

@@ -17,11 +17,11 @@ from llm_lite.desktop.actions.texts.translating import (
     WriteTarget,
 )
 from llm_lite.desktop.commands.hints import keys_of, with_keys
+from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.writing.escape import escape_is_free
 from llm_lite.desktop.views.writing.input_card import (
-    ACTIVE,
     draw_card,
     draw_field,
     draw_send,

@@ -12,11 +12,11 @@ from llm_lite.core.messages import TargetToken
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.translating.translating_state import TokenAt
-from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.views.translating.boxes import look_of
+from llm_lite.desktop.widgets.plots.shares import draw_share_lines
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import meter, text, wrapped
+from llm_lite.desktop.widgets.widgets import text, wrapped
 
 MOST = 5  # tokens of a list
 LAST = mark("The last token: the target ends here, and no step has read it, so it looks nowhere.")
@@ -38,7 +38,8 @@ def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
         text(ui, "  ·  ".join(facts), "muted", "small")
         if isinstance(token, TargetToken) and token.alternatives:
             text(ui, tr("Likeliest here"), style="small", bold=True)
-            _draw_lines(ui, [(a.text, a.probability) for a in token.alternatives[:MOST]])
+            likeliest = [(a.text, a.probability) for a in token.alternatives[:MOST]]
+            draw_share_lines(ui, "translating.likely", likeliest)
         _draw_looks(state, ui, pointed)
         imgui.end_tooltip()
 
@@ -63,20 +64,5 @@ def _draw_looks(state: AppState, ui: Ui, pointed: TokenAt) -> None:
     best = [i for i in np.argsort(-weights, kind="stable")[:MOST].tolist() if weights[i] > 0]
     title = tr("Most looked at by") if back else tr("Looks most at")
     text(ui, title, style="small", bold=True)
-    _draw_lines(ui, [(labels[i] if i < len(labels) else "", float(weights[i])) for i in best])
-
-
-def _draw_lines(ui: Ui, lines: list[tuple[str, float]]) -> None:
-    """Shares with their bars and texts, the largest first."""
-    top = max((share for _, share in lines), default=0.0)
-    for label, share in lines:
-        at, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
-        text(ui, share_words(share), style="small")
-        imgui.same_line(at + ui.u(12))
-        imgui.set_cursor_pos_y(y + ui.u(1.25))
-        meter(ui, share / max(top, 1e-9), ui.u(16), ui.u(1))
-        imgui.same_line(at + ui.u(31))
-        imgui.set_cursor_pos_y(y)
-        text(ui, visible(label), style="small")
-        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
-    imgui.dummy(ImVec2(0, 0))
+    lines = [(labels[i] if i < len(labels) else "", float(weights[i])) for i in best]
+    draw_share_lines(ui, "translating.look", lines)

@@ -75,7 +75,7 @@ def draw_cell(pen: Pen, row: int, cell: MapCell, *, lit: bool, hovered: bool, he
         low, high = ImVec2(x - size, y - size), ImVec2(x + size, y + size)
         draw.add_rect_filled(low, high, ui.color("base"), ui.u(0.6))
         draw.add_rect(low, high, fill, ui.u(0.6), max(1.0, ui.u(0.5)))
-        if cell.role != "user":  # a system's or a tool's
+        if cell.role not in ("user", "text"):  # a system's or a tool's
             draw.add_line(ImVec2(x - size, y), ImVec2(x + size, y), fill, max(1.0, ui.u(0.5)))
     if held or hovered:
         ring = ui.color("text" if held else "muted")

@@ -24,7 +24,7 @@ from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wr
 MAP = "tree.map"
 HINT = mark("A map of this conversation: every version of every message, and the way you are on")
 TEACH = mark("Click a version to go there, or use the arrow keys and Enter.")
-LINEAR = mark("Edit a question, or answer again, and a branch appears here.")
+LINEAR = mark("Edit a question or regenerate an answer, and a branch appears here.")
 TOO_MANY = mark("There are too many messages for a map.")
 WIDTH, TALLEST = 108.0, 96.0  # units of the popover, and of the map in it
 WORDED = 6  # columns beside which a row has room for words

@@ -14,6 +14,7 @@ SPEAKERS: dict[Role, str] = {
     "assistant": mark("Answer"),
     "system": mark("System"),
     "tool": mark("Tool"),
+    "text": mark("Text"),
 }
 TOLD: dict[Role, str] = {  # of those that neither a person nor a model said
     "system": mark(

@@ -8,13 +8,12 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import with_keys
+from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_SEND
 from llm_lite.desktop.widgets.text_input import Input
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, tip
-
-ACTIVE = "input.active"  # in the memory of the window: whether the field has the keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
-from llm_lite.core.plain_text import one_line
+from llm_lite.core.plain_text import LONGEST_ADDRESS, can_be_opened, one_line
 from llm_lite.desktop.widgets.markdown.blocks import Spans, StyledSpan
 from llm_lite.desktop.widgets.ui import Face
-
-SCHEMES = ("http://", "https://", "mailto:")
-LONGEST_ADDRESS = 2000  # characters
 
 
 def spans_of(tokens: Iterable[Any]) -> Spans:
@@ -21,12 +18,6 @@ def spans_of(tokens: Iterable[Any]) -> Spans:
     for token in tokens:
         line.take(token)
     return _joined(line.spans)
-
-
-def can_open(address: str) -> bool:
-    """Whether a person may be asked to open it in the browser."""
-    fits = len(address) <= LONGEST_ADDRESS and address.isprintable() and " " not in address
-    return fits and address.lower().startswith(SCHEMES)
 
 
 class _Line:
@@ -71,13 +62,13 @@ class _Line:
 
     def _link(self) -> str:
         address = self._links[-1][0]
-        return address if can_open(address) else ""
+        return address if can_be_opened(address) else ""
 
     def _end_link(self) -> None:
         """An address that is not opened is told behind the words."""
         address, first = self._links.pop()
         words = "".join(span.text for span in self.spans[first:])
-        if not can_open(address) and _shown(address) not in ("", words):
+        if not can_be_opened(address) and _shown(address) not in ("", words):
             self._add(f" ({_shown(address)})")
 
     def _image(self, token: Any) -> None:
@@ -86,7 +77,7 @@ class _Line:
         words = "".join(child.content for child in token.children or ()) or token.content
         self._links.append((address, len(self.spans)))
         self._add(words or _shown(address) or "image")
-        if can_open(address) and words:
+        if can_be_opened(address) and words:
             self._add(f" ({_shown(address)})")
         self._end_link()
 

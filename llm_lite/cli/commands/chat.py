@@ -6,34 +6,42 @@ import argparse
 import os
 import sys
 from dataclasses import asdict
+from typing import Any
 
-from llm_lite.cli.conversation.conversation import Conversation, checked
+from llm_lite.cli.conversation.conversation import Conversation, checked, completes
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.sampling_words import sampling_options
+from llm_lite.cli.sampling_words import given_sampling
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import Engine, generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
-from llm_lite.core.generation.grammar import compiled
+from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
-from llm_lite.core.messages import ChatMessage, Generate, LoadModel, ModelLoaded, SamplingOptions
+from llm_lite.core.messages import (
+    ChatMessage,
+    Generate,
+    LoadModel,
+    ModelInfo,
+    ModelLoaded,
+    SamplingOptions,
+)
 
 _LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine knows
 
 
 def run(arguments: argparse.Namespace) -> int:
-    sampling = sampling_options(arguments)
+    chosen = given_sampling(arguments)
+    sampling = SamplingOptions(**chosen)
     check(sampling)
-    if sampling.json_schema or sampling.grammar:
-        compiled(sampling)  # what is broken is told before a model is loaded
+    check_grammar(sampling)  # what is broken is told before a model is loaded
     if arguments.connect is None and (arguments.remote_model or arguments.api_key):
         raise RequestError("--model and --api-key are of a server: --connect URL is missing")
     engine, loaded = _local(arguments) if arguments.connect is None else _elsewhere(arguments)
     try:
         if arguments.prompt is None and sys.stdin.isatty() and not arguments.json:
-            return _converse(engine, loaded, arguments, sampling)
-        return _ask_once(engine, arguments, sampling)
+            return _converse(engine, loaded, arguments, chosen)
+        return _ask_once(engine, loaded.model, arguments, chosen)
     finally:
         engine.close()
 
@@ -66,7 +74,9 @@ def _elsewhere(arguments: argparse.Namespace) -> tuple[Engine, ModelLoaded]:
     return engine, engine.loaded()
 
 
-def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:
+def _ask_once(
+    engine: Engine, model: ModelInfo, arguments: argparse.Namespace, chosen: dict[str, Any]
+) -> int:
     if arguments.prompt is None:
         text, source = read_standard_input(_LONGEST_INPUT), "standard input"
     else:
@@ -76,12 +86,15 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
     system = checked(arguments.system or "", "--system")
     messages = (
         *((ChatMessage("system", system),) if system else ()),
-        ChatMessage("user", checked(text, source)),
+        ChatMessage(
+            "text" if completes(model, arguments.form, raw=arguments.raw) else "user",
+            checked(text, source),
+        ),
     )
     command = Generate(
         1,
         messages,
-        sampling,
+        model.sampling(**chosen),
         raw=arguments.raw,
         overflow=arguments.overflow or "stop",
         thinking=not arguments.no_thinking,
@@ -103,14 +116,15 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
 
 
 def _converse(
-    engine: Engine, loaded: ModelLoaded, arguments: argparse.Namespace, sampling: SamplingOptions
+    engine: Engine, loaded: ModelLoaded, arguments: argparse.Namespace, chosen: dict[str, Any]
 ) -> int:
     talk = Conversation(
         engine,
         loaded.model,
         loaded.executor,
         engine_options(arguments),
-        sampling,
+        chosen,
+        form=arguments.form,
         overflow=arguments.overflow or "forget-middle",
         raw=arguments.raw,
         thinking=not arguments.no_thinking,

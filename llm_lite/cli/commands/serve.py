@@ -18,7 +18,7 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.encoders.starting import kind_by_header, start_runner
+from llm_lite.core.loading.encoders.starting import kind_and_name, start_runner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     EngineOptions,
@@ -39,11 +39,11 @@ _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed
 
 def run(arguments: argparse.Namespace) -> int:
     config, options = server_config(arguments), serving_options(arguments)
-    kind = kind_by_header(arguments.model)
+    kind, name = kind_and_name(arguments.model)
     if kind == "encoder" or kind == "encoder-decoder":
-        return _serve_directly(arguments, config, options)
+        return _serve_directly(arguments, name, config, options)
     engine = Engine(None)
-    server = Server(engine.service, config, tell_lines, say)
+    server = Server(engine.service, config, tell_lines, say, lambda: name)
     try:
         server.start()  # an address that cannot be had is told before a model is loaded
         engine.send(LoadModel(arguments.model, _engine_options(arguments)))
@@ -71,10 +71,14 @@ def _engine_options(arguments: argparse.Namespace) -> EngineOptions:
 
 
 def _serve_directly(
-    arguments: argparse.Namespace, config: ServerConfig, options: StartServing
+    arguments: argparse.Namespace, name: str, config: ServerConfig, options: StartServing
 ) -> int:
     """An encoder's vectors of texts, or an encoder-decoder's targets, without an engine."""
+    service: EncoderService | TargetService | None = None
     with ExitStack() as stack:
+        server = Server(lambda: service, config, tell_lines, say, lambda: name)
+        server.start()
+        stack.callback(server.stop)
         file = loader.open_model(arguments.model, lambda *_: None, warn)
         stack.callback(file.close)
         runner = start_runner(file, _engine_options(arguments), None, lambda *_: None)
@@ -82,15 +86,12 @@ def _serve_directly(
         tell(runner.note)
         if isinstance(runner, Runner):
             runner.report_drafts(warn)
-        service: EncoderService | TargetService
         if isinstance(runner, EncoderRunner):
             service = EncoderService(runner)
         else:
             service = TargetService(runner, options.most_waiting, tell_lines)
             stack.callback(service.close)
-        server = Server(lambda: service, config, tell_lines)
-        stack.callback(server.stop)
-        server.start()
+        stack.callback(server.stop)  # before what it asks is closed
         _introduce_directly(server, config, service)
         with interrupts.noted() as interrupted:
             while not interrupted.is_set():

@@ -9,7 +9,7 @@ from llm_lite.cli.conversation.conversation import Conversation
 from llm_lite.cli.sampling_words import LONGEST_GRAMMAR, bias_from, schema_of
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.files.text_input import read_text
-from llm_lite.core.generation.grammar import compiled
+from llm_lite.core.generation.grammars.grammar import check_grammar
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
 
@@ -48,6 +48,6 @@ def set_grammar(talk: Conversation, argument: str) -> None:
 def _take(talk: Conversation, sampling: SamplingOptions) -> None:
     """RequestError for what no answer could be made with."""
     check(sampling)
-    if sampling.json_schema or sampling.grammar:
-        compiled(sampling)
-    talk.sampling = sampling
+    check_grammar(sampling)
+    names = ("stop", "logit_bias", "json_schema", "grammar")
+    talk.chosen = {**talk.chosen, **{name: getattr(sampling, name) for name in names}}

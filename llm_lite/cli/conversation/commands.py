@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from llm_lite.cli.conversation import answer_form, inspect, saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
+from llm_lite.cli.sampling_words import FORMS
 from llm_lite.cli.terminal.answering import statistics
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
@@ -161,11 +162,30 @@ def _number(name: str, field: str, talk: Conversation, argument: str) -> None:
     """A setting of how tokens are chosen."""
     if argument:
         value: Any = _value(argument, name, type(getattr(SamplingOptions(), field)) is float)
-        sampling = replace(talk.sampling, **{field: value})
-        check(sampling)
-        talk.sampling = sampling
+        check(replace(talk.sampling, **{field: value}))
+        talk.chosen = {**talk.chosen, field: value}
     value = getattr(talk.sampling, field)
-    say(f"{name}: {'off' if value is None else value}")
+    say(f"{name}: {'off' if value is None else value}{_advised_by(talk, field)}")
+
+
+def _advised_by(talk: Conversation, field: str) -> str:
+    """Where the value is from, if neither from the person nor the program's own."""
+    known = talk.model.sampling_defaults
+    source = next((default.source for default in known if default.name == field), "")
+    return f" ({source})" if source and field not in talk.chosen else ""
+
+
+def _guard(talk: Conversation, argument: str) -> None:
+    if argument:
+        is_on = _one_of(argument, _ON_OFF, "repetition-guard") == "on"
+        talk.chosen = {**talk.chosen, "repetition_guard": is_on}
+    say(f"repetition-guard: {'on' if talk.sampling.repetition_guard else 'off'}")
+
+
+def _form(talk: Conversation, argument: str) -> None:
+    if argument:
+        talk.form = _one_of(argument, FORMS, "form")
+    say(f"form: {'completion' if talk.completes else 'chat'} ({talk.form})")
 
 
 def _value(argument: str, name: str, fraction: bool) -> float | int | None:
@@ -271,6 +291,12 @@ COMMANDS: dict[str, SlashCommand] = {
             _sampling("max_new_tokens", "N", "of one answer"),
             _sampling("max_thinking_tokens", "N", "of its thought; 0: no limit"),
         )
+    ),
+    "repetition-guard": SlashCommand(
+        "[on|off]", "whether an answer that repeats itself is ended", _guard, _ON_OFF
+    ),
+    "form": SlashCommand(
+        f"[{'|'.join(FORMS)}]", "questions and answers, or a text that goes on", _form, FORMS
     ),
     "stop": SlashCommand("[TEXT|off]", "answers end before it too", answer_form.set_stop),
     "logit-bias": SlashCommand(

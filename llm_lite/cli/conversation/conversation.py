@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import field, replace
+from typing import Any
 
 from llm_lite.cli.terminal.answering import Engine, HeardAnswer, generate, report, wait_for
 from llm_lite.cli.terminal.output import say
@@ -22,6 +23,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Overflow,
     Reconfigure,
+    Role,
     SamplingOptions,
 )
 from llm_lite.core.records import dataclass
@@ -35,7 +37,8 @@ class Conversation:
     model: ModelInfo
     executor: ExecutorInfo
     options: EngineOptions
-    sampling: SamplingOptions
+    chosen: dict[str, Any]  # fields of SamplingOptions that the person has set
+    form: str = "auto"  # of FORMS in `cli.sampling_words`
     overflow: Overflow = "forget-middle"
     raw: bool = False
     thinking: bool = True  # where the template has a switch for it
@@ -49,15 +52,25 @@ class Conversation:
     forgotten: bool = False  # of this conversation, and it was said
     request: int = 0
 
+    @property
+    def sampling(self) -> SamplingOptions:
+        """As the person chose, else as the model advises."""
+        return self.model.sampling(**self.chosen)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the conversation is one text, which the model continues."""
+        return completes(self.model, self.form, raw=self.raw)
+
     def ask(self, question: str) -> None:
         """Errors: RequestError where no answer could be made; nothing was said then."""
-        asked = (*self.messages, ChatMessage("user", question))
+        asked = self._in_form((*self.messages, ChatMessage("user", question)))
         answer = self._answer(asked, self.sampling)
         self.messages = (*asked, _message(answer))
 
     def retry(self) -> None:
         """Another answer in the place of the last one, with another seed."""
-        before = self.last_turn()[0]
+        before = self._in_form(self.last_turn()[0])
         if self.sampling.temperature == 0:
             say("at temperature 0 the answer is the same for every seed")
         answer = self._answer(before, replace(self.sampling, seed=secrets.randbelow(1 << 32)))
@@ -66,6 +79,7 @@ class Conversation:
     def continue_last(self) -> None:
         """Go on with the last answer, where it was stopped or at its limit."""
         before, last = self.last_turn()
+        before = self._in_form(before)
         answer = self._answer((*before, last), self.sampling, continue_last=True)
         more = _message(answer)
         joined = ChatMessage(
@@ -121,6 +135,12 @@ class Conversation:
                 "model here"
             )
 
+    def _in_form(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+        """What the person said as questions, or as pieces of the text that is continued."""
+        role: Role = "text" if self.completes else "user"
+        said = ("user", "text")
+        return tuple(replace(m, role=role) if m.role in said else m for m in messages)
+
     def next_request(self) -> int:
         self.request += 1
         return self.request
@@ -149,6 +169,11 @@ class Conversation:
             self.forgotten = True
             say(_what_was_forgotten(answer.rewritten, self.model.context))
         return answer
+
+
+def completes(model: ModelInfo, form: str, *, raw: bool = False) -> bool:
+    """Whether a conversation of this form is one text, which the model continues."""
+    return not raw and (form == "completion" or (form == "auto" and not model.has_chat_template))
 
 
 def _message(answer: HeardAnswer) -> ChatMessage:

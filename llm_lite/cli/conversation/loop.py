@@ -18,6 +18,12 @@ def converse(talk: Conversation) -> None:
         f"{talk.model.name} on {talk.executor.device}. "
         "Ctrl-C stops an answer, Ctrl-D leaves, /help says what else there is."
     )
+    if talk.completes:
+        why = "" if talk.model.has_chat_template else f"{talk.model.name} has no chat template: "
+        say(
+            f"{why}what you type is one text with what the model writes, which it continues; "
+            "/form chat asks it in questions and answers."
+        )
     read = make_editor(COMMANDS)
     while not talk.over:
         line = _read(read, talk)

@@ -22,7 +22,7 @@ from llm_lite.core.kv_cache.on_disk import MAGIC
 from llm_lite.core.messages import CacheStatus, ChatMessage, Logged, OpenCache, SaveCache
 
 VERSION = 1
-_ROLES = ("user", "assistant")
+_ROLES = (("user", "text"), ("assistant",))
 
 
 def save(talk: Conversation, argument: str) -> None:
@@ -93,15 +93,18 @@ def _restore(talk: Conversation, document: dict[str, Any], path: Path) -> None:
     system = document.get("system", "")
     talk.clear()
     talk.system, talk.messages = _text(system, path, "system"), messages
+    if any(message.role == "text" for message in messages):
+        talk.form = "completion"
 
 
 def _message(item: Any, number: int, talk: Conversation, path: Path, same: bool) -> ChatMessage:
-    name, role = f"messages[{number}]", _ROLES[number % 2]
-    if not isinstance(item, dict) or item.get("role") != role:
-        raise FileError(path, f"{name}: expected a message of role {role}")
+    name, roles = f"messages[{number}]", _ROLES[number % 2]
+    role = item.get("role") if isinstance(item, dict) else None
+    if role not in roles:
+        raise FileError(path, f"{name}: expected a message of role {' or '.join(roles)}")
     content, tokens = _text(item.get("content"), path, f"{name}.content"), item.get("tokens", [])
-    if role == "user":
-        return ChatMessage("user", content)
+    if role in ("user", "text"):
+        return ChatMessage("text" if role == "text" else "user", content)
     thought = _text(item.get("thought", ""), path, f"{name}.thought")
     if not same:  # another model's
         return ChatMessage("assistant", content, (), thought)

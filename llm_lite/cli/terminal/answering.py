@@ -26,6 +26,7 @@ from llm_lite.core.messages import (
     Logged,
     ModelLoaded,
     Stop,
+    StopReason,
     Thinking,
     TokenDecoded,
 )
@@ -107,6 +108,13 @@ def _take(answer: HeardAnswer, event: Event, command: Generate, shown: bool) -> 
         answer.finished = event
 
 
+ENDINGS: dict[StopReason, str] = {  # that the reason's name does not tell
+    "role": "the answer ends where the model began to write as somebody else",
+    "repetition": "the answer was ended as it repeated itself; --no-repetition-guard, or "
+    "/repetition-guard off, lets it go on",
+}
+
+
 def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
     """How the answer is told apart; one that is continued may be within its thoughts."""
     last = command.messages[-1]
@@ -136,8 +144,8 @@ def _finish(answer: HeardAnswer, finished: GenerationFinished, shown: bool) -> N
     say(statistics(finished))
     if shown and answer.thought_tokens and not shows_thoughts():
         say(f"thoughts of {answer.thought_tokens} tokens are not in the output")
-    if finished.message:
-        say(finished.message)
+    if words := finished.message or ENDINGS.get(finished.stop_reason, ""):
+        say(words)
 
 
 def statistics(finished: GenerationFinished) -> str:

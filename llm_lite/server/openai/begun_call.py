@@ -8,8 +8,8 @@ from collections.abc import Collection
 from llm_lite.core.messages import ToolStyle
 from llm_lite.core.tools.calls import CallSplit
 
-# Styles in which nothing but a call can begin so.
-_STYLES: tuple[ToolStyle, ...] = ("tags", "bar")
+# Styles in which nothing but a call can begin so, an object that has its name in it.
+WITH_NAME_INSIDE: tuple[ToolStyle, ...] = ("tags", "bar")
 _BEGINNING = re.compile(
     r'\s*\[?\s*\{\s*"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
 )
@@ -50,9 +50,14 @@ class BegunCall:
         return heard[begin:place]
 
 
-def begun_in(calls: CallSplit, names: Collection[str]) -> BegunCall | None:
-    """The call that is being written, once it is known which function it is of."""
-    if not calls.inside or calls.is_ended or calls.style not in _STYLES:
+def begun_in(
+    calls: CallSplit, names: Collection[str], *, demanded: bool = False
+) -> BegunCall | None:
+    """The call that is being written, once it is known which function it is of. `demanded`: the
+    answer can be nothing but a call, whatever its style."""
+    if not calls.inside or calls.is_ended:
+        return None
+    if not demanded and calls.style not in WITH_NAME_INSIDE:
         return None
     found = _BEGINNING.match(calls.held[:_TOLD_APART])
     if found is None or found[1] not in names:

@@ -17,10 +17,10 @@ from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan, chat_plan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
 from llm_lite.server.openai.running import (
+    answered_by,
     begin,
     failure_event,
     heard,
-    model_id,
     new_id,
     now,
     timings,
@@ -30,7 +30,7 @@ from llm_lite.server.openai.running import (
 
 
 async def chat(call: Call) -> Response:
-    model = model_id(call)
+    by = answered_by(call)
     plan = chat_plan(call)
     response = new_id("chatcmpl")
     requests = plan.requests(response)
@@ -38,9 +38,9 @@ async def chat(call: Call) -> Response:
     choices = [Choice(plan.tools, keeps_tokens=keeps) for _ in requests]
     if not call.body["stream"]:
         await heard(call, requests, choices)
-        return json_response(_whole(response, model, plan, choices))
+        return json_response(_whole(response, by, plan, choices))
     answers, head = await begin(call, requests)
-    stream = ChatStream(response, model, plan, choices, _wants_usage(call.body))
+    stream = ChatStream(response, by, plan, choices, _wants_usage(call.body))
     return EventStream(stream.pieces(call, answers, head), answers.close)
 
 
@@ -48,12 +48,14 @@ def _wants_usage(body: dict[str, Any]) -> bool:
     return bool(body["stream_options"] and body["stream_options"]["include_usage"])
 
 
-def _whole(response: str, model: str, plan: ChatPlan, choices: list[Choice]) -> dict[str, Any]:
+def _whole(
+    response: str, by: dict[str, str], plan: ChatPlan, choices: list[Choice]
+) -> dict[str, Any]:
     return {
         "id": response,
         "object": "chat.completion",
         "created": now(),
-        "model": model,
+        **by,
         "choices": [_choice(index, one, plan) for index, one in enumerate(choices)],
         "usage": usage(choices),
         "timings": timings(choices[0]),
@@ -73,6 +75,7 @@ def _choice(index: int, choice: Choice, plan: ChatPlan) -> dict[str, Any]:
         "message": message,
         "logprobs": _likelihoods(delta, plan),
         "finish_reason": choice.finish_reason,
+        "stop_reason": choice.stop_reason,
     }
 
 
@@ -91,12 +94,17 @@ class ChatStream:
     """Chunks of several choices, told apart by their index."""
 
     def __init__(
-        self, response: str, model: str, plan: ChatPlan, choices: list[Choice], wants_usage: bool
+        self,
+        response: str,
+        by: dict[str, str],
+        plan: ChatPlan,
+        choices: list[Choice],
+        wants_usage: bool,
     ) -> None:
         self._plan, self._choices, self._wants_usage = plan, choices, wants_usage
         self._ended: set[int] = set()
         # What stands before and behind a piece of text, once: pieces are many.
-        head = {"id": response, "object": "chat.completion.chunk", "created": now(), "model": model}
+        head = {"id": response, "object": "chat.completion.chunk", "created": now(), **by}
         self._head = json.dumps(head, ensure_ascii=False)[:-1]
         self._usage = ', "usage": null' if wants_usage else ""
 
@@ -126,9 +134,9 @@ class ChatStream:
             pieces = b"".join(self._chunk(index, part, found) for part in _parts(delta))
         if choice.finished is not None and index not in self._ended:
             self._ended.add(index)
-            reason = choice.finish_reason
             more = f', "timings": {json.dumps(timings(choice))}'
-            pieces += self._chunk(index, "{}", reason=f'"{reason}"', more=more)
+            reason = f'"{choice.finish_reason}", "stop_reason": {json.dumps(choice.stop_reason)}'
+            pieces += self._chunk(index, "{}", reason=reason, more=more)
         return pieces
 
     def _chunk(

@@ -17,7 +17,7 @@ from llm_lite.server.openai.running import (
     WITHOUT_EFFECT,
     name_of,
 )
-from llm_lite.server.openai.sampling import GRAMMAR, SAMPLING, of_choice, sampling_of
+from llm_lite.server.openai.sampling import GRAMMAR, JSON_SCHEMA, SAMPLING, of_choice, sampling_of
 from llm_lite.server.openai.tools import TOOL_FIELDS, ToolPlan, choice_of, plan_of, specs_of
 from llm_lite.server.tables.kinds import (
     AnyObject,
@@ -60,6 +60,7 @@ CHAT = request_body(
         Field("messages", ListOf(MESSAGE, least=1, most=MOST_MESSAGES), required=True),
         Field("max_completion_tokens", MOST_TOKENS, "Without it, or -1: up to the context's end."),
         Field("max_tokens", MOST_TOKENS, "The same, by its older name."),
+        Field("n_predict", MOST_TOKENS, "The same, by llama.cpp's name."),
         Field("n", Whole(1, 16), "How many answers.", default=1),
         Field("stream", Flag(), "Server-sent events as it is written.", default=False),
         STREAM_OPTIONS,
@@ -69,6 +70,7 @@ CHAT = request_body(
         *TOOL_FIELDS,
         *SAMPLING,
         GRAMMAR,
+        JSON_SCHEMA,
         Field("reasoning_effort", Text(choices=EFFORTS), "none: the model is not to think."),
         Field(
             "chat_template_kwargs",
@@ -112,8 +114,9 @@ def chat_plan(call: Call) -> ChatPlan:
     """FieldProblem."""
     body, model = call.body, call.service.model
     tools = tool_plan(body, model)
-    most = body["max_completion_tokens"] or body["max_tokens"]
-    sampling = formatted(sampling_of(body, most, model.context), body["response_format"], tools)
+    most = body["max_completion_tokens"] or body["max_tokens"] or body["n_predict"]
+    form = form_of(body, "response_format", body["response_format"])
+    sampling = formatted(sampling_of(body, most, model), form, tools)
     top = (body["top_logprobs"] or 0) if body["logprobs"] else None
     if body["top_logprobs"] and top is None:
         raise FieldProblem("top_logprobs", "needs logprobs to be true")
@@ -145,13 +148,31 @@ def tool_plan(body: dict[str, Any], model: ModelInfo) -> ToolPlan:
     return plan_of(specs, choice, model, parallel=body["parallel_tool_calls"])
 
 
+def form_of(body: dict[str, Any], name: str, form: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The form that the answer keeps to, and the field that says it: `form`, of the field `name`,
+    or json_schema."""
+    schema = body["json_schema"]
+    if schema is None:
+        return None if form is None else {**form, "field": name}
+    if body["grammar"]:
+        raise FieldProblem("grammar", "cannot be used with json_schema")
+    if form is not None and form["type"] != "text":
+        raise FieldProblem("json_schema", f"cannot be used with {name}")
+    return {
+        "type": "json_schema",
+        "json_schema": None,
+        "schema": schema,
+        "field": "json_schema",
+    }
+
+
 def formatted(
     sampling: SamplingOptions, form: dict[str, Any] | None, tools: ToolPlan
 ) -> SamplingOptions:
     """With the schema that the answer keeps to; FieldProblem where that is several things."""
     kind = form["type"] if form else "text"
-    if kind != "text" and sampling.grammar:
-        raise FieldProblem("grammar", "cannot be used with response_format")
+    if form is not None and kind != "text" and sampling.grammar:
+        raise FieldProblem("grammar", f"cannot be used with {form['field']}")
     if tools.schema:
         return replace(sampling, json_schema=tools.schema, grammar="")
     if form is None or kind == "text":
@@ -160,7 +181,7 @@ def formatted(
         problem = (
             "cannot be used with tools that may be called: set tool_choice to none or required"
         )
-        raise FieldProblem("response_format", problem)
+        raise FieldProblem(form["field"], problem)
     schema = form["schema"]
     if schema is None and kind == "json_object":
         schema = {"type": "object"}

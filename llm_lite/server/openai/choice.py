@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    StopReason,
     TokenDecoded,
     ToolCall,
 )
@@ -17,7 +19,8 @@ from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.server.openai.begun_call import BegunCall, begun_in
+from llm_lite.core.tools.json_values import JsonProblem, read_json
+from llm_lite.server.openai.begun_call import WITH_NAME_INSIDE, BegunCall, begun_in
 from llm_lite.server.openai.tools import ToolPlan
 
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -62,17 +65,30 @@ class Choice:
         self._calls_told = self._calls_heard = 0  # what cannot be a call is not told as one
         self._call_id = ""  # of the forced call, or of the begun one
         self._begun: BegunCall | None = None
+        self._is_call_cut = False  # by the limit: the last call is not whole
+        self._arguments: list[str] = []  # of the forced call
 
     @property
     def stats(self) -> GenerationStats:
         return self.finished.stats if self.finished else GenerationStats()
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a limit ended the answer."""
+        return self.finished is not None and self.finished.stop_reason in ("length", "context")
+
+    @property
     def finish_reason(self) -> FinishReason:
-        if self._calls_told or self._call_id:
+        """ "tool_calls" says that all calls are whole."""
+        if (self._calls_told or self._call_id) and not self._is_call_cut:
             return "tool_calls"
-        reason = self.finished.stop_reason if self.finished else "end"
-        return "length" if reason in ("length", "context") else "stop"
+        return "length" if self.is_cut else "stop"
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """What finish_reason has no word for."""
+        reason = self.finished.stop_reason if self.finished else None
+        return reason if reason in ("stop string", "role", "repetition") else None
 
     def hear(self, event: AnswerEvent) -> None:
         if isinstance(event, TokenDecoded):
@@ -119,12 +135,15 @@ class Choice:
     def _calls_in(self, calls: CallSplit, said: str) -> tuple[str, tuple[CallDelta, ...]]:
         """New words outside of calls, and new calls."""
         calls = calls.fed(said) if said else calls
-        if self.finished is not None:
-            calls = calls.ended()
-        self._calls = calls
-        words = calls.said[self._said_told :]
-        self._said_told += len(words)
         deltas = self._of_begun(calls)
+        if self.finished is not None:
+            self._is_call_cut = self.is_cut and _is_cut(calls)
+            deltas += self._of_cut(calls)
+            calls = calls.ended()
+            deltas += self._of_begun(calls)
+        self._calls = calls
+        words = "" if self._begun is not None else calls.said[self._said_told :]
+        self._said_told += len(words)
         found = calls.calls[: 1 if self._plan.is_single else None]
         for call in found[self._calls_heard :]:
             self._calls_heard += 1
@@ -133,13 +152,14 @@ class Choice:
                 self._calls_told += 1
             else:  # what cannot be a call is shown as it was written
                 words += call.arguments
-        return words, tuple(deltas)
+        return words, _joined(deltas)
 
     def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
         """More of the arguments of the call that is being written, or has just been."""
         deltas = []
         if self._begun is None and not (self._plan.is_single and self._calls_told):
-            self._begun = begun_in(calls, {spec.name for spec in self._plan.specs})
+            names = {spec.name for spec in self._plan.specs}
+            self._begun = begun_in(calls, names, demanded=bool(self._plan.schema))
             if self._begun is not None:
                 self._call_id = call_id()
                 deltas.append(CallDelta(self._calls_told, self._call_id, self._begun.name, ""))
@@ -152,15 +172,30 @@ class Choice:
                 self._calls_heard += 1
         return deltas
 
+    def _of_cut(self, calls: CallSplit) -> list[CallDelta]:
+        """A demanded call of which a limit left no more than the name."""
+        begun = calls.begun
+        if not self._is_call_cut or not self._plan.schema or self._begun is not None:
+            return []
+        if begun is None or self._plan.spec(begun.name) is None:
+            return []
+        self._call_id, self._begun = call_id(), BegunCall(begun.name, len(calls.raw))
+        return [CallDelta(self._calls_told, self._call_id, begun.name, "")]
+
     def _call_delta(self, call: ToolCall) -> CallDelta:
         spec = self._plan.spec(call.name)
-        if spec is not None and not call.problem:
+        if call.problem and self._is_call_cut and self._plan.style in WITH_NAME_INSIDE:
+            call = replace(call, arguments="")  # none are begun: the text is of the name
+        elif spec is not None and not call.problem:
             call = coerced(call, spec)
         return CallDelta(self._calls_told, call_id(), call.name, call.arguments)
 
     def _forced(self, said: str) -> tuple[CallDelta, ...]:
-        """The answer is the arguments of one function."""
-        if not said:
+        """The answer is the arguments of one function, as far as a limit lets it come."""
+        self._arguments.append(said)
+        if self.is_cut:
+            self._is_call_cut = not _is_json("".join(self._arguments))
+        if not said and not (self._is_call_cut and not self._call_id):
             return ()
         name = "" if self._call_id else self._plan.forced
         self._call_id = self._call_id or call_id()
@@ -180,6 +215,35 @@ class Choice:
         tokens = tuple(self._tokens[:end])
         del self._tokens[:end]
         return tokens
+
+
+def _joined(deltas: list[CallDelta]) -> tuple[CallDelta, ...]:
+    """One for each call."""
+    found: dict[str, CallDelta] = {}
+    for delta in deltas:
+        known = found.get(delta.id)
+        more = known.arguments + delta.arguments if known else delta.arguments
+        found[delta.id] = replace(known or delta, arguments=more)
+    return tuple(found.values())
+
+
+def _is_cut(calls: CallSplit) -> bool:
+    """Whether a call is being written whose text is not whole, but for the mark behind it."""
+    if not calls.inside:
+        return False
+    if "<function=" in calls.held:
+        return "</function>" not in calls.held
+    known = len(calls.calls)
+    ended = calls.ended().calls
+    return len(ended) == known or bool(ended[-1].problem)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except JsonProblem:
+        return False
+    return True
 
 
 def call_id() -> str:

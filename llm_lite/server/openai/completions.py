@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -16,17 +15,17 @@ from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
 from llm_lite.server.failures import ApiError, json_response
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
-from llm_lite.server.openai.chat_request import MOST_TOKENS
+from llm_lite.server.openai.chat_request import FORMAT, MOST_TOKENS, form_of, formatted
 from llm_lite.server.openai.choice import Choice, Delta
 from llm_lite.server.openai.running import (
     MODEL,
     STREAM_OPTIONS,
     USER,
     WITHOUT_EFFECT,
+    answered_by,
     begin,
     failure_event,
     heard,
-    model_id,
     name_of,
     new_id,
     now,
@@ -34,13 +33,14 @@ from llm_lite.server.openai.running import (
     told,
     usage,
 )
-from llm_lite.server.openai.sampling import GRAMMAR, SAMPLING, of_choice, sampling_of
+from llm_lite.server.openai.sampling import GRAMMAR, JSON_SCHEMA, SAMPLING, of_choice, sampling_of
 from llm_lite.server.openai.tools import ToolPlan
-from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text, Whole
+from llm_lite.server.tables.kinds import FieldProblem, Flag, ListOf, OneOf, Text, Whole
 from llm_lite.server.tables.records import Field, request_body
 from llm_lite.server.tables.unsupported import OF_ALL
 
 MOST_PROMPTS = 64
+_USUAL_TOKENS = 16  # of OpenAI's server
 _TEXT = Text(least=1)
 TOKENS = ListOf(Whole(0, (1 << 31) - 1), least=1)
 _PLAIN = ToolPlan()
@@ -61,7 +61,8 @@ COMPLETION = request_body(
             "A text, its tokens, or several of either.",
             True,
         ),
-        Field("max_tokens", MOST_TOKENS, "OpenAI's; -1: to the context's end.", default=16),
+        Field("max_tokens", MOST_TOKENS, "Without it, 16; -1: to the context's end."),
+        Field("n_predict", MOST_TOKENS, "The same, by llama.cpp's name."),
         Field("n", Whole(1, 16), "How many answers to each prompt.", default=1),
         Field("best_of", Whole(1, 16), "As n: no answers are made and left out."),
         Field("echo", Flag(), "The prompt stands before the answer.", default=False),
@@ -69,9 +70,10 @@ COMPLETION = request_body(
         STREAM_OPTIONS,
         Field("logprobs", Whole(0, MOST_ALTERNATIVES), "And so many others in a token's place."),
         Field("suffix", Text(), "Texts are only made at the end: expected none."),
-        Field("json_schema", AnyObject(), "The answer is JSON of this schema."),
+        Field("response_format", FORMAT),
         *SAMPLING,
         GRAMMAR,
+        JSON_SCHEMA,
         USER,
         *WITHOUT_EFFECT,
         *OF_ALL,
@@ -80,7 +82,7 @@ COMPLETION = request_body(
 
 
 async def completion(call: Call) -> Response:
-    model, body = model_id(call), call.body
+    by, body = answered_by(call), call.body
     prompts, response = _prompts(body), new_id("cmpl")
     requests = _requests(call, prompts, response)
     keeps = body["logprobs"] is not None
@@ -88,19 +90,18 @@ async def completion(call: Call) -> Response:
     echoed = await _echoed(call, prompts)
     if body["stream"]:
         answers, head = await begin(call, requests)
-        stream = TextStream(response, model, body, choices, echoed)
+        stream = TextStream(response, by, body, choices, echoed)
         return EventStream(stream.pieces(call, answers, head), answers.close)
     await heard(call, requests, choices)
     made = [
-        _choice(i, one.fresh(), echoed[i // body["n"]], body, f"{one.finish_reason}")
-        for i, one in enumerate(choices)
+        _choice(i, one.fresh(), echoed[i // body["n"]], body, one) for i, one in enumerate(choices)
     ]
     return json_response(
         {
             "id": response,
             "object": "text_completion",
             "created": now(),
-            "model": model,
+            **by,
             "choices": made,
             "usage": usage(choices, len(prompts)),
             "timings": timings(choices[0]),
@@ -128,12 +129,10 @@ def _requests(
     call: Call, prompts: list[str | tuple[int, ...]], response: str
 ) -> list[AnswerRequest]:
     body = call.body
-    sampling = sampling_of(body, body["max_tokens"], call.service.model.context)
-    if body["json_schema"] is not None:
-        schema = json.dumps(body["json_schema"], ensure_ascii=False)
-        sampling = replace(sampling, json_schema=schema)
-    if sampling.json_schema and sampling.grammar:
-        raise FieldProblem("grammar", "cannot be used with json_schema")
+    most = body["max_tokens"] or body["n_predict"] or _USUAL_TOKENS
+    sampling = sampling_of(body, most, call.service.model)
+    form = form_of(body, "response_format", body["response_format"])
+    sampling = formatted(sampling, form, _PLAIN)
     return [
         AnswerRequest(
             response=name_of(response, index * body["n"] + number),
@@ -153,26 +152,34 @@ async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]
     if not call.body["echo"]:
         return [""] * len(prompts)
     service = call.service
-    return await call.shared.apart(
-        lambda: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
+    return await call.apart(
+        lambda _: [p if isinstance(p, str) else service.detokenize(p) for p in prompts]
     )
 
 
 def _choice(
-    index: int, delta: Delta, echoed: str, body: dict[str, Any], reason: str | None, offset: int = 0
+    index: int, delta: Delta, echoed: str, body: dict[str, Any], choice: Choice, offset: int = 0
 ) -> dict[str, Any]:
+    """More of a choice; its reasons are none until it is over."""
     found = None
     if body["logprobs"] is not None:
         found = likelihoods.of_completion(delta.tokens, body["logprobs"], offset)
     text = echoed + delta.said
-    return {"index": index, "text": text, "logprobs": found, "finish_reason": reason}
+    is_over = choice.finished is not None
+    return {
+        "index": index,
+        "text": text,
+        "logprobs": found,
+        "finish_reason": choice.finish_reason if is_over else None,
+        "stop_reason": choice.stop_reason,
+    }
 
 
 class TextStream:
     def __init__(
         self,
         response: str,
-        model: str,
+        by: dict[str, str],
         body: dict[str, Any],
         choices: list[Choice],
         echoed: list[str],
@@ -181,7 +188,7 @@ class TextStream:
         self._before = [echoed[i // body["n"]] for i in range(len(choices))]  # still to be said
         self._prompts = len(echoed)
         self._written = [0] * len(choices)  # characters
-        self._head = {"id": response, "object": "text_completion", "created": now(), "model": model}
+        self._head = {"id": response, "object": "text_completion", "created": now(), **by}
         options = body["stream_options"]
         self._wants_usage = bool(options and options["include_usage"])
 
@@ -208,8 +215,7 @@ class TextStream:
         if not delta and not is_over:
             return b""
         before, self._before[index] = self._before[index], ""
-        reason = choice.finish_reason if is_over else None
-        made = _choice(index, delta, before, self._body, reason, self._written[index])
+        made = _choice(index, delta, before, self._body, choice, self._written[index])
         self._written[index] += len(made["text"])
         more = {"usage": None} if self._wants_usage else {}
         if is_over:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from starlette.responses import Response
 
-from llm_lite.core.errors import RequestError
 from llm_lite.core.serving.service import F32
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
-from llm_lite.server.inbox import ClientLeft
 from llm_lite.server.openai.completions import TOKENS
 from llm_lite.server.openai.running import MODEL, USER, model_id
 from llm_lite.server.tables.kinds import FieldProblem, ListOf, OneOf, Text, Whole
@@ -54,23 +51,12 @@ async def embeddings(call: Call) -> Response:
     given = body["input"]
     texts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
 
-    left = threading.Event()
-
-    def work() -> tuple[F32, int]:
+    def work(is_left: Callable[[], bool]) -> tuple[F32, int]:
         tokens = [service.tokenize(t) if isinstance(t, str) else t for t in texts]
-        made = service.embed(tokens, left.is_set)
+        made = service.embed(tokens, is_left)
         return made.vectors, made.tokens
 
-    watcher = asyncio.create_task(_watch(call, left))
-    try:
-        vectors, count = await call.shared.at_length(work)
-    except RequestError:
-        if left.is_set():
-            raise ClientLeft("the client has left") from None
-        raise
-    finally:
-        left.set()
-        watcher.cancel()
+    vectors, count = await call.apart(work, at_length=True)
     return json_response(
         {
             "object": "list",
@@ -79,13 +65,6 @@ async def embeddings(call: Call) -> Response:
             "usage": {"prompt_tokens": count, "total_tokens": count},
         }
     )
-
-
-async def _watch(call: Call, left: threading.Event) -> None:
-    """The body has been read: what comes next is that the client has gone."""
-    while (await call.request.receive())["type"] != "http.disconnect":
-        pass
-    left.set()
 
 
 def _entry(index: int, row: F32, form: str) -> dict[str, Any]:

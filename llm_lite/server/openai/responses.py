@@ -33,7 +33,7 @@ async def respond(call: Call) -> Response:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
     await heard(call, [plan.request], [choice])
-    for _ in (*items.take(choice.fresh()), *items.close()):
+    for _ in (*items.take(choice.fresh()), *items.end(choice)):
         pass
     return json_response(items.finished(choice))
 
@@ -77,7 +77,7 @@ async def _pieces(
     except ApiError as error:
         yield write([items.failed(error)])
         return
-    whole = write(items.close())
+    whole = write(items.end(choice))
     response = items.finished(choice)
     yield whole + write([{"type": f"response.{response['status']}", "response": response}])
 
@@ -115,8 +115,14 @@ class _Items:
         for call in delta.calls:
             yield from self._call(call)
 
-    def close(self) -> Iterator[Event]:
-        """The open item is whole."""
+    def end(self, choice: Choice) -> Iterator[Event]:
+        """Nothing follows the open item, which a limit may have cut."""
+        is_call = self._open is not None and self._open["type"] == "function_call"
+        is_cut = choice.finish_reason == "length" if is_call else choice.is_cut
+        yield from self._close("incomplete" if is_cut else "completed")
+
+    def _close(self, status: str = "completed") -> Iterator[Event]:
+        """The open item is done."""
         item, self._open = self._open, None
         if item is None:
             return
@@ -137,7 +143,7 @@ class _Items:
             yield {"type": "response.content_part.done", **place, "part": part}
             item["content"] = [part]
             del place["content_index"]
-        item["status"] = "completed"
+        item["status"] = status
         self._done.append(item)
         index = place["output_index"]
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -151,7 +157,7 @@ class _Items:
         return {"type": "response.failed", "response": response}
 
     def finished(self, choice: Choice) -> dict[str, Any]:
-        is_whole = choice.finish_reason != "length"
+        is_whole = not choice.is_cut or self._is_called(choice)
         counted = usage([choice])
         return {
             **self._frame,
@@ -167,13 +173,18 @@ class _Items:
             },
         }
 
+    def _is_called(self, choice: Choice) -> bool:
+        """Whether it ends with a call that is whole, so that a limit cut nothing of it."""
+        last = self._done[-1] if self._done else {"type": ""}
+        return choice.finish_reason == "tool_calls" and last["type"] == "function_call"
+
     def _is_open(self, kind: str) -> bool:
         return self._open is not None and self._open["type"] == kind
 
     def _grow(self, kind: str, text: str, likely: list[dict[str, Any]]) -> Iterator[Event]:
         """More of a message or of thoughts."""
         if not self._is_open(kind):
-            yield from self.close()
+            yield from self._close()
             yield from self._opened(_new_item(kind))
         assert self._open is not None
         self._text.append(text)
@@ -194,7 +205,7 @@ class _Items:
 
     def _call(self, call: CallDelta) -> Iterator[Event]:
         if call.name:  # the first of it
-            yield from self.close()
+            yield from self._close()
             item = _new_item("function_call") | {"call_id": call.id, "name": call.name}
             yield from self._opened(item)
         assert self._open is not None

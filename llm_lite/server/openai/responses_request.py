@@ -14,10 +14,10 @@ from llm_lite.core.messages import (
     ToolCall,
 )
 from llm_lite.server.call import Call
-from llm_lite.server.openai.chat_request import EFFORTS, MOST_TOKENS, ChatPlan, formatted
+from llm_lite.server.openai.chat_request import EFFORTS, MOST_TOKENS, ChatPlan, form_of, formatted
 from llm_lite.server.openai.messages import CONTENT, MOST_MESSAGES, text_of
 from llm_lite.server.openai.running import MODEL, USER, WITHOUT_EFFECT
-from llm_lite.server.openai.sampling import GRAMMAR, SAMPLING, sampling_of
+from llm_lite.server.openai.sampling import GRAMMAR, JSON_SCHEMA, SAMPLING, sampling_of
 from llm_lite.server.openai.tools import MOST_TOOLS, ToolPlan, plan_of, specs_of
 from llm_lite.server.tables.kinds import (
     AnyObject,
@@ -98,6 +98,7 @@ RESPONSE_REQUEST = request_body(
         Field("top_logprobs", Whole(0, MOST_ALTERNATIVES)),
         *SAMPLING,
         GRAMMAR,
+        JSON_SCHEMA,
         USER,
         *WITHOUT_EFFECT,
         Field("previous_response_id", Text(), _KEPT),
@@ -107,6 +108,7 @@ RESPONSE_REQUEST = request_body(
         Field("max_tool_calls", Anything(), "Has no effect here: no function is run."),
         *OF_ALL,
         *without({}, "prompt"),
+        Field("response_format", Anything(), "Of chats: here it is text.format."),
     ),
 )
 
@@ -117,17 +119,19 @@ def response_plan(call: Call) -> ChatPlan:
     for name in ("previous_response_id", "conversation"):
         if body[name] is not None:
             raise FieldProblem(name, "responses are not kept: send the conversation itself")
+    if (body["response_format"] or {"type": "text"}) != {"type": "text"}:
+        raise FieldProblem("response_format", "is of chats: expected text.format")
     if body["background"]:
         raise FieldProblem("background", "answers are made at once: expected false")
     tools = _tools(body, model)
-    sampling = sampling_of(body, body["max_output_tokens"], model.context)
+    sampling = sampling_of(body, body["max_output_tokens"], model)
     top = body["top_logprobs"]
     if top is None and _INCLUDED[0] in (body["include"] or ()):
         top = 0
     request = AnswerRequest(
         response=f"resp_{secrets.token_hex(16)}",
         messages=tools.told(_messages(body)),
-        sampling=formatted(sampling, _format(body), tools),
+        sampling=formatted(sampling, form_of(body, "text.format", _format(body)), tools),
         tools=tools.offered,
         thinking=(body["reasoning"] or {}).get("effort") not in ("none", "minimal"),
         alternatives=top or 0,

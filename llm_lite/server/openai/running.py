@@ -16,7 +16,7 @@ from llm_lite.server.event_stream import event
 from llm_lite.server.failures import ApiError
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
-from llm_lite.server.openai.models import id_of
+from llm_lite.server.openai.models import fingerprint, id_of
 from llm_lite.server.tables.kinds import Anything, Flag, MapOf, Text
 from llm_lite.server.tables.records import Field, Record
 
@@ -44,8 +44,13 @@ WITHOUT_EFFECT = (
 )
 
 
+def answered_by(call: Call) -> dict[str, str]:
+    """The model in use, which answers whatever a request calls it, and what it runs on."""
+    service = call.service
+    return {"model": model_id(call), "system_fingerprint": fingerprint(service)}
+
+
 def model_id(call: Call) -> str:
-    """Of the model in use, which answers whatever a request calls it."""
     return id_of(call.service.model)
 
 
@@ -97,8 +102,10 @@ async def _first(answers: Answers, seconds: float) -> list[Told]:
 
 
 def check(one: AnswerEvent) -> None:
-    """ApiError where an answer failed. What a request itself has wrong was told before."""
+    """ApiError where an answer failed. Most of what a request itself has wrong was told before."""
     if isinstance(one, GenerationFinished) and is_failure(one):
+        if one.request_at_fault:
+            raise ApiError(400, one.message)
         raise ApiError(503, one.message or "the answer was stopped", code="answer_failed")
 
 

@@ -6,11 +6,23 @@ from dataclasses import fields, replace
 from typing import Any
 
 from llm_lite.core.generation.sampling import RANGES
-from llm_lite.core.messages import SamplingOptions
-from llm_lite.server.tables.kinds import Kind, ListOf, MapOf, Number, OneOf, Text, Whole
+from llm_lite.core.messages import ModelInfo, SamplingOptions
+from llm_lite.server.tables.kinds import (
+    AnyObject,
+    FieldProblem,
+    Flag,
+    Kind,
+    ListOf,
+    MapOf,
+    Number,
+    OneOf,
+    Text,
+    Whole,
+)
 from llm_lite.server.tables.records import Field
 
 _MOST_STOPS = 32
+_USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
 _STOP = Text(least=1, most=1000)
 _ABOUT = {
     "temperature": "0 always takes the likeliest token.",
@@ -52,13 +64,26 @@ SAMPLING: tuple[Field, ...] = (
         MapOf(Number(-100, 100), most=1024, names=r"\d{1,9}"),
         "Added to the logits of tokens, by their ids.",
     ),
+    Field(
+        "repetition_guard",
+        Flag(),
+        "Whether an answer that repeats itself without an end is ended.",
+    ),
     Field("dry_breakers", ListOf(_STOP, most=_MOST_STOPS), "Repeats do not reach across these."),
+    Field("dry_sequence_breakers", ListOf(_STOP, most=_MOST_STOPS), "The same as dry_breakers."),
+    Field("mirostat", Whole(0, 2), "0: off, whatever mirostat_tau is; 2: on. There is no 1 here."),
 )
 GRAMMAR = Field("grammar", Text(least=1), "The answer is a text of this grammar: GBNF or Lark.")
+JSON_SCHEMA = Field(
+    "json_schema", AnyObject(), "The answer is JSON of this schema, as llama.cpp's server takes it."
+)
 
 
-def sampling_of(body: dict[str, Any], max_new_tokens: int | None, context: int) -> SamplingOptions:
-    """What is not said is as this program does it, but for the length: up to the context's end."""
+def sampling_of(
+    body: dict[str, Any], max_new_tokens: int | None, model: ModelInfo
+) -> SamplingOptions:
+    """What is not said is as the model advises, or else as this program does it; but for the
+    length: up to the context's end."""
     chosen: dict[str, Any] = {name: body[name] for name in _RANGED if body[name] is not None}
     for old, name in _OTHER_NAMES.items():
         if body[old] is not None:
@@ -71,12 +96,21 @@ def sampling_of(body: dict[str, Any], max_new_tokens: int | None, context: int) 
     if body["logit_bias"] is not None:
         pairs = body["logit_bias"].items()
         chosen["logit_bias"] = tuple((int(token), value) for token, value in pairs)
-    if body["dry_breakers"] is not None:
-        chosen["dry_breakers"] = tuple(body["dry_breakers"])
+    for name in ("dry_sequence_breakers", "dry_breakers"):
+        if body[name] is not None:
+            chosen["dry_breakers"] = tuple(body[name])
+    if body["mirostat"] == 1:
+        raise FieldProblem("mirostat", "version 1 is not supported by this server: expected 0 or 2")
+    if body["mirostat"] == 0:
+        chosen["mirostat_tau"] = 0.0
+    elif body["mirostat"] == 2:
+        chosen.setdefault("mirostat_tau", _USUAL_TAU)
     if body.get("grammar"):
         chosen["grammar"] = body["grammar"]
     most = max(max_new_tokens or 0, 0)  # -1, as other servers have it: no limit
-    return SamplingOptions(max_new_tokens=most or context, **chosen)
+    if body["repetition_guard"] is not None:
+        chosen["repetition_guard"] = body["repetition_guard"]
+    return model.sampling(max_new_tokens=most or model.context, **chosen)
 
 
 def of_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:

@@ -52,11 +52,11 @@ async def tokenize(call: Call) -> Response:
         def work() -> list[int]:
             return service.tokenize(text, special)
 
-    tokens = await call.shared.apart(work)
+    tokens = await call.apart(lambda _: work())
     found: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
     found["max_model_len"] = service.status().context or service.model.context
     if body["with_pieces"]:
-        found["pieces"] = await call.shared.apart(lambda: service.token_texts(tokens))
+        found["pieces"] = await call.apart(lambda _: service.token_texts(tokens))
     return json_response(found)
 
 
@@ -71,5 +71,5 @@ def _special(body: dict[str, Any]) -> bool:
 
 async def detokenize(call: Call) -> Response:
     service, tokens = call.service, call.body["tokens"]
-    text = await call.shared.apart(lambda: service.detokenize(tokens))
+    text = await call.apart(lambda _: service.detokenize(tokens))
     return json_response({"content": text, "prompt": text})

@@ -1,7 +1,7 @@
 """In a process apart: Markdown to HTML. Started by `markdown`, in no other way.
 
-Raw HTML is text like any other, pictures are links, links are those that markdown-it lets through
-(no `javascript:`), and code is coloured by classes: nothing here needs a style in HTML.
+Raw HTML is text like any other, pictures are links, links are those that may be opened (others stay
+as they were written), and code is coloured by classes: nothing here needs a style in HTML.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from llm_lite.core.plain_text import can_be_opened
 from llm_lite.core.text.code_classes import CLASSES
+from llm_lite.core.text.footnote_rules import add_footnotes
 from llm_lite.core.text.math_rules import add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 from llm_lite.server.page.formulas import mathml
@@ -41,7 +43,9 @@ def _parser() -> MarkdownIt:
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"]).disable("image")
+    made.validateLink = can_be_opened  # type: ignore[method-assign, assignment]
     add_math(made)
+    add_footnotes(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
     return made

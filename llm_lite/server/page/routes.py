@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from llm_lite.server.call import client_of
 from llm_lite.server.page import bodies
 from llm_lite.server.page.files import file_routes
 from llm_lite.server.page.history.conversations import Conversations
@@ -53,5 +54,5 @@ class Page:
     async def _markdown(self, request: Request) -> Response:
         """`html` of a text."""
         said = bodies.text(await bodies.fields(self._shared, request), "text")
-        html = await self._shared.apart(lambda: self._renderer.html(said))
+        html = await self._shared.apart(client_of(request), lambda: self._renderer.html(said))
         return JSONResponse({"html": html})

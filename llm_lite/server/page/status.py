@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.messages import ACTIVATIONS, MODES, SamplingOptions
+from llm_lite.core.messages import ACTIVATIONS, MODES
 from llm_lite.core.serving.service import Service
 from llm_lite.server.page.modes import switch_of
 
@@ -18,7 +18,7 @@ def status_of(service: Service | None) -> dict[str, Any]:
         return {"model": None}
     model, executor, status = service.model, service.executor, service.status()
     asked = service.options
-    usual = SamplingOptions()
+    usual = model.sampling()
     return {
         "model": {
             "name": model.name,

@@ -10,6 +10,7 @@ import math
 import re
 from typing import Any, Protocol
 
+from llm_lite.core.files.json_text import finite
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
 from llm_lite.core.tools.json_values import kind_of
@@ -103,9 +104,10 @@ class Number:
 
     def read(self, value: Any, at: str) -> float:
         expect(self, value, at)
-        if not self.low <= value <= self.high:
+        number = finite(value)
+        if number is None or not self.low <= value <= self.high:
             raise FieldProblem(at, f"expected {self.words}, found {_shown(value)}")
-        return float(value)
+        return number
 
     def schema(self) -> Schema:
         return {"type": "number", **_bounds(self.low, self.high)}

@@ -55,17 +55,35 @@ MODEL = _shape(
     _has("object", Text(choices=("model",))),
     _has("created", _COUNT),
     _has("owned_by", Text()),
-    _has("context_length", _COUNT, "Tokens of a prompt and its answer."),
-    _has("architecture", Text()),
-    _has("parameters", _COUNT),
-    _has("vocabulary", _COUNT),
-    _has("layers", _COUNT),
-    _has("heads", _COUNT),
-    _has("width", _COUNT),
-    _has("mode", Text(), "How weights are kept."),
-    _has("backend", Text()),
-    _has("calls_functions", Flag()),
-    _has("switches_thinking", Flag()),
+    _has(
+        "status",
+        _shape("ModelStatus", _has("value", Text(choices=("loaded", "loading")))),
+        "While it is loading, nothing below is known, and other addresses answer 503.",
+    ),
+    Field("context_length", _COUNT, "Tokens of a prompt and its answer."),
+    Field("architecture", Text()),
+    Field("parameters", _COUNT),
+    Field("vocabulary", _COUNT),
+    Field("layers", _COUNT),
+    Field("heads", _COUNT),
+    Field("width", _COUNT),
+    Field("mode", Text(), "How weights are kept."),
+    Field("backend", Text()),
+    Field("calls_functions", Flag()),
+    Field("switches_thinking", Flag()),
+    Field("has_chat_template", Flag(), "Without one, a chat is written in a plain format."),
+    Field(
+        "sampling_defaults",
+        ListOf(
+            _shape(
+                "SamplingDefault",
+                _has("name", Text()),
+                _has("value", _NUMBER),
+                _has("source", Text()),
+            )
+        ),
+        "How tokens are chosen where a request says nothing, and what advises it.",
+    ),
 )
 MODELS = _shape(
     "ModelList", _has("object", Text(choices=("list",))), _has("data", ListOf(MODEL, most=1))
@@ -103,6 +121,12 @@ _LIKELY = _shape(
     _has("bytes", _or_null(ListOf(Whole(0, 255)))),
     _has("top_logprobs", ListOf(AnyObject())),
 )
+_STOP_REASON = Field(
+    "stop_reason",
+    _or_null(Text(choices=("stop string", "role", "repetition"))),
+    "Why it stopped, where it is not by itself: at a string of `stop`, as it began to speak as "
+    "somebody else, or as it repeated itself without an end.",
+)
 _CHOICE = _shape(
     "ChatChoice",
     _has("index", _COUNT),
@@ -118,6 +142,7 @@ _CHOICE = _shape(
     ),
     _has("logprobs", _or_null(_shape("Likelihoods", _has("content", ListOf(_LIKELY))))),
     _has("finish_reason", Text(choices=("stop", "length", "tool_calls"))),
+    _STOP_REASON,
 )
 
 
@@ -128,6 +153,7 @@ def _answer(name: str, kind: str, choice: Record) -> Record:
         _has("object", Text(choices=(kind,))),
         _has("created", _COUNT),
         _has("model", Text()),
+        _has("system_fingerprint", Text(), "Another one: the same seed may answer differently."),
         _has("choices", ListOf(choice)),
         _has("usage", _USAGE),
         _has("timings", _TIMINGS),
@@ -144,6 +170,7 @@ COMPLETION = _answer(
         _has("text", Text()),
         _has("logprobs", _or_null(AnyObject())),
         _has("finish_reason", Text(choices=("stop", "length"))),
+        _STOP_REASON,
     ),
 )
 RESPONSE = _shape(

@@ -48,7 +48,8 @@ OF_ALL = (
     *without({}, "guided_json", "structured_outputs"),
     *without("", "guided_regex", "guided_grammar"),
     *without([], "guided_choice", "stop_token_ids", "bad_words", "allowed_token_ids", "lora"),
-    *without(False, "ignore_eos", "use_beam_search"),
+    *without([], "grammar_triggers"),
+    *without(False, "grammar_lazy", "ignore_eos", "use_beam_search"),
     *without(0, "min_tokens"),
 )
 # By OpenAI's names, older and newer: functions, a voice, a search.

@@ -191,6 +191,12 @@ def test_everything_that_waits_is_carried_out(hub, capsys):
     assert code == 1 and "download: done | quantize: done" in out and "download: failed" in out
 
 
+def test_a_home_that_never_had_a_queue_has_nothing_to_carry_out(person):
+    command = [sys.executable, "-m", "llm_lite", "models", "queue", "run"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (ended.returncode, ended.stdout) == (0, "The queue is empty.\n"), ended.stderr
+
+
 def test_a_damaged_queue_is_told(person, capsys):
     folder = queue_folder()
     folder.mkdir(parents=True)

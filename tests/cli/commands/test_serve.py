@@ -8,11 +8,14 @@ import subprocess
 import httpx2 as httpx
 import pytest
 
+from llm_lite.cli.commands import serve
 from llm_lite.cli.main import _parser, main
 from llm_lite.cli.serving_words import server_config, serving_options
 from llm_lite.core.errors import RequestError
+from llm_lite.core.loading.encoders.starting import kind_and_name
 from llm_lite.core.messages import SPECULATES
 from llm_lite.server.config import network_addresses, page_history
+from llm_lite.server.serve import Server
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import NUMPY, spawn
 from tests.fixtures.seq2seq import t5
@@ -64,6 +67,36 @@ def test_an_encoder_decoder_serves_targets(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+class SeenError(RequestError):
+    """Ends the command once a test has seen enough."""
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_a_model_is_listed_before_it_is_loaded(kind, tiny_llama, tmp_path, monkeypatch, capsys):
+    servers, listed = [], []
+
+    class Watched(Server):
+        def start(self):
+            super().start()
+            servers.append(self)
+
+    def look(*_, **__):
+        (server,) = servers
+        (found,) = httpx.get(f"{server.address}/v1/models").json()["data"]
+        answer = httpx.post(f"{server.address}/v1/completions", json={"prompt": "Hello"})
+        listed.append((found, answer.status_code, answer.headers["retry-after"]))
+        raise SeenError("seen")
+
+    monkeypatch.setattr(serve, "Server", Watched)
+    where, what = {"decoder": (serve, "wait_for_model")}.get(kind, (serve.loader, "open_model"))
+    monkeypatch.setattr(where, what, look)
+    model = tiny_llama if kind == "decoder" else write_case(t5.FAMILY, "gated", tmp_path / "t5")
+    assert main(["serve", str(model), *NUMPY, "--port", "0"]) == 1
+    ((found, status, after),) = listed
+    assert found["title"] == kind_and_name(str(model))[1] != ""
+    assert found["status"] == {"value": "loading"} and (status, after) == (503, "5")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

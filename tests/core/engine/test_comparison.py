@@ -56,6 +56,7 @@ def test_equal_runs_say_the_same_and_do_not_diverge(client, tiny_llama, device, 
     ready = {e.run: e for e in events if isinstance(e, RunReady)}
     assert ready[0].shared and not ready[1].shared
     assert ready[1].executor.backend == backend and ready[0].weight_bytes > 0
+    assert ready[0].cache_bytes == ready[1].cache_bytes > 0, "of a token, whoever has the cache"
     told = [e.stats for e in events if isinstance(e, RunFinished)]
     assert all(s.new_tokens == 12 and s.decode_tok_s > 0 and s.ttft_ms > 0 for s in told)
 

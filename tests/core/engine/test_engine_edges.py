@@ -178,3 +178,21 @@ def test_what_the_system_refuses_between_two_commands_is_told(client, tiny_llama
     client.ask(1)
     while not any("No space left" in e.text for e in client.of(Logged)):
         client.until(Logged)
+
+
+def test_the_model_that_is_coming_has_its_name(client, tiny_llama, monkeypatch):
+    """From its header on; nothing is coming once it is there, or has failed."""
+    assert client.engine.coming() == ""
+    seen, start = [], loader.start
+
+    def watched(*arguments, **more):
+        seen.append(client.engine.coming())
+        return start(*arguments, **more)
+
+    monkeypatch.setattr("llm_lite.core.loading.encoders.starting.loader.start", watched)
+    loaded = client.load(tiny_llama)
+    assert seen == [loaded.model.name]
+    assert client.engine.coming() == ""
+    client.send(LoadModel("no such file", exact()))
+    client.until(LoadFailed)
+    assert client.engine.coming() == ""

@@ -3,14 +3,18 @@
 import json
 import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors import safe_open
 
 from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.mapping import mapped
 from llm_lite.core.formats.safetensors.reader import open_folder, open_safetensors, open_sharded
 from tests.make_safetensors import build_raw, build_safetensors, entry, write_shards
 
@@ -52,6 +56,61 @@ def test_reads_names_types_shapes_and_values(tmp_path):
         assert file.tensors["signed"].data.view(np.int8).tolist() == [-2, -1, 0, 1]
         with pytest.raises(UnsupportedError, match="'bytes' has block type u8"):
             file.tensors["bytes"].dequantize()
+
+
+# From https://github.com/huggingface/safetensors: every type that the format has, bits of a value.
+TYPES = dict.fromkeys(("U64", "I64", "F64", "C64"), 64)
+TYPES |= dict.fromkeys(("U32", "I32", "F32"), 32)
+TYPES |= dict.fromkeys(("U16", "I16", "F16", "BF16"), 16)
+TYPES |= dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"), 8)
+TYPES |= dict.fromkeys(("F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8)
+TYPES |= {"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4}
+
+
+def test_tensors_of_every_type_lie_one_behind_the_other(tmp_path):
+    header, at = {}, 0
+    for name, bits in TYPES.items():
+        header[name] = {"dtype": name, "shape": [2, 4], "data_offsets": [at, at + bits]}
+        at += bits  # eight values
+    data = bytes(range(256)) * 2
+    file = open_safetensors(write(tmp_path, build_raw(header, data[:at])))
+    for name, described in header.items():
+        tensor = file.tensors[name]
+        assert (tensor.dtype, tensor.shape) == (name.lower(), (2, 4))
+        assert bytes(tensor.data) == data[slice(*described["data_offsets"])]
+
+
+def test_the_file_that_is_mapped_is_the_one_that_is_parsed(tmp_path):
+    """Another one took its name in between: its header would be of other bytes."""
+    path = write(tmp_path, build_safetensors({"a": entry(VALUES)}))
+    with mapped(path, "a file") as mapping:
+        other = tmp_path / "other"
+        other.write_bytes(build_safetensors({"b": entry(VALUES)}))
+        other.replace(path)
+        with safe_open(mapping.reopened, framework="numpy") as file:
+            assert file.keys() == ["a"]
+
+
+def test_the_package_is_imported_by_the_first_file(tmp_path):
+    """The window starts without it."""
+    path = write(tmp_path, build_safetensors({"a": entry(VALUES)}))
+    code = (
+        "import sys\n"
+        "import llm_lite.desktop.app.app\n"
+        "from llm_lite.core.formats.safetensors.reader import open_safetensors\n"
+        "print('safetensors' in sys.modules)\n"
+        f"open_safetensors({str(path)!r})\n"
+        "print('safetensors' in sys.modules, 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\nTrue False\n", done
+
+
+def test_a_folder_of_any_name(tmp_path):
+    folder = tmp_path / os.fsdecode(b"not UTF-8: \xff")
+    folder.mkdir()
+    write(folder, build_safetensors({"a": entry(VALUES)}))
+    assert list(open_folder(folder).tensors) == ["a"]
 
 
 def test_tensors_are_mapped_read_only_and_outlive_the_file(tmp_path):
@@ -134,8 +193,20 @@ BAD = {
     "shape float": (one(shape=[2.0]), "has shape a list of 1, expected a list of integers"),
     "shape negative": (one(shape=[-2]), r"tensor 't' has shape \[-2\], but the file has 8"),
     "shape huge": (one(shape=[1 << 62, 4]), r"tensor 't' has shape \[4611686018427387904, 4\]"),
-    "shape product": (one(shape=[4, 4]), r"tensor 't' has shape \[4, 4\], but the file has 8"),
+    "shape product": (one(shape=[4, 4]), r"of F32 \(4, 4\) has 8 bytes, expected 64"),
     "dimensions": (one(shape=[1] * 9), "tensor 't' has 9 dimensions, expected at most 8"),
+    "dimensions that fit": (
+        one(shape=[2, *[1] * 8]),
+        "tensor 't' has 9 dimensions, expected at most 8",
+    ),
+    "empty and huge": (
+        one(shape=[0, 1 << 60], data_offsets=[0, 0]),
+        r"tensor 't' has shape \[0, 1152921504606846976\], but the file has 8",
+    ),
+    "half a byte": (
+        one(dtype="F4", shape=[3], data_offsets=[0, 2]),
+        r"of F4 \(3,\) has 2 bytes, expected 1.5",
+    ),
     "offsets one": (one(data_offsets=[8]), "data_offsets a list of 1, expected two integers"),
     "offsets bool": (one(data_offsets=[False, 8]), "expected two integers"),
     "offsets down": (one(data_offsets=[8, 0]), r"data_offsets \[8, 0\], expected an ascending"),

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from functools import partial
 
 import jsonschema
 import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.grammar import Grammar, compiled
+from llm_lite.core.generation.grammars.grammar import Grammar, check_grammar
 from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions, Thinking, TokenDecoded
@@ -47,7 +48,7 @@ def texts(tokenizer, mask):
 
 def test_the_end_is_allowed_where_the_grammar_is_complete_and_nowhere_else(smollm2_tokenizer):
     tokenizer = smollm2_tokenizer
-    grammar = Grammar(compiled(SamplingOptions(grammar='root ::= "yes" | "no" "!"?')), tokenizer)
+    grammar = Grammar(SamplingOptions(grammar='root ::= "yes" | "no" "!"?'), tokenizer)
     assert texts(tokenizer, grammar.mask()) >= {b"y", b"ye", b"yes", b"n", b"no"}
     assert not allowed(grammar.mask()) & tokenizer.end_ids
     for token in tokenizer.encode("no"):
@@ -64,7 +65,7 @@ def test_an_answer_ends_where_its_object_has_what_the_schema_names(smollm2_token
     for more, goes_on in (({}, False), ({"additionalProperties": True}, True)):
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
         text = json.dumps({**schema, **more})
-        grammar = Grammar(compiled(SamplingOptions(json_schema=text)), tokenizer)
+        grammar = Grammar(SamplingOptions(json_schema=text), tokenizer)
         for token in tokenizer.encode('{"a": 1'):
             grammar.take(token)
         assert (b"," in texts(tokenizer, grammar.mask())) == goes_on
@@ -72,20 +73,21 @@ def test_an_answer_ends_where_its_object_has_what_the_schema_names(smollm2_token
 
 def test_special_tokens_are_never_text(smollm2_tokenizer):
     tokenizer = smollm2_tokenizer
-    grammar = Grammar(compiled(SamplingOptions(grammar="start: /(.|\\n)+/")), tokenizer)
+    grammar = Grammar(SamplingOptions(grammar="start: /(.|\\n)+/"), tokenizer)
     grammar.take(tokenizer.encode("a")[0])
     special = {t for t in range(tokenizer.vocab_size) if tokenizer.is_special(t)}
     assert allowed(grammar.mask()) & special == set(tokenizer.end_ids)
 
 
 def test_a_token_that_does_not_fit_is_a_sentence():
-    grammar = Grammar(compiled(SamplingOptions(grammar='root ::= "a"')), TOKENIZER)
+    grammar = Grammar(SamplingOptions(grammar='root ::= "a"'), TOKENIZER)
+    grammar.check()
     with pytest.raises(RequestError, match=r"the answer does not fit the grammar: .* 'b' here"):
         grammar.take(TOKENIZER.encode("b")[0])
 
 
 def test_a_grammar_that_no_token_spells_ends_the_answer():
-    grammar = Grammar(compiled(SamplingOptions(grammar="start: /[^\\x00-\\x{10FFFF}]/")), TOKENIZER)
+    grammar = Grammar(SamplingOptions(grammar="start: /[^\\x00-\\x{10FFFF}]/"), TOKENIZER)
     with pytest.raises(RequestError, match="grammar"):
         grammar.mask()
 
@@ -114,10 +116,12 @@ def test_a_grammar_that_no_token_spells_ends_the_answer():
     ],
 )
 def test_what_is_broken_is_one_sentence(changes, sentence):
-    with pytest.raises(RequestError) as error:
-        compiled(SamplingOptions(**changes))
-    assert sentence in str(error.value)
-    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+    sampling = SamplingOptions(**changes)
+    for refused in (partial(check_grammar, sampling), Grammar(sampling, TOKENIZER).check):
+        with pytest.raises(RequestError) as error:
+            refused()
+        assert sentence in str(error.value)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_a_grammar_that_explodes_ends_in_a_sentence_or_goes_on(grammar):
     """What bounds it is llguidance's count of states and items: no step takes long."""
     token = TOKENIZER.encode("a")[0]
     try:
-        one = Grammar(compiled(SamplingOptions(grammar=grammar)), TOKENIZER)
+        one = Grammar(SamplingOptions(grammar=grammar), TOKENIZER)
         for _ in range(200):
             one.mask()
             one.take(token)

@@ -36,6 +36,16 @@ def read(tmp_path):
     return read_document
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "1e999", "NaN"], ids=len)
+def test_a_number_that_no_float_holds_takes_no_other_conversation_with_it(read, number):
+    first, second = copy.deepcopy(CHATGPT)[:2]
+    first["create_time"] = "HERE"
+    imported = read(json.dumps([first, second]).replace('"HERE"', number))
+    assert [shown(one) for one in imported.conversations] == [[("user", "Hi")]]
+    assert "[0].create_time: expected a number, found " in imported.notes[0]
+    assert len(imported.notes) == 1 and "was left out" in imported.notes[0]
+
+
 def test_chatgpt():
     imported = read_conversations(FILES / "chatgpt.json")
     assert imported.notes == ()

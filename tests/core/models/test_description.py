@@ -108,7 +108,7 @@ def test_rows_of_any_block_type_are_views(dtype):
 def test_rows_that_cannot_be_split():
     with pytest.raises(FileError, match=r"tensor fused: expected 13 rows, found shape \(12, 64\)"):
         split_rows(tensor("f32", (12, 64)), {"a": 13}, PATH)
-    with pytest.raises(UnsupportedError, match="tensor fused: 8 rows are no whole tiles"):
+    with pytest.raises(UnsupportedError, match="tensor fused: 8 rows are no whole blocks"):
         split_rows(tensor("int8", (32, 64)), {"a": 8, "b": 24}, PATH)
 
 

@@ -14,6 +14,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
+from llm_lite.core.text.wordpiece.special_tokens import separator_of
 from tests.encoder_checks import TOLERANCE, check_case, started, stored, write_case, write_gguf
 from tests.encoder_families import family_of
 from tests.paths import FIXTURES
@@ -54,6 +55,16 @@ def test_gguf_holds_the_same_encoder(family, case, tmp_path):
     finally:
         runner.close()
         runner.model_file.close()
+
+
+@pytest.mark.parametrize("number", ["²", "٣", "-1", "1" * 5000, "", "1.0"])
+def test_a_key_that_is_no_id_of_a_token_is_passed_over(number, tmp_path):
+    """Of added_tokens_decoder, where another key is one, or the vocabulary knows the token."""
+    folder = write_case(BERT, "plain", tmp_path)
+    expected = separator_of(folder)
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({"added_tokens_decoder": {number: {"content": "[SEP]"}}}))
+    assert separator_of(folder) == expected
 
 
 def test_gguf_of_xlm_r_cuts_texts_as_its_library_does(tmp_path):

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 import tokenizers
 
+from llm_lite.core.errors import FileError
+from llm_lite.core.formats.gguf.reader import open_gguf, read_metadata
 from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.registry import ARCHITECTURES
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
+from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.vocabulary import TokenType
 from tests.fixtures.seq2seq.t5 import FAMILY
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
@@ -51,3 +56,31 @@ def test_the_vocabulary_of_a_gguf_file_is_that_of_its_sentencepiece_model(tmp_pa
         assert expected is None or found[:-1] == expected
         assert tokenizer.eos_id not in found[:-1]
     source.close()
+
+
+def test_a_byte_of_a_gguf_file_has_the_name_of_one(tmp_path):
+    path = tmp_path / "t5.gguf"
+    write_t5_gguf(FAMILY, "plain", path)
+    metadata = dict(read_metadata(path))
+    types = list(metadata["tokenizer.ggml.token_type"])
+    types[7] = TokenType.BYTE.value
+    with pytest.raises(FileError, match=r"tokens\[7\] is .*, expected a byte as <0x0A>"):
+        Tokenizer.from_gguf({**metadata, "tokenizer.ggml.token_type": types}, path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"t5.attention.relative_buckets_count": 22},
+            r"attn_rel_b.weight: expected shape \(22, 3\)",
+        ),
+        ({"t5.attention.head_count": 48}, r"attn_rel_b.weight: expected shape \(8, 48\)"),
+        ({"t5.attention.relative_max_distance": 4}, r"relative_max_distance: expected 5 to 65536"),
+    ],
+)
+def test_buckets_that_the_table_does_not_have(changes, message, tmp_path):
+    path = tmp_path / "t5.gguf"
+    write_t5_gguf(FAMILY, "plain", path)
+    with open_gguf(path) as file, pytest.raises(FileError, match=message):
+        ARCHITECTURES["t5"].complete({**file.metadata, **changes}, file.tensors, path)

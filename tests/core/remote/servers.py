@@ -46,6 +46,7 @@ class ScriptedServer:
     delay: float = 0.0  # seconds between two words
     logprobs: bool = True
     finish: str = "stop"
+    slow_head: float = 0.0  # seconds between two bytes of an answer's head
     asked: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     port: int = 0
     over: threading.Event = field(default_factory=threading.Event)
@@ -261,6 +262,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(self.scripted.status, message)
         else:
             self._stream(body)
+
+    def flush_headers(self) -> None:
+        for byte in b"".join(self._headers_buffer) if self.scripted.slow_head else b"":
+            self.wfile.write(bytes([byte]))
+            if self.scripted.over.wait(self.scripted.slow_head):
+                break
+        if self.scripted.slow_head:
+            self._headers_buffer: list[bytes] = []
+        super().flush_headers()
 
     def _note(self, body: Any) -> None:
         self.scripted.asked.append((self.command, self.path, dict(self.headers), body))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
+import re
 import time
 from typing import Any
 
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import Generate
+from llm_lite.core.hub.remote import heads
+from llm_lite.core.messages import Event, Generate, GenerationFinished, Stop, outbox
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.remote import answer as answer_module
 from llm_lite.core.remote import client as client_module
@@ -17,8 +22,17 @@ from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError, retry_after
-from tests.core.remote.servers import KEY, Fault, scripted
-from tests.core.remote.test_answers import ASKED, answer_of, engine_of, events_of, finished, said
+from llm_lite.core.remote.hearing import MOST_ARGUMENTS, Hearing
+from tests.core.remote.servers import ANSWER, KEY, Fault, scripted
+from tests.core.remote.test_answers import (
+    ASKED,
+    SECONDS,
+    answer_of,
+    engine_of,
+    events_of,
+    finished,
+    said,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +59,54 @@ def test_an_answer_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     end = finished(events)
     assert end.stop_reason == "error" and "an answer without an end" in end.message
     assert said(events).startswith("The sky") and len(said(events)) <= 12
+
+
+def test_an_answer_of_too_many_tokens_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_module, "MOST_TOKENS", 3)
+    with scripted("vllm") as server:
+        events = answer_of(server)
+    assert "an answer without an end, expected at most 3 tokens" in finished(events).message
+    assert said(events) == "".join(ANSWER[:3])
+
+
+@pytest.mark.parametrize("what", ["tokens", "progress", "silence"])
+def test_a_flood_waits_to_be_read_and_can_be_stopped(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "MOST_UNREAD", 16)
+    event = {
+        "tokens": {"choices": [{"delta": {"content": "a"}}]},
+        "progress": {"prompt_progress": {"total": 9, "processed": 1}},
+        "silence": {"choices": []},
+    }[what]
+    with scripted("llama-server") as server:
+        server.events = lambda body: itertools.repeat(event)  # type: ignore[method-assign]
+        engine = engine_of(server)
+        engine.send(Generate(1, ASKED))
+        read: list[Event] = []
+        while len(read) < 200 and what != "silence":
+            more = engine.wait(SECONDS)
+            assert 0 < len(more) <= 16
+            read += more
+        while not server.chats:
+            time.sleep(0.01)
+        engine.send(Stop())
+        while not any(isinstance(event, GenerationFinished) for event in read):
+            more = engine.wait(SECONDS)
+            assert more
+            read += more
+        assert engine.close(SECONDS) and len(read) < 300
+    assert finished(read).stop_reason == "stopped"
+
+
+def test_arguments_without_an_end_are_cut() -> None:
+    hearing = Hearing("host")
+    row = {"index": 0, "function": {"name": "f", "arguments": "[" * (1 << 18)}}
+    event = json.dumps({"choices": [{"delta": {"tool_calls": [row]}}]})
+    for _ in range(8):
+        assert list(hearing.hear(event)) == []
+    (call,) = hearing.calls()
+    assert call.count("[") == MOST_ARGUMENTS
 
 
 def test_invalid_utf8_is_told_and_does_not_end_the_answer() -> None:
@@ -94,6 +156,19 @@ def test_a_key_that_is_refused_stands_in_no_sentence() -> None:
     assert "refuses the key (401)" in str(error.value) and KEY not in str(error.value)
 
 
+def test_a_head_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = r"takes more than \d+ s to send the head of its answer"
+    with scripted("vllm") as server:
+        engine = engine_of(server)
+        monkeypatch.setattr(heads, "MOST_SECONDS", 0.2)
+        server.slow_head = 0.05
+        end = finished(events_of(engine, Generate(1, ASKED)))
+        assert end.stop_reason == "error" and re.search(slow, end.message)
+        with pytest.raises(RemoteError, match=slow):
+            connect(Client(read_address(server.url), ApiKey()), Exchange())
+        engine.close()
+
+
 def test_nobody_there() -> None:
     with scripted("vllm") as server:
         url = server.url
@@ -130,6 +205,30 @@ def test_events_of_other_kinds_are_no_defect() -> None:
         server.events = lambda body: iter(odd)  # type: ignore[method-assign]
         events = answer_of(server)
     assert said(events) == "yes" and finished(events).stop_reason == "end"
+
+
+def test_numbers_that_no_float_holds_are_no_numbers() -> None:
+    digits = "9" * 400
+    odd = (
+        '{"choices": [{"index": 0, "delta": {"content": "yes"}, "logprobs": {"content": '
+        f'[{{"token": "yes", "id": {digits}, "logprob": -{digits}}}]}}}}], '
+        f'"timings": {{"cache_n": {digits}, "prompt_per_second": {digits}}}}}'
+    )
+    end = f'{{"choices": [{{"finish_reason": "stop"}}], "usage": {{"prompt_tokens": {digits}}}}}'
+    with scripted("vllm") as server:
+        server.events = lambda body: map(json.loads, (odd, end))  # type: ignore[method-assign]
+        events = answer_of(server)
+    assert said(events) == "yes" and finished(events).stop_reason == "end"
+    assert finished(events).stats.prompt_tokens == 0
+
+
+def test_what_is_no_json_is_not_sent() -> None:
+    with scripted("vllm") as server:
+        client = Client(read_address(server.url), ApiKey())
+        for value in (math.nan, math.inf, 10**5000):
+            with pytest.raises(RemoteError, match=r"what is asked of 127.0.0.1:\d+ is no JSON"):
+                client.post_json("/tokenize", {"value": value}, Exchange())
+        assert server.asked == []
 
 
 def test_lines_have_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

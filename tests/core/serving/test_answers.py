@@ -6,7 +6,6 @@ import math
 import pytest
 
 from llm_lite.core.errors import BusyError, RequestError
-from llm_lite.core.generation.grammar import _finder
 from llm_lite.core.messages import (
     ChatMessage,
     Generate,
@@ -138,13 +137,7 @@ def test_options_of_a_request(client, served_model):
     assert pair[0].tokens() == pair[1].tokens()
 
 
-@pytest.fixture
-def grammar_thread():
-    """It stays; a client that is made later finds it there."""
-    _finder().submit(int).result()
-
-
-def test_an_answer_keeps_to_a_schema(grammar_thread, client, served_model):
+def test_an_answer_keeps_to_a_schema(client, served_model):
     client.load(served_model, exact())
     service = serve(client)
     schema = json.dumps({"enum": [7, 12]})

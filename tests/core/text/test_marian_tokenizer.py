@@ -7,6 +7,7 @@ import json
 import pytest
 
 from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.text.sentencepiece import model_file
 from llm_lite.core.text.sentencepiece.model_file import read_sentencepiece
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.paths import FIXTURES
@@ -41,6 +42,33 @@ def test_a_file_that_is_no_model_is_one_sentence(tmp_path):
     path.write_bytes(b"\x12\x02\x18\x02" + data)  # trainer_spec.model_type = BPE
     with pytest.raises(UnsupportedError, match="model_type is 2; known is 1, Unigram"):
         read_sentencepiece(path)
+
+
+def field(number, content):
+    """A text in protocol buffers' wire format, of fewer than 128 bytes."""
+    return bytes((number << 3 | 2, len(content))) + content
+
+
+MANY = {  # one that says more in few bytes than a model does
+    "of the file": b"\x58\x01" * 1200,
+    "of a piece": field(1, field(1, b"a") + b"\x28\x01" * 50) * 30,
+    "of the trainer": b"\x12\xe0\x12" + b"\x28\x01" * 1200,
+}
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_the_fields_of_a_file_are_counted(case, tmp_path, monkeypatch):
+    """Each takes time; a file of 60 MiB may have 30 million."""
+    monkeypatch.setattr(model_file, "MOST_FIELDS", 1000)
+    path = tmp_path / "source.spm"
+    path.write_bytes(MANY[case] + (FOLDER / "source.spm").read_bytes())
+    with pytest.raises(FileError, match="is not a SentencePiece model: it has more than 1000 fie"):
+        read_sentencepiece(path)
+
+
+def test_as_many_fields_as_pieces_need_are_read():
+    pieces = 1 << 20
+    assert pieces * 4 < model_file.MOST_FIELDS < pieces * 8
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,26 @@ def test_a_broken_file_is_a_sentence(tmp_path):
         TokenizerFile(path)
 
 
+@pytest.mark.parametrize("name", ["<0xzz>", "<0x²³>", "<0x-1>", "<0x 1>"])
+def test_a_token_that_only_looks_like_a_byte_is_text(name, tmp_path):
+    whole = json.loads((FIXTURES / "llama" / "tokenizer.json").read_text("utf-8"))
+    whole["model"]["vocab"][name] = len(whole["model"]["vocab"])
+    whole["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": name, "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {
+            name: {"id": name, "ids": [whole["model"]["vocab"][name]], "tokens": [name]}
+        },
+    }
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(whole))
+    assert TokenizerFile(path).tokenized("a").before[0].data == name.encode()
+
+
 def test_a_lone_surrogate_is_a_sentence():
     with pytest.raises(RequestError, match="lone surrogate"):
         TokenizerFile(FIXTURES / "bert" / "tokenizer.json").tokenized("a\ud800")

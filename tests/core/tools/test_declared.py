@@ -1,13 +1,20 @@
 """Functions as people and servers declare them: read, or one sentence with line or field."""
 
 import json
+import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.messages import ToolSpec
-from llm_lite.core.tools.declared import MOST_FUNCTIONS, MOST_SCHEMA, offered, read_functions
+from llm_lite.core.tools.declared import (
+    MOST_FUNCTIONS,
+    MOST_SCHEMA,
+    checked,
+    offered,
+    read_functions,
+)
 from llm_lite.core.tools.json_values import JsonProblem
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -68,6 +75,14 @@ def test_what_is_wrong_is_said_with_its_place(text):
     with pytest.raises(JsonProblem) as told:
         read_functions(text)
     assert BROKEN[text] in str(told.value) and "\n" not in str(told.value)
+
+
+def test_a_schema_that_is_no_json_is_refused():
+    """A server's JSON may hold what Python reads and a template's process does not."""
+    for value in (math.nan, math.inf, 10**5000, "\ud800"):
+        broken = {"type": "object", "properties": {"a": {"type": "number", "minimum": value}}}
+        with pytest.raises(JsonProblem, match=r"^tool 3 \(a\), parameters: "):
+            checked("a", "", broken, "tool 3")
 
 
 VALUES = st.recursive(

@@ -1,7 +1,11 @@
 """Tool servers that work, hang, die, flood, and write what is no message."""
 
 import asyncio
+import contextlib
+import os
 import shlex
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -11,6 +15,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
+from llm_lite.core.tools import supervisor
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.servers import (
     MOST_RESULT,
@@ -22,12 +27,13 @@ from llm_lite.core.tools.servers import (
 )
 from llm_lite.core.tools.transport import LOG_LINES
 from tests.children import PATIENCE
+from tests.paths import ROOT
 
 SCRIPT = Path(__file__).parent / "tool_server.py"
 
 
-def spec(how="well", **changes):
-    command = shlex.join([sys.executable, str(SCRIPT), how])
+def spec(how="well", *more, **changes):
+    command = shlex.join([sys.executable, str(SCRIPT), how, *more])
     return ServerSpec("test", command, **{"start_seconds": PATIENCE, **changes})
 
 
@@ -116,6 +122,7 @@ ENDINGS = {
     "exit": "it ended with code 2",
     "stray": "it wrote 51 lines that are no messages of MCP",
     "flood": "it wrote more than 16 MiB without a pause",
+    "loud": "it wrote more than 16 MiB without a pause",
 }
 
 
@@ -134,22 +141,98 @@ def test_a_line_without_end_is_not_kept(hearer):
     assert "a line of more than 4 MiB" in hearer.until(ServerEnded).problem
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+def child_of(hearer):
+    """The process that a server says it has started."""
+    while not (found := [line for line in hearer.lines() if line.startswith("child")]):
+        hearer.until(ServerSaid)
+    return int(found[0].split()[1])
+
+
+def until_gone(*words):
+    """No process is left that has these among its arguments: a hydra changes its number."""
+    end = time.monotonic() + PATIENCE
+    while left := [pid for pid in running_with(*words) if is_alive(pid)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.01)
+
+
+def running_with(*words):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            arguments = path.read_bytes().split(b"\0")
+            if all(word.encode() in arguments for word in words):
+                found.append(int(path.parent.name))
+    return found
+
+
+@needs_proc
+@pytest.mark.parametrize("how", ["family", "daemon", "hydra"])
 @pytest.mark.parametrize("closing", [False, True])
-def test_what_a_server_has_started_ends_with_it(hearer, closing):
-    hearer.servers.start(spec("family"))
+def test_what_a_server_has_started_ends_with_it(hearer, tmp_path, closing, how):
+    named = str(tmp_path)  # among the arguments of the server, and so of what it forks
+    hearer.servers.start(spec(how, named))
     hearer.until(ServerReady)
-    child = next(int(line.split()[1]) for line in hearer.lines() if line.startswith("child"))
-    assert is_alive(child)
+    child = child_of(hearer)
+    assert how == "hydra" or is_alive(child)
+    assert len(running_with(named)) >= 2
     if closing:
         hearer.servers.close(PATIENCE)
     else:
         hearer.servers.stop("test")
         hearer.until(ServerEnded)
+    until_gone(named)
+    assert not is_alive(child)
+
+
+@needs_proc
+def test_what_a_server_leaves_behind_ends_when_it_ends_by_itself(hearer, tmp_path):
+    hearer.servers.start(spec("orphans", str(tmp_path)))
+    child = child_of(hearer)
+    assert hearer.until(ServerEnded).problem == "it ended with code 4"
+    until_gone(str(tmp_path))
+    assert not is_alive(child)
+
+
+@needs_proc
+@pytest.mark.parametrize("how", ["daemon", "hydra", "hang"])
+def test_servers_end_when_the_program_is_killed(tmp_path, how):
+    named = str(tmp_path)
+    code = (
+        "import sys, time; from tests.core.tools.test_servers import spec; "
+        "from llm_lite.core.tools.servers import ToolServers; "
+        "servers = ToolServers(); servers.start(spec(sys.argv[1], sys.argv[2])); time.sleep(600)"
+    )
+    program = subprocess.Popen([sys.executable, "-c", code, how, named], cwd=ROOT)
+    least = 3 if how == "hang" else 4  # program, supervisor, server, its child
     end = time.monotonic() + PATIENCE
-    while is_alive(child):
-        assert time.monotonic() < end
+    while len(running_with(named)) < least:
+        assert time.monotonic() < end and program.poll() is None
         time.sleep(0.01)
+    program.kill()
+    program.wait()
+    until_gone(named)
+
+
+@needs_proc
+@pytest.mark.skipif(not supervisor.LINUX, reason="needs prctl")
+def test_a_server_whose_supervisor_is_killed_ends(hearer, tmp_path):
+    hearer.servers.start(spec("well", str(tmp_path)))
+    hearer.until(ServerReady)
+    pids = [int(line) for line in running_with(supervisor.__file__, str(tmp_path))]
+    os.kill(pids[0], signal.SIGKILL)
+    assert hearer.until(ServerEnded).problem == "it ended with code -9"
+    until_gone(str(tmp_path))
+
+
+def test_a_schema_that_no_prompt_could_hold_is_left_out(hearer):
+    hearer.servers.start(spec("odd"))
+    names = [tool.name for tool in hearer.until(ServerReady).tools]
+    assert "weather" not in names and "sleep" not in names and "die" in names
+    assert "a tool is left out: tool 1 (weather), parameters: Infinity is no JSON" in hearer.lines()
 
 
 COMMANDS = {

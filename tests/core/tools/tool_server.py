@@ -1,6 +1,8 @@
 """A tool server in plain JSON-RPC, which can also misbehave: its first argument says how."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -58,7 +60,34 @@ def answer(message):
     return {}
 
 
+def leave(how):
+    """A descendant that hides from its group and its parent, or from whoever looks it up."""
+    if os.fork():
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    sys.stderr.write(f"child {os.getpid()}\n")
+    sys.stderr.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if how == "hydra" and os.fork():
+            os._exit(0)
+        time.sleep(0.002 if how == "hydra" else 1)
+    os._exit(0)
+
+
 def main():
+    if HOW in ("daemon", "hydra"):
+        leave(HOW)
+    if HOW == "orphans":  # it ends by itself, and its descendants do not
+        leave(HOW)
+        time.sleep(0.5)
+        sys.exit(4)
+    while HOW == "loud":  # its messages are few
+        sys.stderr.write("noise\n" * 1000)
     if HOW == "hang":
         time.sleep(60)
     if HOW == "exit":
@@ -69,6 +98,9 @@ def main():
     while HOW == "flood":
         sys.stderr.write("noise\n" * 1000)
         say({"method": "notifications/message", "params": {"level": "info", "data": "x" * 50_000}})
+    if HOW == "odd":
+        TOOLS[0]["inputSchema"] = {"type": "object", "properties": {"a": {"maximum": 1e999}}}
+        TOOLS[1]["inputSchema"] = {"type": "object", "properties": {"a": {"maximum": float("nan")}}}
     if HOW == "family":  # a child that outlives a polite end
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         sys.stderr.write(f"child {child.pid}\n")

@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
+from llm_lite.desktop.state.plots.rate_sample import RateSample
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,
@@ -15,7 +16,6 @@ from llm_lite.desktop.state.state import (
     LogLine,
     Message,
     Notice,
-    RateSample,
     Running,
     Token,
 )
@@ -86,7 +86,7 @@ def random_state(rng):
         context_used=rng.randrange(20000),
         last_stats=rng.choice([None, stats, GenerationStats()]),
         rates=tuple(
-            RateSample(i * 0.1, rng.random() * 99, answer=i // 7)
+            RateSample(i * 0.1, i * 0.1 + 0.1, rng.randint(1, 99), answer=i // 7)
             for i in range(rng.choice([0, 1, 99]))
         ),
         theme=rng.choice(["dark", "light"]),

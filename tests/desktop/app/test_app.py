@@ -343,11 +343,11 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
     assert load(tmp_path / "settings.json")[0].theme == "light"
 
 
-def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):
+def test_without_a_file_dialog_the_window_has_its_own(app, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     one = ready(app())
     one.program.do(ChooseFile())
-    assert "No file dialog" in one.program.state.notices[-1].text
+    assert one.program.state.chooser.shown and not one.program.state.notices
 
 
 def test_what_the_command_line_gives_wins():

@@ -125,7 +125,7 @@ def test_a_view_that_failed_is_left_until_the_state_changes(headless, monkeypatc
 def test_a_panel_that_raises_is_closed(headless, monkeypatch):
     one = headless()
     monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
-    one.driver.click("rail.models")
+    one.driver.click("chat.model")
     one.driver.frames(4)
     assert not one.driver.shows("models")
     assert one.did(ReportDefect)[0].part == "rail"
@@ -182,4 +182,4 @@ def test_the_driver_does_not_overlook_a_defect(headless, monkeypatch):
     one.driver.tolerant = False
     monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
     with pytest.raises(InputDriverError, match="ZeroDivisionError"):
-        one.driver.click("rail.models")
+        one.driver.click("chat.model")

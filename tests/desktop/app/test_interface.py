@@ -19,7 +19,7 @@ from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
-OPENERS = [(f"rail.{p.name}", p.name) for p in PANELS] + [("status.executor", "executor")]
+OPENERS = [(p.opener, p.name) for p in PANELS] + [("status.executor", "executor")]
 
 
 def with_engine(one, delay=0.0):
@@ -61,7 +61,7 @@ def test_popovers_stay_inside_a_small_window(headless):
 def test_buttons_of_the_rail_never_lie_on_each_other(headless, font, size):
     one = headless(replace(READY, font_size=font), size=size)
     rail = sorted(rect for name, rect in one.ui.rects.items() if name.startswith("rail."))
-    assert len(rail) == len(PANELS) + 6
+    assert len(rail) == len(PANELS) + 5
     for above, below in pairwise(sorted(rail, key=lambda rect: rect[1])):
         assert above[3] <= below[1] + 0.5
     assert max(rect[3] for rect in rail) <= one.ui.rects["status.executor"][1] + 0.5
@@ -100,7 +100,7 @@ def test_the_default_layout_puts_everything_in_its_place(headless):
     one = headless()
     names = ("conversations", "chat", "attention", "performance")
     listed, chat, attention, log = (one.driver.rect(f"view.{name}") for name in names)
-    assert listed[0] == pytest.approx(one.driver.rect("rail.models")[2], abs=16)
+    assert listed[0] == pytest.approx(one.driver.rect("rail.library")[2], abs=16)
     assert listed[2] <= chat[0]
     assert 0.14 * 1280 < listed[2] - listed[0] < 0.2 * 1280
     assert chat[2] <= attention[0]
@@ -281,7 +281,7 @@ def test_shortcuts(headless):
 
 def test_model_path_can_be_typed(headless):
     one = headless(AppState())
-    one.driver.click("rail.models")
+    one.driver.click("chat.model")
     one.driver.click("models.path")
     one.driver.type("/some/model.gguf")
     one.driver.press(KEY.enter)

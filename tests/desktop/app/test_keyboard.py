@@ -79,9 +79,9 @@ def test_the_rail_is_used_with_the_keyboard(headless):
     to(one, "##rail")
     go(one, KEY.down_arrow, times=5)
     go(one, KEY.enter)
-    assert one.driver.shows("models")
+    assert one.driver.shows("sampler")
     go(one, KEY.escape)
-    assert not one.driver.shows("models")
+    assert not one.driver.shows("sampler")
     one.driver.type("back in the input")
     assert one.state.draft == "back in the input"
 

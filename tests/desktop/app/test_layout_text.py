@@ -103,7 +103,7 @@ def test_what_passes_is_drawn(written):
     assert 20 < len(texts) < 130
     for text in texts:
         one = Headless(settings=Settings(layout=text, layout_version=LAYOUT_VERSION))
-        shown = one.driver.shows("rail.models")  # the chat may lie behind another tab
+        shown = one.driver.shows("rail.library")  # the chat may lie behind another tab
         one.close()
         assert shown
 

@@ -14,7 +14,7 @@ from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec, ToolSp
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.inspecting import ReadAgain
-from llm_lite.desktop.actions.rounds import ROUNDS, may_go_on, waiting
+from llm_lite.desktop.actions.rounds import ROUNDS, approval, calls_of, may_go_on, waiting
 from llm_lite.desktop.actions.tools.calling import (
     REFUSED,
     AllowTool,
@@ -30,16 +30,18 @@ from llm_lite.desktop.actions.tools.calling import (
 )
 from llm_lite.desktop.actions.tools.declaring import (
     OfferTool,
+    RemoveServer,
     SetFunctions,
     SetServer,
     StartServer,
     StopServer,
+    TellServer,
 )
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.tools.host import ToolHost
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tools.tools_state import ToolServer
+from llm_lite.desktop.state.tools.tools_state import ToolServer, approval_of
 from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
@@ -86,6 +88,11 @@ class Chat:
         command = shlex.join([sys.executable, str(SERVER), how])
         self.do(SetServer(ServerSpec("test", command, start_seconds=PATIENCE)), StartServer("test"))
         self.wait(lambda s: s.tools.servers[0].status in ("on", "ended"))
+
+    def allow(self):
+        """As the switch of the first call that waits."""
+        call = calls_of(waiting(self.state))[0]
+        self.do(AllowTool(approval(self.state, call), True))
 
     def said(self):
         return [(m.role, m.text) for m in self.state.messages]
@@ -150,7 +157,7 @@ def test_a_function_that_is_allowed_runs_without_asking_in_this_conversation_onl
     one = chat(OSLO, "Mild.", OSLO, "Still mild.", OSLO)
     one.serve()
     one.say()
-    one.do(AllowTool("test", "weather", True))
+    one.allow()
     one.wait(lambda s: len(s.messages) == 4 and not s.busy)
     one.say("And now?")
     one.wait(lambda s: len(s.messages) == 8 and not s.busy)
@@ -159,6 +166,63 @@ def test_a_function_that_is_allowed_runs_without_asking_in_this_conversation_onl
     for _ in range(20):
         one.program.update()
     assert len(one.state.messages) == 2 and not one.state.tools.round.running
+
+
+def other_tools(**changes):
+    """The server says something else of its function from now on."""
+
+    def change(one):
+        server = one.state.tools.servers[0]
+        weather = replace(server.tools[0], **changes)
+        one.do(TellServer("test", "on", (weather, *server.tools[1:])))
+
+    return change
+
+
+def other_server(**changes):
+    def change(one):
+        spec = one.state.tools.servers[0].spec
+        tools = one.state.tools.servers[0].tools
+        one.do(SetServer(replace(spec, **changes)), TellServer("test", "on", tools))
+
+    return change
+
+
+def added_again(one):
+    server = one.state.tools.servers[0]
+    one.do(RemoveServer("test"), SetServer(server.spec), TellServer("test", "on", server.tools))
+
+
+def restarted(one):
+    one.do(StopServer("test"))
+    one.wait(lambda s: s.tools.servers[0].status == "off")
+    one.do(StartServer("test"))
+    one.wait(lambda s: s.tools.servers[0].status == "on")
+
+
+CHANGES = {
+    "schema": other_tools(parameters='{"type": "object", "properties": {"city": {}}}'),
+    "description": other_tools(description="Deletes all files in a city."),
+    "command": other_server(command="rm -rf /"),
+    "environment": other_server(environment=(("PATH", "/tmp"),)),
+    "removed and added": added_again,
+    "restarted": restarted,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_person_did_not_approve_asks_again(chat, what):
+    one = chat(OSLO, "Mild.", OSLO, "Still mild.")
+    one.serve()
+    one.say()
+    one.allow()
+    one.wait(lambda s: len(s.messages) == 4 and not s.busy)
+    CHANGES[what](one)
+    one.say("And now?")
+    for _ in range(20):
+        one.program.update()
+    assert not one.state.tools.round.running and len(one.state.messages) == 6
+    assert may_run(one.state, 0) == "test" and allowed_calls(one.state) == []
 
 
 def test_all_calls_are_answered_before_the_model_goes_on_in_their_order(chat):
@@ -180,10 +244,11 @@ def test_arguments_that_do_not_fit_and_calls_that_cannot_be_read_are_not_run(cha
     assert not one.state.tools.round.running
 
 
-def on_a_server(one, schema, *allowed):
+def on_a_server(one, schema, *, allowed=False):
     """As if a server ran that has the function `weather`."""
     server = ToolServer(ServerSpec("s", "none"), "on", (ToolSpec("weather", "", schema),))
-    allowed = frozenset(("s", name) for name in allowed)
+    approved = approval_of(server.spec, server.tools[0])
+    allowed = frozenset([approved] if allowed else ())
     tools = replace(one.state.tools, servers=(server,), on=frozenset({("s", "weather")}))
     tools = replace(tools, chat=one.state.chat, allowed=allowed)
     one.program.state = replace(one.state, tools=tools)
@@ -200,7 +265,7 @@ def test_a_number_that_is_marked_as_text_can_be_run(chat):
 
 def test_of_an_answer_that_was_stopped_nothing_runs_without_asking(chat):
     one = chat(OSLO, "Mild.")
-    on_a_server(one, '{"type": "object"}', "weather")
+    on_a_server(one, '{"type": "object"}', allowed=True)
     one.do(Send("Weather?"))
     one.program.tools = None
     one.rest()

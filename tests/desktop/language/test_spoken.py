@@ -68,7 +68,7 @@ def _visit(one, look):
             one.driver.leave()
             look(view.name)
     for panel in PANELS:
-        one.driver.click(f"rail.{panel.name}")
+        one.driver.click(panel.opener)
         one.driver.frames(2)
         look(panel.name)
         one.driver.press(imgui.Key.escape)

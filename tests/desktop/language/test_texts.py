@@ -42,7 +42,8 @@ QUIET = {
     "state/tokenizing/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
     "app/interface.py": (
-        "status bar|memory question|(upper|lower) right", "a part, for the report, and places"
+        "status bar|memory question|file chooser|(upper|lower) right",
+        "a part, for the report, and places",
     ),
     **dict.fromkeys(
         (f"commands/{name}.py" for name in ("in_chat", "in_places", "in_program", "inside")),
@@ -56,10 +57,11 @@ QUIET = {
     "app/input_method/input_method.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "app/input_method/messages.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "actions/undoing.py": ("[A-Z][a-z]+( all)?", "labels of the history's journal, as keys"),
-    "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
+    "app/dialogs.py": ("no program .*|cannot be started:", "why another way is taken"),
+    "app/folders.py": ("Downloads", "the name of a folder"),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
-    "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
+    "views/quantization/run_settings.py": ("Vulkan|NumPy", "names"),
     "views/program/kernel_study.py": ("Vulkan", "a name"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
     "views/sampling/sampler_groups.py": (
@@ -74,7 +76,7 @@ QUIET = {
     "views/lesson/begin.py": ("(The|Water|Where) [a-z0-9 F]+[.?]?", "said to the model"),
     "views/lesson/overview.py": ("Where is the station.", "said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
-    "views/attention/grid.py": ("Head", "the identity of a window"),
+    "views/attention/cell.py": ("Head", "the identity of a window"),
     "app/library/host.py": ("(models on|verification of) [a-z ]+", "names of threads"),
     "views/library/finding.py": (r"Apache 2\.0|Llama 3\.2|CC BY 4\.0|Gemma", "names of licences"),
     "views/library/fit_bar.py": ("would fit", "how core's sentence ends"),

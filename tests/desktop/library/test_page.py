@@ -45,7 +45,7 @@ def test_there_are_four_ways_to_it_and_back(headless, way):
     if way == "rail":
         one.driver.click("rail.library")
     elif way == "menu":
-        one.driver.click("rail.models")
+        one.driver.click("chat.model")
         one.driver.click("models.manage")
     elif way == "keys":
         one.driver.press(imgui.Key.mod_ctrl, imgui.Key.mod_shift, imgui.Key.m)

@@ -66,7 +66,7 @@ def ask(window: Headless, words: str = "Why?") -> Any:
 def test_a_person_types_an_address_and_talks(window: Headless) -> None:
     driver = window.driver
     with scripted("vllm", key=KEY) as server:
-        driver.click("rail.models")
+        driver.click("chat.model")
         driver.click("remote.connect")
         driver.click("remote.address")
         driver.type(server.url)
@@ -87,7 +87,7 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
         assert answer.written.backend == "remote" and server.url[7:] in answer.written.device
         assert (answer.written.model.name, answer.written.mode) == (MODEL_THERE, "")
         assert not sent(window.engine, Generate)
-        driver.click("rail.models")
+        driver.click("chat.model")
         driver.click("remote.disconnect")
         driver.wait("the model here", lambda s: s.model is not None)
     assert window.state.model == MODEL and not window.state.elsewhere
@@ -100,7 +100,7 @@ def test_a_person_types_an_address_and_talks(window: Headless) -> None:
 
 def test_an_address_that_is_refused_is_typed_again(window: Headless) -> None:
     driver = window.driver
-    driver.click("rail.models")
+    driver.click("chat.model")
     driver.click("remote.connect")
     driver.click("remote.address")
     driver.type("127.0.0.1:9")
@@ -130,7 +130,7 @@ def test_one_of_several_models_is_chosen(window: Headless) -> None:
     with scripted("lm-studio") as server:
         window.program.do(FindServer(server.url))
         window.driver.wait("the models", lambda s: s.remote.found is not None)
-        window.driver.click("rail.models")
+        window.driver.click("chat.model")
         window.driver.click("remote.model.1")
         window.driver.wait("the model", lambda s: s.elsewhere)
         assert ask(window).text == WHOLE

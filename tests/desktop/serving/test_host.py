@@ -63,6 +63,16 @@ def test_it_answers_while_it_is_on(window):
     assert window.serving.status.finished in (0, 1)
 
 
+def test_a_model_that_is_being_loaded_is_listed(window):
+    window.switch_on()
+    window.engine.service, window.engine.coming = lambda: None, lambda: "The next one"
+    (found,) = window.ask()["data"]
+    assert (found["id"], found["status"]) == ("the-next-one", {"value": "loading"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        window.ask(CHAT, ASKED)
+    assert refused.value.code == 503 and refused.value.headers["retry-after"]
+
+
 def test_requests_are_listed_and_can_be_ended(window):
     window.engine.scripted.parallel = 2
     window.engine.scripted.delay = 0.02

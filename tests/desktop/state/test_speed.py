@@ -1,15 +1,16 @@
 """The plot of the speed: whole answers, marked apart, and one clock for the first token."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, TokenDecoded
 from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.plots.speed import RATE_SAMPLES
+from llm_lite.desktop.state.plots.speed import RATE_PERIOD, RATE_SAMPLES
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.units import percent
-from llm_lite.desktop.views.program.performance import places
+from llm_lite.desktop.views.program.rate_plot import Strips, pace_of
 
 STATS = GenerationStats(new_tokens=20, decode_tok_s=400.0, ttft_ms=33.0)
 
@@ -25,34 +26,69 @@ def answer(state, request, count, each, start, ttft_ms=33.0):
     return apply(GenerationFinished(request, "length", STATS), state, start + count * each)
 
 
-def test_the_line_of_an_answer_begins_and_ends_with_it():
+def test_the_spans_of_an_answer_begin_and_end_with_it():
     state = answer(AppState(), 1, 101, 0.01, 10.0)
-    assert state.rates[0].time == 10.0
+    assert state.rates[0].begin == 10.0
     assert state.rates[-1].time == pytest.approx(11.0)
-    assert all(point.rate == pytest.approx(100, rel=0.05) for point in state.rates)
+    assert all(one.time == other.begin for one, other in pairwise(state.rates))
+    assert sum(span.tokens for span in state.rates) == 100, "behind the first token"
+    assert all(span.rate == pytest.approx(100, rel=0.05) for span in state.rates)
 
 
-def test_a_short_answer_is_told_by_its_mean():
-    state = answer(AppState(), 1, 20, 0.0025, 10.0)
-    assert [(p.time, p.rate) for p in state.rates] == [(10.0, 400.0), (10.0475, 400.0)]
+def test_the_first_second_is_told_as_it_went():
+    """Half a second of a slow beginning, then four times as fast: no mean of both."""
+    state = replace(AppState(), messages=(Message("user", "hello"),), running=Running(1, 9.9))
+    times = [10 + n * 0.02 for n in range(26)] + [10.5 + n * 0.005 for n in range(1, 101)]
+    for number, now in enumerate(times):
+        state = apply(TokenDecoded(1, number, "x", 1.0, number, step_ms=2.0), state, now)
+    slow = [span.rate for span in state.rates if span.time <= 10.5]
+    fast = [span.rate for span in state.rates if span.begin >= 10.5]
+    assert len(slow) >= 2 and slow == pytest.approx([50.0] * len(slow), rel=0.01)
+    assert len(fast) >= 1 and fast == pytest.approx([200.0] * len(fast), rel=0.01)
+
+
+def test_the_time_of_a_token_is_that_of_its_tokens_a_second():
+    state = answer(AppState(), 1, 101, 0.01, 10.0)
+    pace = pace_of(state)
+    assert pace.token_ms == pytest.approx(1e3 / STATS.decode_tok_s)
+    assert pace.step_ms == pytest.approx(2.0)
+    assert pace.step_ms + pace.rest_ms == pytest.approx(pace.token_ms)
+
+
+def test_the_steps_of_drafted_tokens_are_shared_among_them():
+    """A step of 6 ms that brings three tokens is 2 ms a token."""
+    state = replace(AppState(), messages=(Message("user", "hello"),), running=Running(1, 9.9))
+    for number in range(90):
+        step = 6.0 if number % 3 == 0 else 0.0
+        now = 10 + number // 3 * 0.05
+        state = apply(TokenDecoded(1, number, "x", 1.0, number, step_ms=step), state, now)
+    assert all(span.token_step_ms == pytest.approx(2.0, rel=0.15) for span in state.rates)
+
+
+def test_an_answer_that_came_at_once_is_told_by_its_mean():
+    state = answer(AppState(), 1, 20, 0.0, 10.0)
+    (mean,) = state.rates
+    assert (mean.begin, mean.tokens, mean.rate) == (10.0, 19, pytest.approx(400.0))
 
 
 def test_answers_that_follow_at_once_stand_apart():
     state = answer(answer(AppState(), 1, 101, 0.01, 10.0), 2, 101, 0.01, 11.1)
-    times, parting = places(state.rates)
-    last = sum(point.answer == 1 for point in state.rates) - 1
-    assert len(parting) == 1
-    assert times[last] < parting[0] < times[last + 1]
-    assert times[-1] == pytest.approx(2.0, rel=0.05), "the pause between them is left out"
+    strips = Strips.of(state.rates)
+    last = sum(span.answer == 1 for span in state.rates) - 1
+    assert len(strips.parting) == 1
+    assert strips.ends[last] < strips.parting[0] < strips.begins[last + 1]
+    assert strips.ends[-1] == pytest.approx(2.0, rel=0.05), "the pause between is left out"
 
 
-def test_old_answers_go_whole_and_long_ones_are_thinned():
-    state = answer(AppState(), 1, 3000, 0.2, 0.0)
-    assert state.rates[0].time == 0.0
+def test_old_answers_go_whole_and_spans_of_long_ones_are_joined():
+    state = answer(AppState(), 1, 3000, RATE_PERIOD + 0.01, 0.0)
+    assert state.rates[0].begin == 0.0
     assert len(state.rates) <= RATE_SAMPLES
-    state = answer(state, 2, 3000, 0.2, 1000.0)
-    assert {point.answer for point in state.rates} == {2}
-    assert state.rates[0].time == 1000.0
+    assert sum(span.tokens for span in state.rates) == 2999
+    assert all(one.time == other.begin for one, other in pairwise(state.rates))
+    state = answer(state, 2, 3000, RATE_PERIOD + 0.01, 1000.0)
+    assert {span.answer for span in state.rates} == {2}
+    assert state.rates[0].begin == 1000.0
 
 
 def test_the_first_token_has_one_time():

@@ -330,13 +330,13 @@ def test_rings_are_bounded():
     for number in range(LOG_LINES + 50):
         state = apply(Logged("info", str(number), 0.0), state, 0.0)
     for number in range(RATE_SAMPLES * 2):
-        state = apply(TokenDecoded(1, number, "", 1.0, number), state, number * 0.2)
+        state = apply(TokenDecoded(1, number, "", 1.0, number), state, number * 0.21)
     for number in range(10):
         state = apply(LoadFailed("x", f"problem {number}"), state, 0.0)
     assert len(state.log) == LOG_LINES
     assert state.log[-1].text == str(LOG_LINES + 49)
     assert RATE_SAMPLES / 2 <= len(state.rates) <= RATE_SAMPLES
-    assert state.rates[0].time == 0.0, "the beginning of a long answer stays"
+    assert state.rates[0].begin == 0.0, "the beginning of a long answer stays"
     assert len(state.notices) == NOTICES
 
 

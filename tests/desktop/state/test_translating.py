@@ -96,7 +96,7 @@ def test_a_target_grows_and_its_positions_are_its_own():
     assert state.translating.text == "it is"
     assert do(state, WriteTarget("another"))[1] == (), "one at a time"
     state = fold(state, finished(command), held(4))
-    assert not state.busy and state.context_used == 4 and len(state.rates) == 2
+    assert not state.busy and state.context_used == 4 and len(state.rates) == 1
     assert len(state.translating.result.others) == 3
 
 

@@ -1,6 +1,7 @@
 """The tour with a fake engine: every picture is made, and the report says what was asked."""
 
 import json
+import re
 import time
 from types import SimpleNamespace
 
@@ -8,9 +9,14 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.messages import MODES, EngineOptions, SamplingOptions
+from llm_lite.core.messages.library import LocalModel
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.state.library.library_state import FitQuestion
 from llm_lite.desktop.tour import input_driver, stage
+from llm_lite.desktop.tour.examples.models import FOUND, FREE, LOCAL, ExampleServices
+from llm_lite.desktop.tour.scenes import quantization
 from llm_lite.desktop.tour.tour import run_tour
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -21,6 +27,7 @@ from tests.desktop.fake_engine import FakeEngine, FramedEngine
 from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan
+HANGUL = re.compile("[가-힣]")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +42,14 @@ def tour(tmp_path_factory):
         # As many points as on a dense screen, fewer pixels: the tour of a real engine draws all.
         patch.setattr(stage, "LARGE", (2560, 1440, 2.0))
         patch.setattr(stage, "IDLE_SECONDS", 0.2)
+        patch.setattr(quantization, "WRITTEN", 1)  # its answers are shorter
+        shown = {}
+        take = stage.Stage._picture
+        patch.setattr(
+            stage.Stage,
+            "_picture",
+            lambda own, name: (take(own, name), shown.setdefault(name, tr("Conversations"))),
+        )
         report = run_tour(
             directory,
             "Why is the sky blue?",
@@ -44,13 +59,15 @@ def tour(tmp_path_factory):
             SamplingOptions(max_new_tokens=1000),
             lambda device, wake: FramedEngine(wake, steps=8),
         )
+    report["shown"] = shown
     return directory, report
 
 
 def test_report(tour):
     directory, report = tour
     kept = json.loads((directory / "report.json").read_text("utf-8"))
-    assert kept == json.loads(json.dumps(report))  # which knows lists alone
+    told = {name: value for name, value in report.items() if name != "shown"}
+    assert kept == json.loads(json.dumps(told))  # which knows lists alone
     assert report["answer"] == ANSWER
     assert report["tokens"] == list(range(len(report["tokens"])))
     assert report["stats"]["new_tokens"] == len(report["tokens"])
@@ -90,6 +107,44 @@ def test_pictures(tour):
             shapes.add(pixels.shape)
         assert np.unique(pixels.view(np.uint32)[::3, ::3]).size > 40, name  # colours
     assert shapes == {(720, 1280, 4), (1440, 2560, 4)}
+
+
+def test_no_picture_is_that_of_another(tour):
+    directory, report = tour
+    seen = {}
+    for name in report["pictures"]:
+        pixels = read_png(directory / name)
+        seen.setdefault((pixels.shape, pixels.tobytes()), []).append(name)
+    assert [names for names in seen.values() if len(names) > 1] == []
+
+
+def test_korean_pictures_are_in_korean(tour):
+    """The word over the list of conversations in each picture, and in no other one."""
+    _, report = tour
+    words = report["shown"]
+    korean = {name for name in words if "korean" in name}
+    assert len(korean) == 4
+    assert {name for name, word in words.items() if HANGUL.search(word)} == korean
+
+
+@pytest.mark.parametrize("subject", [*LOCAL, *FOUND], ids=lambda one: getattr(one, "name", ""))
+def test_what_is_said_to_fit_in_the_examples_does(subject):
+    local = isinstance(subject, LocalModel)
+    files = [""] if local else [file.name for file in subject.files]
+    questions = [
+        FitQuestion("", "", file, mode, context)
+        for file in files
+        for mode in MODES
+        for context in (4096, 32_768, 131_072)
+    ]
+    fits = ExampleServices().fits(questions, subject, EngineOptions())
+    for question, answer in fits.items():
+        fit = answer.fit
+        assert (fit.mode, fit.context) == (question.mode, question.context)
+        assert bool(fit.instead) != fit.fits
+        said = [float(n) * (1 << 30 if unit == "GiB" else 1 << 20)
+                for n, unit in re.findall(r"\(([0-9.]+) (GiB|MiB)\)", fit.instead)]  # fmt: skip
+        assert all(amount <= FREE for amount in said), fit.instead
 
 
 def test_themes_and_languages_differ(tour):

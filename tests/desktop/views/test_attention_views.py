@@ -17,7 +17,6 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
-from llm_lite.desktop.views.attention.heads import arrange
 from llm_lite.desktop.views.attention.map import MapWindow, hatching, value_words
 from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.views.attention.zoom import AxisZoom, MapZoom, whole
@@ -206,13 +205,6 @@ def test_rows_of_a_cell_come_newest_first_and_each_once():
         rest.append(part)
     assert rest == [(10, 1), (4, 2)]  # rows before 4 have lost their queries
     assert cell.shrink(7) == 7 and cell.seen == 7 and cell.todo == []
-
-
-def test_heads_are_arranged_as_large_as_they_can_be():
-    assert [arrange(n, 16 / 9) for n in (1, 2, 3, 4)] == [(1, 1), (2, 1), (3, 1), (2, 2)]
-    assert arrange(3, 1.1) == (2, 2)
-    assert [arrange(n, 5.0) for n in (3, 4)] == [(3, 1), (4, 1)], "a low panel has one row"
-    assert arrange(4, 0.3) == (1, 4)
 
 
 class NoRows:

@@ -1,5 +1,6 @@
 """The kernel study in the performance view: bars beside the limits, and the lines of a form."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from llm_lite.desktop.language.core_words import WORDS
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.scenes.quantization import scroll_to
-from llm_lite.desktop.views.program.kernel_study import Axis, gflops, percent_of
+from llm_lite.desktop.views.program.kernel_study import RateAxis, gflops, percent_of
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import FORMS, STUDY
 from tests.desktop.views.test_quantization_views import at_rest, last, panel  # noqa: F401
@@ -48,6 +49,17 @@ def test_the_forms_are_measured_and_a_click_shows_the_lines_of_one(panel, size):
     scroll_to(one.driver, "kernels.code")
     x0, _, x1, _ = one.driver.rect("kernels.code")
     assert left <= x0 < x1 <= right
+
+
+def test_forms_are_dots_at_their_rates(panel):  # noqa: F811
+    """On a logarithmic axis: ten times as fast is as far whatever the rates are."""
+    one, _ = panel(size=(1280, 2160))
+    measured(one)
+    scroll_to(one.driver, "kernels.form.0")
+    dots = [one.driver.rect(f"kernels.dot.{form.name}")[0] for form in FORMS]
+    rates = [math.log10(STUDY.gflop_s(form)) for form in FORMS]
+    decade = (dots[-1] - dots[0]) / (rates[-1] - rates[0])
+    assert dots == pytest.approx([dots[0] + decade * (r - rates[0]) for r in rates], abs=1.0)
 
 
 def test_each_backend_keeps_its_study(panel):  # noqa: F811
@@ -97,7 +109,7 @@ def test_the_code_of_a_kernel_comes_whole_into_the_window():
 
 
 def test_rates_lie_on_a_logarithmic_axis():
-    axis = Axis(0.1, 100.0, 300.0)
+    axis = RateAxis(0.1, 100.0, 300.0)
     assert [axis.at(rate) for rate in (0.1, 1, 10, 100)] == pytest.approx([0, 100, 200, 300])
     assert (axis.at(0.01), axis.at(1000)) == (0.0, 300.0)
     assert axis.tens == pytest.approx([0.1, 1, 10, 100])
@@ -106,7 +118,7 @@ def test_rates_lie_on_a_logarithmic_axis():
 @pytest.mark.parametrize("seconds", [1e-5, 0.4, 9.0])
 def test_all_that_is_shown_is_on_the_axis(seconds):
     study = replace(STUDY, forms=(replace(FORMS[0], seconds=seconds),))
-    axis = Axis.of(study, 100.0)
+    axis = RateAxis.of(study, 100.0)
     assert axis.low < study.without_reuse_gflop_s and axis.low < study.gflop_s(study.forms[0])
     assert axis.high == max(study.gflop_s(study.forms[0]), study.roof_gflop_s)
 

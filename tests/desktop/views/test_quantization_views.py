@@ -179,7 +179,7 @@ def test_the_longest_choices_of_a_run_are_not_cut(panel, monkeypatch, language):
         controls, "fit", lambda words, room: shown.append((words, fit(words, room))) or shown[-1][1]
     )
     one.driver.frames(1)
-    assert {"as-stored", "KV fp16", "NumPy"} <= {words for words, _ in shown}
+    assert {"as-stored", "fp16", "NumPy"} <= {words for words, _ in shown}
     assert [words for words, drawn in shown if drawn != words] == []
 
 

@@ -24,8 +24,8 @@ from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import TEMPLATE, XRay
 from llm_lite.desktop.views.chat.compare import first_difference
 from llm_lite.desktop.views.tokens import colors
-from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets import token_text
+from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
 from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of

@@ -8,6 +8,7 @@ import pytest
 
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.tools.calls import CallSplit, read_calls
+from llm_lite.core.tools.declared import read_functions
 from llm_lite.desktop.actions.tools.calling import (
     AllowTool,
     AnswerCall,
@@ -35,6 +36,7 @@ from llm_lite.desktop.state.tools.tools_state import (
     ToolReply,
     ToolServer,
     ToolsState,
+    approval_of,
 )
 from llm_lite.desktop.views.chat import chat
 from llm_lite.desktop.views.tools.calls import shown_arguments
@@ -74,7 +76,8 @@ def test_a_call_offers_to_run_to_answer_and_to_refuse(headless):
     one = asking(headless, f"I will look.\n{OSLO}")
     one.driver.click("call.1.0.allow")
     one.driver.click("call.1.0.run")
-    assert one.done == [AllowTool("test", "weather", True), RunCall(0)]
+    (weather,) = read_functions(WEATHER)
+    assert one.done == [AllowTool(approval_of(SPEC, weather), True), RunCall(0)]
     one.driver.frames(2)
     assert one.driver.shows("call.1.0.stop") and not one.driver.shows("call.1.0.run")
     one.driver.click("call.1.0.stop")

@@ -37,7 +37,7 @@ GEMMA = {**GEMMA3N_CONFIG, "hidden_size": 16, "vocab_size": 264, "vocab_size_per
 GEMMA |= {"intermediate_size": [12, 12, 9, 12, 12, 12], "num_attention_heads": 2, "head_dim": 4}
 GEMMA |= {"num_key_value_heads": 1, "hidden_size_per_layer_input": 4, "laurel_rank": 3}
 _FAMILIES = ("gemma3", "gemma4", "granite", "ministral3", "phi3", "qwen3", "smollm3")
-_ROPES: tuple[Any, ...] = (
+ROPES: tuple[Any, ...] = (
     {"rope_type": "linear", "factor": 2.0},
     {
         "rope_type": "llama3",
@@ -121,7 +121,7 @@ def change_config(config: Any, rng: random.Random) -> None:
     choice = rng.random()
     if choice < 0.1:
         config[rng.choice(("rope_scaling", "rope_parameters"))] = json.loads(
-            json.dumps(rng.choice(_ROPES))
+            json.dumps(rng.choice(ROPES))
         )
     elif choice < 0.3:
         change_json(config, rng)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -107,7 +108,10 @@ def absurd_model(rng: random.Random) -> bytes:
     return build_gguf(metadata, tensors, version=version, alignment=rng.choice((32, 32, 32, 8)))
 
 
-def change_metadata(metadata: dict[str, object], rng: random.Random) -> None:
+def change_metadata(
+    metadata: dict[str, object], rng: random.Random, more: Sequence[str] = ()
+) -> None:
+    """`more`: keys of the model's kind that may be added."""
     key = rng.choice(list(metadata))
     choice = rng.random()
     if choice < 0.1:
@@ -115,7 +119,7 @@ def change_metadata(metadata: dict[str, object], rng: random.Random) -> None:
     elif choice < 0.3 and isinstance(metadata[key], list) and metadata[key]:
         metadata[key] = _changed_list(list(metadata[key]), rng)  # type: ignore[call-overload]
     elif choice < 0.4:
-        name = rng.choice(_MORE_KEYS)
+        name = rng.choice((*_MORE_KEYS, *more))
         metadata[name] = odd_typed(rng)
     elif choice < 0.6 and type(metadata[key]) is int:
         metadata[key] = rng.choice([n for n in INTEGERS if 0 <= n < 1 << 32])
@@ -141,6 +145,9 @@ def _changed_list(values: list[Any], rng: random.Random) -> object:
         return values + values[: rng.choice((1, 3, 100))]
     if isinstance(values[0], str):
         values[at] = _sayable(odd_text(rng)) if choice < 0.8 else values[rng.randrange(len(values))]
+    elif isinstance(values[0], float):
+        values[at] = _scalar(6, rng)
+        return Typed(9, values, 6)
     else:
         values[at] = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 255, 2**31))
         return Typed(9, values, rng.choice((4, 4, 10)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from llm_lite.core.generation.grammar import Grammar, compiled
+from llm_lite.core.generation.grammars.grammar import Grammar
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
@@ -43,14 +43,21 @@ def tokenizer() -> Tokenizer:
 
 
 def use(case: Case) -> None:
-    rng = case.rng
-    grammar = Grammar(compiled(options(rng)), tokenizer())
-    for _ in range(STEPS):
-        bits = np.unpackbits(grammar.mask().view(np.uint8), bitorder="little")
-        token = rng.choice(np.flatnonzero(bits).tolist())
-        if token in tokenizer().end_ids:
-            return
-        grammar.take(token)
+    follow(options(case.rng), case.rng)
+
+
+def follow(sampling: SamplingOptions, rng: random.Random) -> None:
+    """Some tokens that a schema or grammar allows."""
+    grammar = Grammar(sampling, tokenizer())
+    try:
+        for _ in range(STEPS):
+            bits = np.unpackbits(grammar.mask().view(np.uint8), bitorder="little")
+            token = rng.choice(np.flatnonzero(bits).tolist())
+            if token in tokenizer().end_ids:
+                return
+            grammar.take(token)
+    finally:
+        grammar.close()
 
 
 def options(rng: random.Random) -> SamplingOptions:
@@ -70,7 +77,7 @@ def options(rng: random.Random) -> SamplingOptions:
 
 
 def prepare() -> None:
-    Grammar(compiled(SamplingOptions(grammar='root ::= "a"')), tokenizer()).mask()
+    follow(SamplingOptions(grammar='root ::= "a"'), random.Random(0))
 
 
 DOOR = Door("grammar", use, prepare)

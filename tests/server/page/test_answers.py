@@ -1,8 +1,11 @@
 """Answers are kept while they come, with their tokens where the cache still has them."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from llm_lite.core.history import History
+from llm_lite.core.history import History, HistoryRefused, HistoryUnsaved
+from llm_lite.server.page.history import shelf
 from tests.server.page.conftest import until
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.5, "max_tokens": 9, "seed": 4}
@@ -97,3 +100,49 @@ def test_sampling_that_cannot_be(client, talk, sampling):
     said = talk.say("Hello")
     body = {"parent": said["id"], "sampling": sampling}
     assert client.post(f"{talk.at}/answers", json=body).status_code == 400
+
+
+def test_what_is_no_answer_is_not_written(client, talk):
+    said = talk.say("Count")
+    body = {"text": "x"}
+    for path, problem in {
+        "/page/conversations/5/answers/6": "conversation: there is none of this number",
+        f"{talk.at}/answers/6": "message: there is no answer of this number",
+        f"{talk.at}/answers/{said['id']}": "message: there is no answer of this number",
+    }.items():
+        for finished in (False, True):
+            refused = client.put(path, json=body | {"finished": finished, "reason": "end"})
+            assert refused.status_code == 404
+            assert refused.json()["error"]["message"] == problem
+    restored = client.post("/page/conversations/5/restore", json={})
+    assert restored.status_code == 404
+    assert talk.texts == ["Count"]
+    assert client.get("/page/status").json()["history"]["problem"] == ""
+
+
+def test_an_answer_whose_conversation_is_purged_is_refused(client, talk, history):
+    answer = talk.begin(talk.say("Count")["id"])
+    talk.write(answer, "One")
+    window = History(history)
+    window.wait_until_open()
+    until(lambda: window.conversation(int(talk.id)) is not None)
+    window.delete([int(talk.id)])
+    window.purge()
+    assert window.flush()
+    window.close()
+    refused = client.put(f"{talk.at}/answers/{answer['id']}", json={"text": "One, two"})
+    assert refused.status_code == 404
+    assert client.get("/page/status").json()["history"]["problem"] == ""
+
+
+def test_a_change_that_was_dropped_is_told_for_a_while(tmp_path, monkeypatch):
+    opened = shelf.Shelf(tmp_path / "history.db")
+    events = [HistoryRefused("purged")]
+    opened._history = SimpleNamespace(poll=lambda: [events.pop()] if events else [])
+    opened.poll()
+    assert opened.problem == "purged"
+    monkeypatch.setattr(shelf, "_TELLING", 0.0)
+    assert opened.problem == ""
+    events.append(HistoryUnsaved("full"))
+    opened.poll()
+    assert opened.problem == "full"

@@ -9,10 +9,15 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.texts.tokenizing import ChooseTokenizing
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, OTHER, TokenizerChoice
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.state.tokenizing.tokenizer_state import (
+    MODEL,
+    OTHER,
+    TokenizerChoice,
+    interesting,
+    steps_in,
+)
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
-LIMIT = 60.0  # seconds
 LOWEST = 0.82  # of the height, where the panel ends that is shown
 KOREAN_WORDS = "하늘이 파랗습니다. The sky is unbelievably blue."
 
@@ -29,7 +34,7 @@ def look_at_tokenizer(
     _, _, _, border = driver.rect("view.tokenizer")
     _drag_border(driver, imgui.get_io().display_size.y * LOWEST)
     driver.click("tokenizer.text")
-    driver.wait("the tokens", _is_answered(MODEL), LIMIT)
+    driver.wait("the tokens", _is_answered(MODEL), PATIENCE)
     begin(driver)
     driver.leave()
     picture(f"{number}-tokenizer-tokens{suffix}")
@@ -40,7 +45,7 @@ def look_at_tokenizer(
     _choose(driver, step=0)
     driver.leave()
     picture(f"{number}-tokenizer-words{suffix}")
-    _choose(driver, step=4)
+    _choose(driver, step=_halfway(driver.state))
     driver.frames(2)
     picture(f"{number}-tokenizer-merging{suffix}")
     _choose(driver, step=None)
@@ -49,7 +54,7 @@ def look_at_tokenizer(
     driver.click("tokenizer.stage.tokens")
     if driver.shows("tokenizer.chat"):
         driver.click("tokenizer.chat")
-        driver.wait("the prompt", _is_prompt, LIMIT)
+        driver.wait("the prompt", _is_prompt, PATIENCE)
         driver.leave()
         picture(f"{number}-tokenizer-chat{suffix}")
         driver.click("tokenizer.chat")
@@ -57,6 +62,13 @@ def look_at_tokenizer(
     driver.program.do(ChooseTokenizing(TokenizerChoice()))
     driver.frames(2)
     _drag_border(driver, border)
+
+
+def _halfway(state: AppState) -> int:
+    """Return half of the steps of the word that is shown."""
+    told = state.tokenizer.answers[MODEL].result
+    word = interesting(told) if told is not None else None
+    return 0 if told is None or word is None else (steps_in(told, word) + 1) // 2
 
 
 def _drag_border(driver: InputDriver, to: float) -> None:
@@ -75,14 +87,14 @@ def _drag_border(driver: InputDriver, to: float) -> None:
 def begin(driver: InputDriver) -> None:
     driver.program.do(ChooseTokenizing(TokenizerChoice()))
     driver.frames(3)
-    driver.wait("the tokens", _is_answered(MODEL), LIMIT)
+    driver.wait("the tokens", _is_answered(MODEL), PATIENCE)
 
 
 def _compare(driver: InputDriver, picture: Callable[[str], None], name: str, other: str) -> None:
     driver.click("tokenizer.stage.compare")
     _choose(driver, text=KOREAN_WORDS, other=other)
     slots = (MODEL, OTHER) if other else (MODEL,)
-    driver.wait("the tokenizers", lambda s: all(map(_holds(s), slots)), LIMIT)
+    driver.wait("the tokenizers", lambda s: all(map(_holds(s), slots)), PATIENCE)
     driver.leave()
     picture(name)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from imgui_bundle import ImVec2
+from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import LayerGrowth
 from llm_lite.desktop.actions.lesson.following import OpenLayer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.views.lesson.glossary import say_tip
 from llm_lite.desktop.views.lesson.motion import part
-from llm_lite.desktop.views.lesson.scene import LEFT, RIGHT, Scene
+from llm_lite.desktop.views.lesson.scene import RIGHT, Scene
 
 ATTENTION, FEED_FORWARD, CROSS = 0, 1, 3  # of the palette's series
 
@@ -21,7 +21,7 @@ def draw_residual(scene: Scene) -> None:
     x0, y0, x1, y1 = scene.rect
     small = ui.theme.size("small")
     scene.say(
-        tr("How large the residual is after each layer (RMS; large sizes are drawn closer)"),
+        tr("How large the residual is after each layer (RMS, logarithmic)"),
         x0,
         y0,
     )
@@ -30,7 +30,7 @@ def draw_residual(scene: Scene) -> None:
     pointed = _pointed(scene)
     _draw_river(scene, (x0, y0 + small + ui.u(3), x1, split - ui.u(2)), pointed)
     room = _draw_key(scene, split + ui.u(2)) - x0
-    words = tr("How large what each layer adds is (RMS, drawn likewise)")
+    words = tr("How large what each layer adds is (RMS, logarithmic)")
     scene.say(words, x0, split + ui.u(2), room=room)
     bars = (x0, split + small + ui.u(5), x1, foot)
     _draw_added(scene, bars, pointed)
@@ -152,12 +152,18 @@ def _draw_numbers(scene: Scene, y: float, pointed: int) -> None:
     ui, small = scene.ui, scene.ui.theme.size("small")
     x0, _, x1, _ = scene.rect
     each = _column(scene)
-    for layer in (0, len(scene.trace.growth) - 1):
-        if layer != pointed:
-            first = layer == 0
-            x, align = (x0, LEFT) if first else (x1, RIGHT)
-            scene.say(str(layer), x, y - ui.u(1.5), "faint", align=align)
-    scene.say(str(pointed), x0 + (pointed + 0.5) * each, y - ui.u(1.5), "link", align="middle")
+    last = len(scene.trace.growth) - 1
+    words = tr("Layer {i}").format(i=pointed)
+    with ui.font(style="small"):
+        half = imgui.calc_text_size(words).x / 2
+    middle = x0 + (pointed + 0.5) * each
+    left = min(max(middle, x0 + half), x1 - half) - half
+    scene.say(words, left, y - ui.u(1.5), "link")
+    gap = ui.u(6)
+    if left - gap > x0:
+        scene.say("0", x0, y - ui.u(1.5), "faint")
+    if left + 2 * half + gap < x1:
+        scene.say(str(last), x1, y - ui.u(1.5), "faint", align=RIGHT)
     y += small + ui.u(0.5)
     x = x0 + scene.say(tr("Layer {n}:").format(n=pointed), x0, y, "text") + ui.u(3)
     parts: tuple[tuple[str, str], ...] = (

@@ -18,7 +18,10 @@ from llm_lite.server.page.history import record
 from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.shared import Shared
 
+NO_CONVERSATION = "conversation: there is none of this number"
+_NO_ANSWER = "message: there is no answer of this number"
 _MOST_TOKENS = 1 << 20
+_MOST_KNOWN = 256  # answers that are being written
 _LONGEST_NAME = 200  # characters of a response's name
 _JUDGED = -1.0  # what stands where a token was not judged
 
@@ -26,6 +29,7 @@ _JUDGED = -1.0  # what stands where a token was not judged
 class AnswerWriter:
     def __init__(self, shared: Shared, shelf: Shelf) -> None:
         self._shared, self._shelf = shared, shelf
+        self._known: dict[tuple[int, int], None] = {}  # conversations and answers that are there
 
     async def begin(self, request: Request) -> Response:
         """An answer behind `parent`; beside others there it is another version."""
@@ -54,6 +58,7 @@ class AnswerWriter:
         end = _end(body) if finished else None
 
         def write(history: History) -> None:
+            self._check_there(history, at, one)
             stub = StoredMessage(one, at, None, "assistant", finished=False)
             if end is None:
                 history.write_answer(stub, said, thought)
@@ -84,6 +89,21 @@ class AnswerWriter:
         if service is not None and run is not None and run.model.name == service.model.name:
             texts = service.token_texts(message.tokens)
         return JSONResponse({"texts": texts, "likelihoods": list(message.likelihoods)})
+
+    def _check_there(self, history: History, conversation: int, answer: int) -> None:
+        """ApiError; what is submitted to the history is saved later, when nobody can refuse it. An
+        answer is looked up once, and its conversation, which may be gone, each time."""
+        if history.summary(conversation) is None:
+            raise ApiError(404, NO_CONVERSATION)
+        if (conversation, answer) in self._known:
+            return
+        found = history.conversation(conversation)
+        messages = found.messages if found else ()
+        if not any(one.id == answer and one.role == "assistant" for one in messages):
+            raise ApiError(404, _NO_ANSWER)
+        while len(self._known) >= _MOST_KNOWN:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[conversation, answer] = None
 
     def _run(self, body: Mapping[str, Any]) -> AnswerRun:
         service = self._shared.service_of()

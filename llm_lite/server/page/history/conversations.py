@@ -21,7 +21,7 @@ from llm_lite.server.page.bodies import (
     text,
 )
 from llm_lite.server.page.history import record
-from llm_lite.server.page.history.answers import AnswerWriter
+from llm_lite.server.page.history.answers import NO_CONVERSATION, AnswerWriter
 from llm_lite.server.page.history.shelf import Shelf
 from llm_lite.server.page.row import Row
 from llm_lite.server.shared import Shared
@@ -111,7 +111,13 @@ class Conversations:
     async def _restore(self, request: Request) -> Response:
         at = number(request.path_params["conversation"], "conversation")
         await fields(self._shared, request)
-        await self._shelf.ask(lambda history: history.restore([at]))
+
+        def restore(history: History) -> None:
+            if history.summary(at) is None:
+                raise ApiError(404, NO_CONVERSATION)
+            history.restore([at])
+
+        await self._shelf.ask(restore)
         return Response(status_code=204)
 
     async def _select(self, request: Request) -> Response:
@@ -149,11 +155,11 @@ class Conversations:
 def whole(history: History, number: int) -> StoredConversation:
     found = history.conversation(number)
     if found is None or found.summary.deleted is not None:
-        raise ApiError(404, "conversation: there is none of this number")
+        raise ApiError(404, NO_CONVERSATION)
     return found
 
 
 def exists(history: History, number: int) -> None:
     found = history.summary(number)
     if found is None or found.deleted is not None:
-        raise ApiError(404, "conversation: there is none of this number")
+        raise ApiError(404, NO_CONVERSATION)

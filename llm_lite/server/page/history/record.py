@@ -51,7 +51,7 @@ def message_of(message: StoredMessage, tree: ConversationTree | None = None) -> 
     made: Json = {
         "id": str(message.id),
         "parent": str(message.parent) if message.parent is not None else None,
-        "role": message.role,
+        "role": "user" if message.role == "text" else message.role,  # the page knows chats only
         "text": message.text,
         "thought": message.thought,
         "created": message.created,

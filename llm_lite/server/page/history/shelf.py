@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ from llm_lite.core.history import (
 
 T = TypeVar("T")
 _THREADS = 2  # readings have a connection a thread
+_TELLING = 10.0  # seconds, in which every page asks for the status
 _OPENING = 3.0  # seconds: then one that cannot be opened is gone on without
 
 
@@ -36,7 +38,14 @@ class Shelf:
         self._lock = threading.Lock()
         self._waited = False
         self.changes = 0  # counts what was saved, by whomever
-        self.problem = ""  # a sentence while nothing can be saved
+        self._problem = ""  # a sentence while nothing can be saved
+        self._refusal, self._refused_at = "", 0.0  # of a change that had no place any more
+
+    @property
+    def problem(self) -> str:
+        """A sentence: while nothing can be saved, and for a while on a change that was dropped."""
+        is_new = time.monotonic() - self._refused_at < _TELLING
+        return self._problem or (self._refusal if is_new else "")
 
     async def ask(self, work: Callable[[History], T]) -> T:
         """What `work` finds or changes, without holding up other requests."""
@@ -67,12 +76,14 @@ class Shelf:
             match event:
                 case HistorySaved() | HistoryChangedElsewhere():
                     self.changes += 1
-                case HistoryUnsaved(message) | HistoryRefused(message):
-                    self.problem = message
+                case HistoryRefused(message):
+                    self._refusal, self._refused_at = message, time.monotonic()
+                case HistoryUnsaved(message):
+                    self._problem = message
                 case HistoryOpened(message) | HistoryRepaired(message):
-                    self.problem = message
+                    self._problem = message
                 case HistorySavedAgain():
-                    self.problem = ""
+                    self._problem = ""
 
     def close(self) -> None:
         """Save what is left."""

@@ -89,6 +89,14 @@ def local(name, path):
     return LocalModel(name, Path(path), "imported", "gguf", (Path(path),), 10)
 
 
+def test_a_queue_without_a_file_is_told_once_as_empty(watch):
+    one = watch()
+    one.until(lambda state: len(one.states) > 1)
+    one.do(lambda jobs: jobs)
+    one.close()
+    assert one.states[1:] == [QueueState()]
+
+
 def test_a_job_goes_through_its_stages_in_order(watch):
     one = watch()
     one.do(commands.fetch("quick/a", "x.gguf", mode="int8", delete_source=True, size=99))

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from llm_lite.core.hub.remote import pulling
-from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote import access, heads, pulling, transfer
+from llm_lite.core.hub.remote.failures import HubError, unreachable
 from llm_lite.core.hub.remote.pulling import pull
 from llm_lite.core.hub.remote.searching import search
 from llm_lite.core.plain_text import quote
@@ -133,6 +133,23 @@ def test_nobody_answers(monkeypatch):
     assert "look at the connection, HF_ENDPOINT and the proxies" in said
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "[Errno -2] Name or service not known",
+        "[Errno -3] Temporary failure in name resolution",
+        "[Errno 8] nodename nor servname provided, or not known",
+        "[Errno 11001] getaddrinfo failed",
+    ],
+)
+def test_a_name_that_nobody_knows_is_told_without_numbers(reason):
+    said = unreachable("https://huggingface.co", OSError(reason))
+    assert said.startswith("https://huggingface.co cannot be reached: its name was not found.")
+    assert "offline" in said and "Errno" not in said
+    said = unreachable("https://huggingface.co", OSError("[Errno 111] Connection refused"))
+    assert "('Connection refused')" in said and "Errno" not in said
+
+
 def test_offline_by_the_environment(hub, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert sentence() == f"HF_HUB_OFFLINE is set, so {hub.url} is not asked for {REPO}"
@@ -205,6 +222,36 @@ def test_a_few_bytes_that_unpack_to_many(hub, cache):
     hub.faults.append(Fault("config.json", content=bomb, headers={"Content-Encoding": "gzip"}))
     assert "the hub sends more than the 2 bytes that it tells of" in sentence()
     assert sum(blobs(cache).values()) <= 3
+
+
+def no_second_try(monkeypatch):
+    def sleep(seconds, stop):
+        raise AssertionError("it is tried again")
+
+    monkeypatch.setattr(transfer, "sleep", sleep)
+    monkeypatch.setattr(access, "sleep", sleep)
+
+
+@pytest.mark.parametrize(
+    ("packed", "problem"),
+    [
+        (b"nothing of gzip", "the hub says that it packs the file as 'gzip', and it does not"),
+        (gzip.compress(b"{"), "the hub sends 1 bytes, packed, expected the 2 that it tells of"),
+    ],
+)
+def test_packed_bytes_that_are_none_of_the_file(hub, cache, monkeypatch, packed, problem):
+    no_second_try(monkeypatch)
+    hub.add(REPO, {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"x"})
+    hub.faults.append(Fault("config.json", content=packed, headers={"Content-Encoding": "gzip"}))
+    assert problem in sentence()
+
+
+@pytest.mark.parametrize("path", ["/api/models", "/cdn/"])
+def test_a_head_that_comes_byte_by_byte(hub, cache, monkeypatch, path):
+    no_second_try(monkeypatch)
+    monkeypatch.setattr(heads, "MOST_SECONDS", 0.2)
+    hub.faults.append(Fault(path, slow_head=0.05))
+    assert "takes more than 0 s to send the head of its answer" in sentence()
 
 
 @pytest.mark.parametrize(

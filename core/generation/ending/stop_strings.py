@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
+from llm_lite.core.generation.prompts.prompt import RoleEnds
 from llm_lite.core.messages import Thinking
 from llm_lite.core.text.thinking import Split
 
@@ -15,17 +16,31 @@ class StopStrings(Generic[Item]):
     """Takes an answer in items with their texts, and gives those that may be shown.
 
     An item whose text may be the beginning of a stop string waits until that is decided. Once one
-    is `found`, it and what follows is dropped. In thoughts none is looked for: the answer has not
-    begun there.
+    is found, it and what follows is dropped. In thoughts none is looked for: the answer has not
+    begun there. The texts of `roles`, with which an answer begins to speak as somebody else, are
+    stop strings too.
     """
 
-    def __init__(self, strings: Sequence[str], thinking: Thinking | None = None) -> None:
-        self._strings = tuple(strings)
-        self._split = Split.of(thinking) if strings and thinking is not None else None
+    def __init__(
+        self,
+        strings: Sequence[str],
+        thinking: Thinking | None = None,
+        roles: RoleEnds | None = None,
+    ) -> None:
+        self._own = tuple(strings)
+        self._strings = (*self._own, *(roles.texts if roles else ()))
+        self._split = Split.of(thinking) if self._strings and thinking is not None else None
         self._held: list[tuple[Item, str]] = []
         self._unseen = 0  # first characters of what is held that are no part of the answer
-        self.found = False
+        # Texts that end the answer where it begins with them: of a line, without its beginning.
+        begins = roles is not None and roles.begins_line
+        self._first = tuple(s[1:] for s in self._strings if s[:1] == "\n" and begins)
+        self.reason: Literal["stop string", "role"] | None = None  # once one is found
         self.dropped = 0  # items
+
+    @property
+    def found(self) -> bool:
+        return self.reason is not None
 
     def feed(self, item: Item, text: str) -> list[tuple[Item, str]]:
         """What may be shown now."""
@@ -38,11 +53,21 @@ class StopStrings(Generic[Item]):
             self._unseen = len(text) - said
         self._held.append((item, text))
         whole = "".join(text for _, text in self._held)
-        places = [whole.find(string, self._unseen) for string in self._strings]
-        if any(place >= 0 for place in places):
-            self.found = True
-            return self._cut(min(place for place in places if place >= 0))
+        if self._first and self._begins_as_role(whole):
+            return []
+        places = [(whole.find(s, self._unseen), s not in self._own) for s in self._strings]
+        found = min((place for place in places if place[0] >= 0), default=None)
+        if found is not None:
+            self.reason = "role" if found[1] else "stop string"
+            return self._cut(found[0])
         return self._released(len(whole) - self._begun(whole[self._unseen :]))
+
+    def end_at_role(self) -> list[tuple[Item, str]]:
+        """A token that begins a role, and is not shown, ends the answer: what was held back may
+        be."""
+        shown = self.flush()
+        self.reason, self.dropped = "role", 1
+        return shown
 
     def flush(self) -> list[tuple[Item, str]]:
         """What was held back, as nothing follows."""
@@ -51,8 +76,20 @@ class StopStrings(Generic[Item]):
 
     def hear(self, text: str) -> None:
         """What was said before, of an answer that is continued."""
+        self._first = ()
         if self._split is not None:
             self._split = self._split.fed(text)
+
+    def _begins_as_role(self, whole: str) -> bool:
+        """Whether all that was said is the beginning of a role, or one: that ends the answer."""
+        if any(whole.startswith(text) for text in self._first):
+            self.reason = "role"
+            self._cut(0)
+            return True
+        if any(text.startswith(whole) for text in self._first):
+            return True
+        self._first = ()
+        return False
 
     def _said(self, split: Split, text: str) -> int | None:
         """How many last characters of `text` are of the answer; None: it has not begun."""

@@ -1,0 +1,123 @@
+"""In a matcher's process: JSON schemas and grammars in the form that llguidance takes.
+
+Grammars are those of llama.cpp (GBNF) or llguidance's form of Lark's. What is wrong with one is a
+sentence, with the line where it can be told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from llguidance import LLMatcher, LLParserLimits
+from llguidance.gbnf_to_lark import GbnfToLarkError, gbnf_to_lark, is_lark_syntax
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.tools.closed_schema import close_objects
+
+LONGEST = 256 << 10  # characters of a schema or grammar
+LIMITS: dict[
+    str, Any
+] = {  # llguidance's own are up to five times as high; a step stays within some 10 ms
+    "max_items_in_row": 1000,
+    "initial_lexer_fuel": 1_000_000,
+    "step_lexer_fuel": 100_000,
+    "step_max_items": 50_000,
+    "max_lexer_states": 50_000,
+    "max_grammar_size": 250_000,
+    "verbose_errors": False,
+}
+# Between the parts of a JSON text; without an end, a model could write spaces until it is cut off.
+_SPACE = r"[ \n\r\t]{0,16}"
+_LONGEST_PROBLEM = 300  # characters
+
+
+def form_of(kind: str, text: str) -> str:
+    """The text of a "JSON schema" or "grammar" in llguidance's form. RequestError where it cannot
+    be one."""
+    return _of_schema(text) if kind == "JSON schema" else _of_grammar(text)
+
+
+def check_form(kind: str, text: str, grammar: str) -> None:
+    """RequestError where the text, of this form, is broken."""
+    is_bad, problems = LLMatcher.validate_grammar_with_warnings(grammar, limits=parser_limits())
+    if is_bad:
+        raise _broken(kind, text, problems[0])
+
+
+def parser_limits() -> LLParserLimits:
+    return LLParserLimits(**LIMITS)
+
+
+def shortened(problem: str) -> str:
+    """One line: the library draws where it is on those that follow."""
+    first = problem.strip().partition("\n   1 |")[0]
+    first = re.split(r"\n\s*\d+ \|", first)[0]
+    first = first.removesuffix("<non-verbose/>").removeprefix("Parser Error: ")
+    return one_line(" ".join(first.split())[:_LONGEST_PROBLEM])
+
+
+def _of_schema(text: str) -> str:
+    _check_length("JSON schema", text)
+    try:
+        schema = json.loads(text)
+        close_objects(schema)
+        closed = json.dumps(schema)
+    except json.JSONDecodeError as error:
+        problem = f"the JSON schema is broken in line {error.lineno}: {error.msg}"
+        raise RequestError(problem) from None
+    except (RecursionError, ValueError) as error:  # too deep; a number of too many digits
+        raise RequestError(f"the JSON schema cannot be read: {shortened(str(error))}") from None
+    if not isinstance(schema, dict | bool):
+        raise RequestError("the JSON schema is broken in line 1: expected an object")
+    try:
+        return str(
+            LLMatcher.grammar_from_json_schema(closed, defaults={"whitespace_pattern": _SPACE})
+        )
+    except ValueError as error:
+        raise _broken("JSON schema", text, str(error)) from None
+
+
+def _of_grammar(text: str) -> str:
+    _check_length("grammar", text)
+    try:
+        lark = text if is_lark_syntax(text) else gbnf_to_lark(text)
+    except GbnfToLarkError as error:
+        line = text.count("\n", 0, error.pos.pos) + 1
+        problem = str(error).removesuffix(f" at {error.pos}")
+        raise RequestError(f"the grammar is broken in line {line}: {shortened(problem)}") from None
+    except RecursionError:
+        raise RequestError("the grammar is nested too deeply") from None
+    except Exception as error:  # the library's own are no others
+        raise _broken("grammar", text, str(error)) from None
+    return str(LLMatcher.grammar_from_lark(lark))
+
+
+def _check_length(what: str, text: str) -> None:
+    if len(text) > LONGEST:
+        found = f"found {len(text)}"
+        raise RequestError(f"the {what}: expected at most {LONGEST} characters, {found}")
+    if not text.isprintable() and "\0" in text:
+        raise RequestError(f"the {what} has a character of code 0")
+
+
+def _broken(what: str, text: str, problem: str) -> RequestError:
+    line = _line_of(text, problem)
+    where = f" in line {line}" if line else ""
+    problem = re.sub(r"^(at )?\d+\(\d+\): ", "", problem)
+    return RequestError(f"the {what} is broken{where}: {shortened(problem)}")
+
+
+def _line_of(text: str, problem: str) -> int:
+    """Where the library names a line, that; else where a word that it quotes stands in the text;
+    0 where none does."""
+    if found := re.match(r"(?:at )?(\d+)\(\d+\)", problem):
+        return int(found[1])
+    words = re.findall(r"[\w$./#:-]{2,}", problem)
+    for word in sorted(words, key=len, reverse=True):
+        for spelled in (f'"{word}"', f'"#{word}"', f"{word} ::="):
+            if (at := text.find(spelled)) >= 0:
+                return text.count("\n", 0, at) + 1
+    return 0

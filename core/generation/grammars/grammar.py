@@ -1,0 +1,164 @@
+"""One answer's schema or grammar: which tokens may come next, and that those that come are of them.
+
+The masks are found in a process apart, while the model's step runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+
+import numpy as np
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.grammars.matcher import Matcher, RefusedError
+from llm_lite.core.generation.grammars.matchers import matchers
+from llm_lite.core.generation.token_choice import Mask
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.text.sandbox.process import give_up_when_cancelled
+from llm_lite.core.text.tokenizer import Tokenizer
+
+_POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
+_MOST_RESTING = 8  # processes of answers that wait for their turn; of more, the oldest are ended
+
+_resting: OrderedDict[int, weakref.ref[Grammar]] = OrderedDict()
+_lock = threading.Lock()  # of `_resting`
+
+
+def check_grammar(sampling: SamplingOptions) -> None:
+    """RequestError, with the line, where a schema or grammar is broken, or costs too much to
+    compile."""
+    if not sampling.json_schema and not sampling.grammar:
+        return
+    matcher = matchers().start(None)
+    try:
+        matcher.begin(*_form(sampling), None)
+        _result(matcher)
+    finally:
+        matcher.close()
+
+
+class Grammar:
+    """What one answer has said of a grammar, and what it may say next. For one thread; `close` is
+    for any, and gives its process back: it is started again where it is asked for more."""
+
+    def __init__(self, sampling: SamplingOptions, tokenizer: Tokenizer) -> None:
+        self._kind, self._text = _form(sampling)
+        self._tokenizer = tokenizer
+        self._matcher: Matcher | None = None
+        self._is_coming = False  # the mask behind all tokens
+        self._problem: RequestError | None = None  # why there is none any more
+        self._mask: Mask | None = None  # once it is there
+        self._tokens: list[int] = []  # all that were taken
+        self._sent = 0  # how many of them the process has
+
+    def check(self) -> None:
+        """Wait for the mask behind the tokens so far. RequestError where the schema or grammar is
+        broken or costs too much, and where the tokens do not fit it."""
+        self._found()
+        with _lock:
+            _resting[id(self)] = weakref.ref(self)
+            while len(_resting) > _MOST_RESTING:
+                oldest = _resting.popitem(last=False)[1]()
+                if oldest is not None:
+                    oldest._end()
+
+    def prepare(self) -> None:
+        """Begin to find the next mask: it is there when the model's step is done. What is wrong is
+        said with the mask."""
+        with _lock:
+            _resting.pop(id(self), None)
+        if self._mask is not None or self._is_coming or self._problem is not None:
+            return
+        if self._matcher is None:
+            self._sent = 0
+            try:
+                self._matcher = matchers().start(self._tokenizer)
+            except RequestError as error:
+                self._problem = error
+                return
+            self._matcher.begin(self._kind, self._text, self._tokens)
+        else:
+            self._matcher.advance(self._tokens[self._sent :])
+        self._is_coming = True
+
+    def is_ready(self, seconds: float = 0.0) -> bool:
+        """Whether `mask` would not wait; waits for it so long."""
+        self.prepare()
+        return not self._is_coming or self._matcher is None or self._matcher.is_ready(seconds)
+
+    def mask(self) -> Mask:
+        """The tokens that may come next: those that end an answer only where it is complete.
+
+        RequestError where there is none, and where finding them costs too much.
+        """
+        return self._found().copy()
+
+    def take(self, token: int) -> None:
+        """The answer goes on with this token. RequestError where it must not; where no mask was
+        asked for behind the tokens before it, the next one says so."""
+        if self._is_coming:
+            self._found()
+        mask, self._mask = self._mask, None
+        if mask is not None and not mask[token // 32] >> (token % 32) & 1:
+            raise self._refused(token)
+        self._tokens.append(token)
+
+    def close(self) -> None:
+        with _lock:
+            _resting.pop(id(self), None)
+            self._end()
+
+    def _end(self) -> None:
+        matcher, self._matcher = self._matcher, None
+        self._is_coming = False
+        if matcher is not None:
+            matcher.close()
+
+    def _found(self) -> Mask:
+        """The mask, and it stays."""
+        self.prepare()
+        if self._problem is not None:
+            raise self._problem
+        if self._mask is None:
+            assert self._matcher is not None
+            try:
+                data = _result(self._matcher)
+            except RefusedError as refused:
+                self._problem = self._refused(self._tokens[self._sent + refused.index])
+            except RequestError as error:
+                self._problem = error
+            if self._problem is not None:
+                self._end()
+                raise self._problem
+            self._mask = np.frombuffer(data, np.uint32)
+            self._is_coming, self._sent = False, len(self._tokens)
+        return self._mask
+
+    def _refused(self, token: int) -> RequestError:
+        text = self._tokenizer.token_bytes(token).decode(errors="replace")
+        return RequestError(
+            f"the answer does not fit the {self._kind}: it does not allow {text!r} here"
+        )
+
+
+def grammar_of(sampling: SamplingOptions, tokenizer: Tokenizer) -> Grammar | None:
+    """None where the answer is free."""
+    if not sampling.json_schema and not sampling.grammar:
+        return None
+    return Grammar(sampling, tokenizer)
+
+
+def _form(sampling: SamplingOptions) -> tuple[str, str]:
+    """What it is called, and its text."""
+    if sampling.json_schema:
+        return "JSON schema", sampling.json_schema
+    return "grammar", sampling.grammar
+
+
+def _result(matcher: Matcher) -> bytes:
+    """What a matcher was asked for; waits for it. CancelledError as `cancelled_by` has it."""
+    while not matcher.is_ready(_POLL_SECONDS):
+        give_up_when_cancelled()
+    return matcher.result()

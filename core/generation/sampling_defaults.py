@@ -1,0 +1,147 @@
+"""How a model's answers are chosen where nobody says otherwise: as its own files say, or else as
+the card of its family advises."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.files.json_text import read_object
+from llm_lite.core.generation.sampling import RANGES
+from llm_lite.core.messages import SamplingDefault
+from llm_lite.core.records import dataclass
+
+MEASURED = "measured against repetition"
+GENERATION_CONFIG = "generation_config.json"
+_IN_CONFIG = (  # transformers' names, which are ours for these
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repetition_penalty",
+)
+_IN_GGUF = {  # behind "general.sampling.": llama.cpp, pull request 17120
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "penalty_last_n": "penalty_window",
+    "penalty_repeat": "repetition_penalty",
+}
+_MIROSTAT = {"mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"}
+_RANGES = {name: (low, high) for name, low, high in RANGES}
+_WHOLE = ("top_k", "penalty_window")
+_Named = Iterable[tuple[str, str, Any]]  # as the file calls it, our name, the value
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Models whose name `pattern` finds, and what their card advises."""
+
+    pattern: str
+    card: str
+    values: Mapping[str, float]
+    measured: Mapping[str, float] = field(default_factory=dict)  # by `tests.cross.everyday`
+
+
+FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
+    Family(  # without the penalty 18 of 30 everyday answers repeat themselves, with it 2
+        r"smollm2.*135m.*instruct",
+        "the model card of SmolLM2-Instruct",
+        {"temperature": 0.2, "top_p": 0.9},
+        {"repetition_penalty": 1.1},
+    ),
+    Family(
+        r"smollm2.*instruct",
+        "the model card of SmolLM2-Instruct",
+        {"temperature": 0.2, "top_p": 0.9},
+    ),
+    Family(r"smollm3", "the model card of SmolLM3", {"temperature": 0.6, "top_p": 0.95}),
+    Family(
+        r"qwen3(?!\.|.*coder)",
+        "the model card of Qwen3",
+        {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.0},
+    ),
+    Family(
+        r"llama.?3.*instruct",
+        "the model card of Llama 3 Instruct",
+        {"temperature": 0.6, "top_p": 0.9},
+    ),
+    Family(
+        r"gemma.?3.*\bit\b",
+        "the advice of Gemma 3's authors",
+        {"temperature": 1.0, "top_k": 64, "top_p": 0.95, "min_p": 0.0},
+    ),
+)
+
+
+def sampling_defaults(
+    path: Path, metadata: Mapping[str, Any], name: str
+) -> tuple[tuple[SamplingDefault, ...], list[str]]:
+    """The defaults of a model that people call `name`, and a sentence for each value of its files
+    that is none. FileError where generation_config.json cannot be read."""
+    problems: list[str] = []
+    own = _of_config(path, problems) + _of_metadata(metadata, path, problems)
+    found = {default.name: default for default in reversed(own)}  # the first of a name stays
+    if not found:
+        return _of_family(name), problems
+    return tuple(found.values()), problems
+
+
+def _of_config(path: Path, problems: list[str]) -> list[SamplingDefault]:
+    file = path / GENERATION_CONFIG
+    if not path.is_dir() or not file.exists():
+        return []
+    values = read_object(file)
+    named = ((name, name, values[name]) for name in _IN_CONFIG if values.get(name) is not None)
+    return _checked(named, GENERATION_CONFIG, file, problems)
+
+
+def _of_metadata(
+    metadata: Mapping[str, Any], path: Path, problems: list[str]
+) -> list[SamplingDefault]:
+    keys = dict(_IN_GGUF)
+    if metadata.get("general.sampling.mirostat") == 2:  # 1 is another algorithm, 0 none
+        keys |= _MIROSTAT
+    present = ((f"general.sampling.{key}", name) for key, name in keys.items())
+    named = ((key, name, metadata[key]) for key, name in present if key in metadata)
+    return _checked(named, "the file's general.sampling", path, problems)
+
+
+def _of_family(name: str) -> tuple[SamplingDefault, ...]:
+    """None of a base model, whose card advises nothing."""
+    known = name.lower()
+    family = next((f for f in FAMILIES if re.search(f.pattern, known)), None)
+    if family is None or re.search(r"(?<![a-z])base(?![a-z])", known):
+        return ()
+    return (
+        *(SamplingDefault(n, value, family.card) for n, value in family.values.items()),
+        *(SamplingDefault(n, value, MEASURED) for n, value in family.measured.items()),
+    )
+
+
+def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> list[SamplingDefault]:
+    """Values within the sampler's ranges, those of 32 bits without digits that they do not have."""
+    found = []
+    for key, name, value in named:
+        low, high = _RANGES[name]
+        if not _is_number(value) or not low <= value <= high:
+            problems.append(
+                f"{file}: {key}: expected {low} to {high}, found {repr(value)[:40]}; "
+                "the program's own default is used"
+            )
+            continue
+        number = int(value) if name in _WHOLE else float(f"{float(value):.6g}")
+        found.append(SamplingDefault(name, number, source))
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int or (isinstance(value, float) and math.isfinite(value))

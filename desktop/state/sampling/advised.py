@@ -1,0 +1,29 @@
+"""How answers are chosen: as the person set it, else as the model advises, else as the program does
+it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from llm_lite.core.messages import SamplingDefault, SamplingOptions
+from llm_lite.desktop.state.state import AppState
+
+NAMES = frozenset(field.name for field in fields(SamplingOptions))
+
+
+def differing(one: SamplingOptions, other: SamplingOptions) -> frozenset[str]:
+    return frozenset(n for n in NAMES if getattr(one, n) != getattr(other, n))
+
+
+def advice(state: AppState) -> tuple[SamplingDefault, ...]:
+    """Of the model in use, what the person has not set: neither to something else than the
+    program's default, nor to that on purpose."""
+    if state.model is None:
+        return ()
+    mine = state.sampling_chosen | differing(state.sampling, SamplingOptions())
+    return tuple(default for default in state.model.sampling_defaults if default.name not in mine)
+
+
+def sampler(state: AppState) -> SamplingOptions:
+    """How answers are chosen now."""
+    return replace(state.sampling, **{default.name: default.value for default in advice(state)})

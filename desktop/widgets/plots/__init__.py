@@ -1,0 +1,1 @@
+"""Parts that figures share: axes with names, units and scales, legends, bars of shares, grids."""

@@ -1,0 +1,85 @@
+"""Answers of an engine and of a server: the guard ends loops alone, drafts or none."""
+
+import dataclasses
+
+import pytest
+
+from llm_lite.core.generation.ending.repetition import PROSE, repeats
+from llm_lite.core.messages import ChatMessage, SamplingOptions, TokenDecoded
+from llm_lite.core.text.tokenizer import Tokenizer
+from tests.core.engine_client import HELLO
+from tests.core.serving.clients import Asked, serve
+from tests.make_gguf import tokenizer_metadata, write_tiny_llama
+from tests.runners import exact
+
+LONG = 300
+LETTER = Tokenizer.from_gguf(tokenizer_metadata(300), "tiny").encode("a", parse_special=False)[0]
+LOOPING = SamplingOptions(
+    temperature=0.0, max_new_tokens=2 * LONG, logit_bias=((LETTER, 100.0),)
+)  # the same letter again and again
+FREE = SamplingOptions(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=4, max_new_tokens=LONG)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_tiny_llama(tmp_path_factory.mktemp("guard") / "tiny.gguf", context=1024)
+
+
+def without(sampling):
+    return dataclasses.replace(sampling, repetition_guard=False)
+
+
+def looping_at(events):
+    told = [event for event in events if isinstance(event, TokenDecoded)]
+    return repeats([event.token for event in told], [event.text for event in told])
+
+
+@pytest.mark.parametrize("speculate", ["off", "lookup"])
+def test_an_engine_s_answer_ends_where_it_loops(client, model, speculate):
+    client.load(model, exact("cpu", speculate=speculate))
+    finished, tokens = client.ask(1, HELLO, LOOPING)
+    assert finished.stop_reason == "repetition" and len(tokens) == PROSE[0].tokens
+    assert looping_at(client.of(TokenDecoded)) == len(tokens)
+    finished, free = client.ask(2, HELLO, without(LOOPING))
+    assert (finished.stop_reason, len(free)) == ("length", 2 * LONG)
+    assert free[: len(tokens)] == tokens
+    finished, again = client.ask(3, HELLO, LOOPING)
+    assert again == tokens, "what was cached before changes nothing"
+    assert (finished.stats.drafted > 0) == (speculate == "lookup")
+
+
+def test_what_does_not_loop_is_the_same_to_the_bit(client, model):
+    client.load(model, exact("cpu"))
+    client.ask(100, HELLO)  # the prompt is in the cache for all that follow
+    for request, seed in enumerate(range(8)):
+        sampling = dataclasses.replace(FREE, seed=seed)
+        client.ask(2 * request + 1, HELLO, sampling)
+        client.ask(2 * request + 2, HELLO, without(sampling))
+    told = {}
+    for event in client.of(TokenDecoded):
+        told.setdefault(event.request, []).append((event.token, event.text, event.probability))
+    for request in range(8):
+        assert told[2 * request + 1] == told[2 * request + 2]
+    assert sum(map(len, told.values())) > LONG
+
+
+@pytest.mark.parametrize("speculate", ["off", "lookup"])
+def test_a_served_answer_ends_where_it_loops(client, model, speculate):
+    client.load(model, exact("cpu"))
+    service = serve(client, speculate, parallel=2)
+    asked = Asked(service, messages=HELLO, sampling=LOOPING)
+    assert asked.finished().stop_reason == "repetition"
+    assert len(asked.tokens()) == PROSE[0].tokens
+    free = Asked(service, messages=HELLO, sampling=without(LOOPING))
+    assert free.finished().stop_reason == "length"
+    assert free.tokens()[: PROSE[0].tokens] == asked.tokens()
+
+
+def test_an_answer_that_is_continued_gets_another_chance(client, model):
+    """A person has asked for more of it: what was said before counts no more."""
+    client.load(model, exact("cpu"))
+    _, tokens = client.ask(1, HELLO, LOOPING)
+    said = "".join(event.text for event in client.of(TokenDecoded))
+    turns = (*HELLO, ChatMessage("assistant", said, tuple(tokens)))
+    finished, more = client.ask(2, turns, LOOPING, continue_last=True)
+    assert finished.stop_reason == "repetition" and len(more) == PROSE[0].tokens

@@ -1,0 +1,152 @@
+"""What is done for requests before they are answered: clients take turns, and may leave."""
+
+import threading
+
+import pytest
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.messages import GenerationFinished, GenerationStats
+from llm_lite.core.text.sandbox.process import give_up_when_cancelled
+from llm_lite.server import shared
+from llm_lite.server.failures import ApiError
+from llm_lite.server.openai.running import check
+from llm_lite.server.turns import TurnPool
+from tests.server import sockets
+from tests.server.sockets import wait_until
+
+PATIENCE = 60.0
+USER = [{"role": "user", "content": "hello"}]
+
+
+class Jobs:
+    """Work that lasts until `go_on` is set."""
+
+    def __init__(self, pool):
+        self.pool, self.go_on = pool, threading.Event()
+        self.begun = []
+
+    def submit(self, client, name):
+        def work():
+            self.begun.append(name)
+            assert self.go_on.wait(PATIENCE)
+            return name
+
+        return self.pool.submit(client, work)
+
+
+@pytest.fixture
+def pool():
+    made = TurnPool("turns", 4, 2)
+    yield made
+    made.close()
+
+
+def test_the_slow_jobs_of_one_client_leave_threads_for_others(pool):
+    slow = Jobs(pool)
+    waiting = [slow.submit("slow", number) for number in range(9)]
+    assert pool.submit("other", lambda: "quick").result(PATIENCE) == "quick"
+    assert sorted(slow.begun) == [0, 1]
+    slow.go_on.set()
+    assert [one.result(PATIENCE) for one in waiting] == list(range(9))
+
+
+def test_whoever_has_the_fewest_jobs_is_next(pool):
+    jobs = Jobs(pool)
+    for client in ("a", "a", "b", "b"):
+        jobs.submit(client, client)
+    wait_until(lambda: len(jobs.begun) == 4)
+    last = [pool.submit(client, lambda c=client: order.append(c)) for client in "aabbccc"]
+    order = []
+    jobs.go_on.set()
+    for one in last:
+        one.result(PATIENCE)
+    assert order[0] == "c", "it had none"
+
+
+def test_work_that_nobody_waits_for_is_dropped(pool):
+    jobs = Jobs(pool)
+    running = [jobs.submit("a", number) for number in range(2)]
+    dropped, kept = jobs.submit("a", "dropped"), jobs.submit("a", "kept")
+    assert dropped.cancel()
+    jobs.go_on.set()
+    for one in (*running, kept):
+        one.result(PATIENCE)
+    assert "dropped" not in jobs.begun
+
+
+def test_a_job_that_fails_fails_alone(pool):
+    def fail():
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        pool.submit("a", fail).result(PATIENCE)
+    assert pool.submit("a", lambda: 1).result(PATIENCE) == 1
+
+
+def test_what_waits_in_the_end_is_dropped():
+    pool = TurnPool("turns", 1, 1)
+    jobs = Jobs(pool)
+    jobs.submit("a", "runs")
+    wait_until(lambda: jobs.begun)
+    waits = jobs.submit("b", "waits")
+    pool.close()
+    assert waits.cancelled() and pool.submit("c", lambda: 1).cancelled()
+    jobs.go_on.set()
+
+
+class Slow:
+    """Submitting requests of one program takes until `go_on` is set, or its client has left."""
+
+    def __init__(self, service):
+        self.begun, self.ended, self.go_on = [], [], threading.Event()
+        self.submit, service.submit = service.submit, self
+
+    def __call__(self, request, emit):
+        if "slow" in request.client:
+            self.begun.append(request)
+            try:
+                while not self.go_on.wait(0.01):
+                    give_up_when_cancelled()
+            except CancelledError:
+                self.ended.append(request)
+                raise
+        return self.submit(request, emit)
+
+
+def slow_request(**more):
+    return sockets.request(
+        "/v1/chat/completions", {"messages": USER, **more}, "POST", "User-Agent: slow"
+    )
+
+
+def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
+    served = serve()
+    slow = Slow(served.service)
+    many = [sockets.connect(served) for _ in range(shared._THREADS + 8)]
+    for one in many:
+        one.sendall(slow_request())
+    wait_until(lambda: len(slow.begun) == shared._OF_A_CLIENT)
+    made = served.client().chat.completions.create(model="scripted", messages=USER)
+    assert made.choices[0].message.content == "You said: hello"
+    assert len(slow.begun) == shared._OF_A_CLIENT, "the others wait for their turn"
+    for one in many:
+        one.close()
+    wait_until(lambda: len(slow.ended) == shared._OF_A_CLIENT)
+    again = sockets.connect(served)
+    again.sendall(slow_request())
+    wait_until(lambda: len(slow.begun) > shared._OF_A_CLIENT)
+    assert len(slow.begun) == shared._OF_A_CLIENT + 1, "what waited was never begun"
+    slow.go_on.set()
+    assert b"hello" in again.recv(1 << 16)
+    again.close()
+    assert len(served.service.requests) == 2
+
+
+def test_a_request_that_is_at_fault_is_no_failure_of_the_server():
+    for fault, status in ((True, 400), (False, 503)):
+        finished = GenerationFinished(
+            1, "error", GenerationStats(), "the grammar cannot go on", request_at_fault=fault
+        )
+        with pytest.raises(ApiError, match="the grammar cannot go on") as error:
+            check(finished)
+        assert error.value.status == status
