@@ -14,6 +14,7 @@ import pytest
 from llm_lite.core.messages import EngineOptions
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.children import PATIENCE
 from tests.core.engine_client import Client
 from tests.core.serving.clients import serve
 
@@ -35,7 +36,9 @@ def real(smollm2):
 
 @pytest.fixture(scope="module")
 def client(real):
-    return openai.OpenAI(base_url=f"{real.address}/v1", api_key="none", max_retries=0, timeout=120)
+    return openai.OpenAI(
+        base_url=f"{real.address}/v1", api_key="none", max_retries=0, timeout=PATIENCE
+    )
 
 
 def ask(client, question=QUESTIONS[0], **more):
@@ -61,7 +64,7 @@ def test_greedy_answers_are_the_same_alone_and_together(client):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert together == alone
 
 

@@ -14,6 +14,7 @@ from llm_lite.core.history import (
     HistoryUnsaved,
 )
 from llm_lite.core.history.database import salvage, writer
+from tests.children import PATIENCE
 from tests.core.history.talks import add_talk, told
 from tests.core.history.test_failures import LONG
 
@@ -223,7 +224,7 @@ def test_a_damaged_index_is_made_again(history):
     other.close()
     add_talk(history, "More words that are new")
     assert history.flush()
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     found = ()
     while len(found) < 2 and time.monotonic() < until:
         try:
