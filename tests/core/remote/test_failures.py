@@ -26,7 +26,7 @@ from llm_lite.core.remote.hearing import MOST_ARGUMENTS, Hearing
 from tests.core.remote.servers import ANSWER, KEY, Fault, scripted
 from tests.core.remote.test_answers import (
     ASKED,
-    SECONDS,
+    PATIENCE,
     answer_of,
     engine_of,
     events_of,
@@ -85,17 +85,17 @@ def test_a_flood_waits_to_be_read_and_can_be_stopped(
         engine.send(Generate(1, ASKED))
         read: list[Event] = []
         while len(read) < 200 and what != "silence":
-            more = engine.wait(SECONDS)
+            more = engine.wait(PATIENCE)
             assert 0 < len(more) <= 16
             read += more
         while not server.chats:
             time.sleep(0.01)
         engine.send(Stop())
         while not any(isinstance(event, GenerationFinished) for event in read):
-            more = engine.wait(SECONDS)
+            more = engine.wait(PATIENCE)
             assert more
             read += more
-        assert engine.close(SECONDS) and len(read) < 300
+        assert engine.close(PATIENCE) and len(read) < 300
     assert finished(read).stop_reason == "stopped"
 
 
