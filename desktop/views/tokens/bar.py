@@ -214,12 +214,14 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
 
 
 def _knows_probabilities(state: AppState) -> bool:
-    """Whether any answer has them: servers may send none, and imported answers have none."""
-    return any(
-        not math.isnan(message.likelihood(at))
+    """Whether any answer has them, or there is none yet: servers may send none, and imported
+    answers have none."""
+    first = [
+        message.likelihood(at)
         for message in state.messages
         for at in range(min(len(message.tokens), FIRST_TOKENS))
-    )
+    ]
+    return not first or not all(map(math.isnan, first))
 
 
 def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
