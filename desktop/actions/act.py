@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.messages import KeepConversation, Stop
 from llm_lite.desktop.actions import (
     caching,
     chatting,
@@ -22,7 +23,7 @@ from llm_lite.desktop.actions import (
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
-from llm_lite.desktop.actions.composing import attaching, presets, prompts
+from llm_lite.desktop.actions.composing import attaching, counting, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
@@ -34,8 +35,9 @@ from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.learned_drafts import LearnedAction
 from llm_lite.desktop.actions.lesson import following
 from llm_lite.desktop.actions.lesson.following import LessonAction
-from llm_lite.desktop.actions.library import changing, showing
+from llm_lite.desktop.actions.library import changing, installing, showing
 from llm_lite.desktop.actions.library.changing import ChangingAction
+from llm_lite.desktop.actions.library.installing import InstallAction
 from llm_lite.desktop.actions.library.showing import ShowingAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
@@ -52,10 +54,12 @@ from llm_lite.desktop.actions.tools import declaring as tools
 from llm_lite.desktop.actions.tools.calling import CallAction
 from llm_lite.desktop.actions.tools.declaring import ToolAction
 from llm_lite.desktop.actions.undoing import UndoAction
-from llm_lite.desktop.actions.window import layouts, palette
+from llm_lite.desktop.actions.window import files, layouts, palette
+from llm_lite.desktop.actions.window.files import FilesAction
 from llm_lite.desktop.actions.window.layouts import LayoutAction
 from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
+from llm_lite.desktop.state.asked import settled
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
 
@@ -73,6 +77,8 @@ Action = (
     | ChangingAction
     | LayoutAction
     | PaletteAction
+    | FilesAction
+    | InstallAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -97,13 +103,23 @@ def act(action: Action, state: AppState, now: float) -> Result:
     after, commands = _HANDLERS[type(action)](action, state, now)
     after = showing.leaving(action, undoing.noted(action, state, after, now))
     after = following.leaving(action, after)
-    return resuming.leaving(action, state, (after, commands))
+    after, commands = resuming.leaving(action, state, (after, commands))
+    after, told = inspecting.tell_gains(settled(state, after))
+    if not told:
+        return after, commands
+    # What stops an answer or keeps its cache is of the gains before, all else of these.
+    first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))
+    return after, (*first, *told, *(c for c in commands if c not in first))
 
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
-    state, commands = inspecting.compare_gains(state)
+    state, commands = inspecting.tell_gains(state)
+    state, asked = inspecting.compare_gains(state)
+    commands = (*commands, *asked)
     state, asked = resuming.due(state)
+    commands = (*commands, *asked)
+    state, asked = counting.count_due(state)
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
     state, served = switching.due(state)
@@ -125,6 +141,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **connecting.HANDLERS,
     **layouts.HANDLERS,
     **palette.HANDLERS,
+    **files.HANDLERS,
+    **installing.HANDLERS,
     **showing.HANDLERS,
     **changing.HANDLERS,
     **caching.HANDLERS,

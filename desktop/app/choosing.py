@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.actions.composing.attaching import AttachFiles
 from llm_lite.desktop.actions.composing.prompts import ImportPrompts
 from llm_lite.desktop.actions.library.changing import ImportLocal
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.dialogs import ATTACHMENTS, IMPORT, MODEL, FileDialog, Wish
+from llm_lite.desktop.app.dialogs import (
+    ATTACHMENTS,
+    IMPORT,
+    MODEL,
+    FileDialog,
+    NoDialogError,
+    Wish,
+)
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
 
@@ -67,11 +74,13 @@ class FileChoice:
         self._dialog.close()
 
     def _ask(self, wish: Wish) -> None:
+        """By the system's dialog, else in the window."""
         recent = self._program.state.recent
         try:
             self._dialog.ask(Path(recent[0]).parent if recent else None, wish)
-        except DeviceError as error:
-            self._program.warn(str(error))
+        except NoDialogError:
+            self._program.choose_here(wish.purpose)
+            self._on_given()
 
     def _attach(self, paths: Sequence[Path]) -> None:
         if paths:

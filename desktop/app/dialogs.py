@@ -1,4 +1,5 @@
-"""The system's file dialog, asked without holding up the frames."""
+"""Choosing files without holding up the frames: the system's file dialog, and where it has none the
+folders that the window's own chooser lists."""
 
 from __future__ import annotations
 
@@ -6,15 +7,28 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from llm_lite.core.errors import DeviceError, RequestError
+from llm_lite.core.errors import DeviceError, FileError, RequestError
+from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.records import dataclass
+from llm_lite.desktop.actions.window.files import BrowseFolder, FolderRead, ShowFiles
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.window.files_state import (
+    MODEL_PATTERNS,
+    MOST_ENTRIES,
+    FileEntry,
+    Place,
+    Purpose,
+)
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
-_MODELS = "*.gguf *.safetensors config.json variant.json slice.json"
+_MODELS = " ".join(MODEL_PATTERNS)
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 
@@ -24,7 +38,11 @@ class Wish:
 
     title: str  # translated where it is shown
     kinds: tuple[tuple[str, str], ...]  # name, patterns
-    many: bool = False
+    purpose: Purpose = "model"
+
+    @property
+    def many(self) -> bool:
+        return self.purpose == "attach"
 
     @property
     def named_kinds(self) -> list[tuple[str, str]]:
@@ -32,8 +50,12 @@ class Wish:
 
 
 MODEL = Wish(mark("Open a model"), ((mark("Models"), _MODELS), (mark("All files"), "*")))
-IMPORT = Wish(mark("Import a model"), MODEL.kinds)
-ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), many=True)
+IMPORT = Wish(mark("Import a model"), MODEL.kinds, "import")
+ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), "attach")
+
+
+class NoDialogError(DeviceError):
+    """The system has no file dialog, or it cannot be shown."""
 
 
 class _Dialog(Protocol):
@@ -54,7 +76,7 @@ class FileDialog:
         return self._dialog is not None
 
     def ask(self, folder: Path | None, wish: Wish = MODEL) -> None:
-        """Show the dialog. Raises DeviceError where the system has none."""
+        """Show the dialog. Raises NoDialogError where the system has none."""
         if self._dialog is not None:
             return
         self.wish = wish
@@ -82,12 +104,7 @@ class _Helper:
     def __init__(self, folder: Path | None, wish: Wish) -> None:
         program = next(filter(None, map(shutil.which, LINUX_HELPERS)), None)
         if program is None:
-            raise DeviceError(
-                tr(
-                    "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
-                    "or type its path under Models."
-                )
-            )
+            raise NoDialogError("no program that shows a file dialog is installed")
         self._many = wish.many
         asks = _kdialog if Path(program).name == "kdialog" else _zenity
         try:
@@ -98,8 +115,7 @@ class _Helper:
                 stderr=subprocess.DEVNULL,
             )
         except OSError as error:
-            problem = tr("The file dialog {program} cannot be started: {reason}")
-            raise DeviceError(problem.format(program=program, reason=error.strerror)) from None
+            raise NoDialogError(f"{program} cannot be started: {error.strerror}") from None
 
     def ready(self) -> bool:
         return self._process.poll() is not None
@@ -161,3 +177,86 @@ class _Library:
 
     def kill(self) -> None:
         self._dialog.kill()
+
+
+class FolderReader:
+    """`wake` is called from another thread when `poll` has something. Only the last folder that was
+    asked for counts; one that never answers, as on a lost network, holds nobody up."""
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self._done: deque[FolderRead] = deque()
+
+    def read(self, action: ShowFiles | BrowseFolder) -> None:
+        work = threading.Thread(
+            target=self._work, args=(action.folder,), name="folder", daemon=True
+        )
+        work.start()
+
+    def poll(self) -> list[FolderRead]:
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        return found
+
+    def _work(self, folder: str) -> None:
+        self._done.append(listing(folder))
+        self.wake()
+
+
+def listing(asked: str) -> FolderRead:
+    """What is in a folder, or around a file; a sentence where it cannot be read."""
+    entries: list[FileEntry] = []
+    left_out, folder, named = 0, asked, ""
+    try:
+        path = expanded(asked).absolute()
+        if path.is_file():
+            path, named = path.parent, path.name
+        folder = str(path)
+        with os.scandir(folder) as found:
+            for one in found:
+                if len(entries) < MOST_ENTRIES:
+                    entries.append(_entry(one))
+                else:
+                    left_out += 1
+    except FileError as error:
+        return FolderRead(asked, folder, problem=str(error))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = tr("This folder cannot be listed: {reason}.").format(reason=reason)
+        return FolderRead(asked, folder, problem=problem)
+    return FolderRead(asked, folder, tuple(entries), left_out, named)
+
+
+def _entry(one: os.DirEntry[str]) -> FileEntry:
+    try:
+        is_folder = one.is_dir()
+        return FileEntry(one.name, is_folder, -1 if is_folder else one.stat().st_size)
+    except OSError:  # a link that leads nowhere
+        return FileEntry(one.name, False)
+
+
+def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
+    """Choosing begins where something was chosen last, else where the model in use lies, else in
+    the first of the person's folders that is there."""
+    places = _places()
+    wanted = [*map(Path, state.chooser.recent[:1])]
+    wanted += [Path(path).parent for path in state.recent[:1] if purpose != "attach"]
+    wanted += [Path(folder) for _, folder in places]
+    found = (str(place) for place in wanted if place.is_absolute() and place.is_dir())
+    return ShowFiles(purpose, next(found, os.sep), places)
+
+
+def _places() -> tuple[tuple[Place, str], ...]:
+    """Folders of the person that are there."""
+    documents = user_folder("documents").parent
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody knows the home directory
+        home = documents.parent
+    wanted: tuple[tuple[Place, Path], ...] = (
+        ("home", home),
+        ("documents", documents),
+        ("downloads", home / "Downloads"),
+    )
+    return tuple((kind, str(folder)) for kind, folder in wanted if folder.is_dir())

@@ -38,7 +38,7 @@ from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.lesson.page import draw as draw_lesson
 from llm_lite.desktop.views.library.page import draw as draw_library
 from llm_lite.desktop.views.palette import palette, shortcuts
-from llm_lite.desktop.views.program import memory_question, rail, status_bar
+from llm_lite.desktop.views.program import file_chooser, memory_question, rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.fonts import BASE_SIZE
@@ -142,6 +142,7 @@ class Interface:
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             actions += self._guard.draw("memory question", memory_question.draw, state, ui)
+            actions += self._guard.draw("file chooser", file_chooser.draw, state, ui)
             edge(ui, (1, 0, 1, 1))
         actions += self._draw_middle(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)

@@ -28,8 +28,10 @@ from llm_lite.desktop.actions.composing.presets import PresetFileAction
 from llm_lite.desktop.actions.composing.prompts import PromptFileAction
 from llm_lite.desktop.actions.connecting import RemoteHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.lesson.sentence import is_sentence_only
 from llm_lite.desktop.actions.library.changing import ChooseImport
 from llm_lite.desktop.actions.library.hosted import LibraryHostAction
+from llm_lite.desktop.actions.library.installing import InstallModel
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -42,21 +44,27 @@ from llm_lite.desktop.actions.serving.switching import ServingHostAction, Switch
 from llm_lite.desktop.actions.tools.calling import CallHostAction
 from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
+from llm_lite.desktop.actions.window.files import BrowseFolder, ShowFiles
 from llm_lite.desktop.actions.window.palette import SearchPalette
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
+from llm_lite.desktop.app.dialogs import FolderReader, begin_choosing
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
+from llm_lite.desktop.app.library.catalogue import catalogue
+from llm_lite.desktop.app.library.installer import Installer
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.app.serving.door import ServingDoor
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
+from llm_lite.desktop.state.maps import held_in_front
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, LogLine
+from llm_lite.desktop.state.window.files_state import Purpose
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
@@ -92,21 +100,27 @@ class Program:
         self.presets: PresetFiles | None = None
         self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
+        self.folders = FolderReader()  # of the window's own file chooser
         self.tools: ToolHost | None = None
+        self.installer = Installer()  # of models that come as packages
         self.library: LibraryHost | None = None  # of models, here and on the hub
         self.serving = ServingDoor(
             lambda: self.engine.service() if self.engine else None,
             lambda: self.engine.coming() if self.engine else "",
         )
         self.remote: RemoteHost | None = None  # engines elsewhere
-        self.on_choose_file: Callable[[], None] = lambda: None
-        self.on_choose_attachments: Callable[[], None] = lambda: None
-        self.on_choose_import: Callable[[], None] = lambda: None
+        self.on_choose_file: Callable[[], None] = partial(self.choose_here, "model")
+        self.on_choose_attachments: Callable[[], None] = partial(self.choose_here, "attach")
+        self.on_choose_import: Callable[[], None] = partial(self.choose_here, "import")
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
         self.idle = IdleWork()
         self._waiting: list[Command] = []
+
+    def wake_by(self, heard: Callable[[], None]) -> None:
+        """What is called when a worker has something, on that worker's thread."""
+        self.files.wake = self.folders.wake = self.installer.wake = heard
 
     def start(self, engine: EngineLike) -> None:
         """Give the engine what was wanted of it before it was there."""
@@ -131,6 +145,8 @@ class Program:
         self.files.follow(self.state.files)
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
+        for ended in (*self.folders.poll(), *self.installer.poll()):
+            self.do(ended)
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():
@@ -149,7 +165,7 @@ class Program:
 
     def _note(self) -> None:
         """What is new is kept."""
-        if self.keeper is None:
+        if self.keeper is None or is_sentence_only(self.state):
             return
         kept = self.keeper.note(self.state, time.monotonic())
         if kept is not None and kept != self.state.history.open:
@@ -160,9 +176,9 @@ class Program:
         not draw everything."""
         maps = self.interface.maps
         if maps is not None:
-            maps.begin(self._attention(), self.state.busy)
+            maps.begin(self._attention(), self.state.busy, held_in_front(self.state))
         if self.remote is not None:  # a server's, where one answers the chat
-            self.interface.ui.maps = self.remote.maps() or maps
+            self.interface.ui.maps = self.remote.maps(bool(self.state.owners)) or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
@@ -200,6 +216,10 @@ class Program:
         else:
             self.state = notify(self.state, "info", outcome.words, time.monotonic())
 
+    def choose_here(self, purpose: Purpose) -> None:
+        """Files are chosen in the window itself: the system has no dialog for that."""
+        self.do(begin_choosing(purpose, self.state))
+
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
@@ -207,6 +227,10 @@ class Program:
             self.on_choose_attachments()
         elif isinstance(action, ChooseImport):
             self.on_choose_import()
+        elif isinstance(action, ShowFiles | BrowseFolder):
+            self.folders.read(action)
+        elif isinstance(action, InstallModel):
+            self.installer.install(action)
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -301,21 +325,6 @@ def open_first_model(program: Program, source: str | None) -> None:
     program.do(OpenModel(source or (recent[0] if recent else None)))
 
 
-def catalogue() -> tuple[CatalogueEntry, ...]:
-    from llm_lite.core.hub import catalog
-
-    return tuple(
-        CatalogueEntry(
-            source=entry.name,
-            path=str(entry.path or ""),
-            title=entry.title,
-            description=entry.licence if entry.path else entry.command,
-            bytes=entry.size or 0,
-        )
-        for entry in catalog.entries()
-    )
-
-
 def device_choices() -> tuple[DeviceChoice, ...]:
     from llm_lite.core.gpu.device import list_devices
 
@@ -328,7 +337,7 @@ def device_choices() -> tuple[DeviceChoice, ...]:
 def lists() -> Lists:
     """The models and devices there are; drivers are asked for them."""
     return Lists(
-        tuple(map(fit_to_show, catalogue())),
+        catalogue(),
         tuple(map(fit_to_show, device_choices())),
     )
 

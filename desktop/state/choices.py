@@ -25,3 +25,4 @@ class CatalogueEntry:
     title: str
     description: str
     bytes: int = 0
+    installing: bool = False  # pip brings it now

@@ -18,6 +18,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.ui import Face
 
 FONT_FOLDER = ASSETS / "fonts"
+MISSING = 0x25A1  # a box, as is usual for a letter without a glyph; "?" would be a sign of its own
 BASE_SIZE = 16.0  # display pixels of body text at scale 1
 
 Han = Literal["sc", "jp"]
@@ -104,6 +105,7 @@ def _load(base: str, fallbacks: tuple[_Merged, ...]) -> imgui.ImFont:
     font = _add(_Merged(base, _TEXT), merge=False)
     for fallback in fallbacks:
         _add(fallback, merge=True)
+    font.fallback_char = MISSING
     return font
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote, shortened
 
 _LONGEST = 300  # characters of what a server says
+_ERRNO = re.compile(r"^\[(?:Errno|WinError) -?\d+\] ")
+_NO_NAME = (  # what Linux, macOS and Windows say of a name that nobody knows, in lower case
+    "name or service not known",
+    "temporary failure in name resolution",
+    "no address associated with hostname",
+    "nodename nor servname provided",
+    "getaddrinfo failed",
+)
 TOKENS = "https://huggingface.co/settings/tokens"
 
 
@@ -34,7 +44,12 @@ class HubOfflineError(HubError):
 
 
 def unreachable(origin: str, error: Exception) -> str:
-    reason = str(error).strip() or type(error).__name__
+    reason = _ERRNO.sub("", str(error).strip()) or type(error).__name__
+    if any(words in reason.lower() for words in _NO_NAME):
+        return (
+            f"{origin} cannot be reached: its name was not found. Is this machine offline? Else "
+            "look at HF_ENDPOINT and the proxies"
+        )
     return (
         f"{origin} cannot be reached ({quote(shortened(reason, _LONGEST))}): look at the "
         "connection, HF_ENDPOINT and the proxies"

@@ -10,7 +10,7 @@ from llm_lite.core.messages import Command, FollowToken, Generate
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import NewChat, turn_to
 from llm_lite.desktop.actions.history import OpenConversation, ShowHistory
-from llm_lite.desktop.actions.lesson.sentence import first_of, length_of
+from llm_lite.desktop.actions.lesson.sentence import first_of, followed, length_of
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.quantizing import ShowRuns
 from llm_lite.desktop.actions.requests import Result, ask, hindrance, obstacle
@@ -139,9 +139,18 @@ def _show(action: ShowLesson, state: AppState, now: float) -> Result:
     library = replace(state.library, shown=state.library.shown and not action.shown)
     away = action.away and not action.shown
     if action.shown:
-        state = _of_pairs(state, now)
+        state = _asking(_of_pairs(state, now))
     state = replace(_with(state, shown=action.shown, away=away), library=library)
     return (notify(state, "info", action.note, now) if action.note else state), ()
+
+
+def _asking(state: AppState) -> AppState:
+    """In a conversation that no lesson was about yet, a person first says what to follow."""
+    lesson, key = state.lesson, state.lesson.key
+    begun = lesson.position is not None or (key is not None and key.chat == state.chat)
+    if begun or lesson.made == state.chat or not state.holds_conversations:
+        return state
+    return _with(state, typing=followed(state) is not None)
 
 
 def _of_pairs(state: AppState, now: float) -> AppState:
@@ -171,7 +180,7 @@ def _go(action: GoToStep, state: AppState, now: float) -> Result:
 
 def _follow(action: FollowPosition, state: AppState, now: float) -> Result:
     position = max(0, min(action.position, length_of(state) - 1))
-    return _with(state, position=position, draws=0), ()
+    return _with(state, position=position, draws=0, typing=False), ()
 
 
 def _open_layer(action: OpenLayer, state: AppState, now: float) -> Result:
@@ -205,7 +214,8 @@ def _type(action: TypeSentence, state: AppState, now: float) -> Result:
 
 
 def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
-    """By the way that messages take: the conversation is kept, and every view can look into it."""
+    """By the way that messages take, so that every view can look into it. The history does not get
+    it, unless a person goes on with it in the chat."""
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
@@ -224,7 +234,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     state = replace(state, sampling=alone, system_prompt="")
     state, asked = ask(state, (Message("user", text),), now)
     state = replace(state, sampling=sampling, system_prompt=prompt)
-    return _from_the_first(state), (*stop, *(_raw(command) for command in asked))
+    state = _with(_from_the_first(state), made=state.chat)
+    return state, (*stop, *(_raw(command) for command in asked))
 
 
 def _from_the_first(state: AppState) -> AppState:

@@ -19,6 +19,12 @@ def followed(state: AppState) -> int | None:
     return _default(state, length) if chosen is None else min(chosen, length - 1)
 
 
+def is_sentence_only(state: AppState) -> bool:
+    """Whether the chat holds the lesson's sentence and how the model went on, and nothing that a
+    person said beside it: the history does not keep that."""
+    return state.lesson.made == state.chat and len(state.messages) <= 2
+
+
 def length_of(state: AppState) -> int:
     """How many tokens can be followed: of the conversation, of an encoder's text, or of a target,
     once it is whole."""

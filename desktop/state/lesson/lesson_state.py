@@ -119,6 +119,7 @@ class LessonState:
     temperature: float = USUAL[0]
     top_p: float = USUAL[1]
     draws: int = 0
+    made: int | None = None  # the chat that the lesson made of a sentence
     typing: bool = False  # a sentence of a person's own
     beside: str = ""  # a text whose vector is compared with an encoder's
     request: int = 0  # not answered yet; 0: none
@@ -142,6 +143,16 @@ class LessonState:
     def number_of(self, name: StepName) -> int:
         """As it stands on the screen, from 1; 0 where the model lacks the step."""
         return self.steps.index(name) + 1 if name in self.steps else 0
+
+    def of_next_conversation(self) -> LessonState:
+        """The token that was followed is not of it."""
+        return replace(
+            self, position=None, request=0, key=None, trace=None, words=(), problem="",
+            usual=self.steps,
+        )  # fmt: skip
+
+    def of_next_model(self) -> LessonState:
+        return self.forgotten()
 
     def forgotten(self) -> LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""

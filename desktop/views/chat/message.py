@@ -28,11 +28,13 @@ from llm_lite.desktop.widgets.by_keyboard import is_on_its_way
 from llm_lite.desktop.widgets.icons import (
     ICON_CONTINUE,
     ICON_EDIT,
+    ICON_INFO,
     ICON_SPARKLES,
     ICON_WARNING,
 )
 from llm_lite.desktop.widgets.markdown.code_frame import copy_button
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
+from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
@@ -74,6 +76,7 @@ class MessageItem:
             ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if message.role in ("user", "text") else ui.theme.size("small") + ui.u(2)
+        self.lack = cannot_draw(ui, message.text)  # a sentence about scripts without glyphs
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.files = ShownFiles(ui, index, message, width)
         self.cards = CallCards(state, ui, index, message, width)
@@ -82,14 +85,16 @@ class MessageItem:
     def _height(self) -> float:
         if self.user:
             tools = self.row if self.message.versions else 0.0
-            return self.label + self.page.height + self.ui.u(4) + tools
+            lack = self._note_height(self.lack)
+            return self.label + self.page.height + self.ui.u(4) + lack + tools
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
         if self.fold.live or (self.cards.height and not self.message.text):
             text = 0.0
         above = self.label + self.fold.height + text + self.cards.height
-        return above + self._ending_height() + self.row + self.ui.u(1)
+        notes = self._note_height(self.lack) + self._note_height(self._ending())
+        return above + notes + self.row + self.ui.u(1)
 
     def _ending(self) -> str:
         reason = self.message.stop_reason
@@ -98,13 +103,13 @@ class MessageItem:
         words = tr(ENDINGS[reason])
         return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 
-    def _ending_height(self) -> float:
-        words = self._ending()
-        if not words:
-            return 0.0
+    def _note_height(self, words: str) -> float:
+        """Of small lines below the text, with the gap above them; 0 where there are none."""
+        return self._note_size(words).y + self.ui.u(2) if words else 0.0
+
+    def _note_size(self, words: str) -> ImVec2:
         with self.ui.font(style="small"):
-            wrap = imgui.calc_text_size(words, wrap_width=self.width - self.ui.u(6))
-        return wrap.y + self.ui.u(2)
+            return imgui.calc_text_size(words, wrap_width=self.width - self.ui.u(6))
 
     def draw(self) -> list[Action]:
         at = imgui.get_cursor_screen_pos()
@@ -138,10 +143,14 @@ class MessageItem:
         name = f"user.{self.index}"
         spot = (low.x + pad_x, low.y + pad_y)
         draw_page(self.state, ui, (self.index, SAID), page, spot, page.width, name)
-        side = ui.u(6)
+        side, below = ui.u(6), high.y
+        if self.lack:
+            left = high.x - self._note_size(self.lack).x - ui.theme.size("small") - ui.u(1.5)
+            self._draw_lack(left, below + ui.u(1))
+            below += self._note_height(self.lack)
         if self.message.versions:
             left = high.x - versions_width(self.message, ui)
-            imgui.set_cursor_screen_pos(ImVec2(left, high.y + ui.u(0.5)))
+            imgui.set_cursor_screen_pos(ImVec2(left, below + ui.u(0.5)))
             actions += draw_versions(self.state, ui, self.index)
         if not hovered:
             return actions
@@ -173,9 +182,12 @@ class MessageItem:
         y += self.cards.height
         if self.writing:
             return folded
+        if self.lack:
+            self._draw_lack(at.x, y + ui.u(2))
+            y += self._note_height(self.lack)
         if words := self._ending():
             self._draw_ending(words, at.x, y + ui.u(2))
-            y += self._ending_height()
+            y += self._note_height(words)
         imgui.set_cursor_screen_pos(ImVec2(at.x - ui.u(1.5), y + ui.u(1)))
         return folded + self._draw_tools()
 
@@ -210,6 +222,17 @@ class MessageItem:
             imgui.set_cursor_screen_pos(ImVec2(x, y + ui.theme.line + ui.u(0.5)))
             meter(ui, running.done / running.prompt_tokens, min(self.width, ui.u(60)), ui.u(1))
             ui.mark("chat.prefill")
+
+    def _draw_lack(self, x: float, y: float) -> None:
+        """What of the text has no glyphs here."""
+        ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
+        font, color, beside = ui.fonts["regular"], ui.color("muted"), small + ui.u(1.5)
+        draw.add_text(font, small, ImVec2(x, y), color, ICON_INFO)
+        spot = ImVec2(x + beside, y)
+        draw.add_text(font, small, spot, color, self.lack, self.width - ui.u(6))
+        size = self._note_size(self.lack)
+        name = f"message.{self.index}.lack"
+        ui.rects[name] = (x, y, spot.x + size.x, y + size.y)
 
     def _draw_ending(self, words: str, x: float, y: float) -> None:
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")

@@ -7,7 +7,8 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ReadAgain
-from llm_lite.desktop.actions.lesson.following import RunSentence, TypeSentence
+from llm_lite.desktop.actions.lesson.following import FollowPosition, RunSentence, TypeSentence
+from llm_lite.desktop.actions.lesson.sentence import followed
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.encoding.examples import example_sentences, example_text
@@ -48,6 +49,10 @@ SOURCES = (  # whole sentences, which can be translated
 )
 ELSEWHERE = mark("The lesson follows tokens through a model on this machine. Disconnect first.")
 NO_MODEL = mark("No model is loaded. Open one first: the lesson follows a token through it.")
+NEW_CHAT = mark(
+    "A sentence begins a chat of its own, which the list does not get; the conversation that is "
+    "there stays in the list."
+)
 DRAFT = "lesson.draft"  # in the memory of the window
 WIDTH = 210.0  # spacing units
 PICTURE = (30.0, 56.0)  # spacing units, the least and the greatest height
@@ -140,6 +145,10 @@ def _examples(state: AppState) -> tuple[str, ...]:
     return example_text(english), *example_sentences(english)[:2]
 
 
+def _stay(state: AppState, at: int | None) -> Action:
+    return TypeSentence(False) if at is None else FollowPosition(at)
+
+
 def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
     """The way back to what is there."""
     actions, stay = list[Action](), tr("Stay with the sentence that is there")
@@ -157,8 +166,11 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
             actions.append(ReadAgain())
     elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        hint = tr("The sentence begins a new chat; the one that is there is kept in the list.")
-        if state.lesson.typing and button(ui, "lesson.keep", stay, hint=hint):
-            actions.append(TypeSentence(False))
-        wrapped(ui, hint, "faint")
+        at = followed(state)
+        if at is not None:
+            word = state.positions[at].strip()
+            stay = tr("Follow “{word}” of the conversation").format(word=word)
+        if state.lesson.typing and button(ui, "lesson.keep", stay):
+            actions.append(_stay(state, at))
+        wrapped(ui, tr(NEW_CHAT), "faint")
     return actions

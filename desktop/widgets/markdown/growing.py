@@ -84,6 +84,7 @@ class GrowingText:
             or "#" in more
             or "$$" in content + more
             or "\\[" in content + more
+            or "\\begin{" in content + more
         ):
             return False
         added = text[len(shown) :]

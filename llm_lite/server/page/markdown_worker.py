@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.plain_text import can_be_opened
 from llm_lite.core.text.code_classes import CLASSES
-from llm_lite.core.text.math_rules import add_math
+from llm_lite.core.text.markdown_rules import add_footnotes, add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 from llm_lite.server.page.formulas import mathml
 
@@ -44,6 +44,7 @@ def _parser() -> MarkdownIt:
     made.enable(["table", "strikethrough"]).disable("image")
     made.validateLink = can_be_opened  # type: ignore[method-assign, assignment]
     add_math(made)
+    add_footnotes(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
     return made

@@ -93,6 +93,14 @@ def test_what_is_known_of_the_model(client, bert):
     assert model.encoder.mask_token == "[MASK]" and model.encoder.has_pairs
 
 
+def test_a_context_that_is_chosen_for_chats_is_no_hindrance(client, bert):
+    """The window keeps it while models come and go; an encoder reads texts up to its own length."""
+    most = client.load(bert).model.context
+    model = client.load(bert, exact("cpu", context=8192)).model
+    assert model.context == model.encoder.most_tokens == most < 8192
+    assert len(encode(client).tokens) == 8
+
+
 @pytest.mark.vulkan
 def test_a_text_its_tokens_and_maps(loaded, reference):
     told = encode(loaded)

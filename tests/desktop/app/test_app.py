@@ -16,16 +16,18 @@ from llm_lite.desktop.actions.chatting import Send, SetSampling
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
-from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given
+from llm_lite.desktop.app.app import CLOSE_SECONDS, App
 from llm_lite.desktop.app.settings import load, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.render.window import Window
+from llm_lite.desktop.state.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 # isort: split
 import glfw
 
+from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -80,7 +82,7 @@ def app(display, tmp_path, monkeypatch):
     assert [m for device in devices for m in device.validation_messages] == []
 
 
-def turn(app, until, limit=600.0):
+def turn(app, until, limit=PATIENCE):
     end = time.monotonic() + limit
     while not until(app.program.state):
         assert time.monotonic() < end, "waited too long"
@@ -225,7 +227,8 @@ def test_settings_and_layout_are_remembered(app, tmp_path):
 
 
 def test_options_of_the_command_line_are_not_remembered(app, tmp_path):
-    state = AppState(options=EngineOptions(backend="numpy"), theme="light")
+    asked = EngineOptions(backend="numpy")
+    state = with_asked(AppState(theme="light"), options=asked)
     one = ready(app(state=state))
     assert one.engine.commands[0].options.backend == "numpy"
     one.close()
@@ -342,14 +345,15 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
     assert load(tmp_path / "settings.json")[0].theme == "light"
 
 
-def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):
+def test_without_a_file_dialog_the_window_has_its_own(app, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     one = ready(app())
     one.program.do(ChooseFile())
-    assert "No file dialog" in one.program.state.notices[-1].text
+    assert one.program.state.chooser.shown and not one.program.state.notices
 
 
 def test_what_the_command_line_gives_wins():
     remembered = EngineOptions(backend="cpu", threads=2)
     asked = EngineOptions(threads=4)
-    assert given(asked, EngineOptions(), remembered) == EngineOptions(backend="cpu", threads=4)
+    state = with_asked(AppState(options=remembered), options=asked)
+    assert state.options == EngineOptions(backend="cpu", threads=4)

@@ -42,7 +42,8 @@ QUIET = {
     "state/tokenizing/examples.py": ("(?s).*", "languages by their own names; texts to be cut"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
     "app/interface.py": (
-        "status bar|memory question|(upper|lower) right", "a part, for the report, and places"
+        "status bar|memory question|file chooser|(upper|lower) right",
+        "a part, for the report, and places",
     ),
     **dict.fromkeys(
         (f"commands/{name}.py" for name in ("in_chat", "in_places", "in_program", "inside")),
@@ -56,7 +57,10 @@ QUIET = {
     "app/input_method/input_method.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "app/input_method/messages.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "actions/undoing.py": ("[A-Z][a-z]+( all)?", "labels of the history's journal, as keys"),
-    "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
+    "app/dialogs.py": (
+        "no program .*|cannot be started:|Downloads",
+        "why another way is taken, and the name of a folder",
+    ),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/run_settings.py": ("Vulkan|NumPy", "names"),

@@ -145,7 +145,7 @@ def test_words_of_requests():
     assert words[0] == "40 tokens  ·  30.0 tok/s  ·  2 s"
     assert words[1] == "reads its prompt  ·  40 / 100  ·  2 s"
     assert words[2:] == ["waits  ·  2 s", "ends"]
-    assert counted(serving) == "3 of 4 at once  ·  1 waits  ·  30.0 tok/s"
+    assert counted(serving) == "3 of 4 concurrent  ·  1 waits  ·  30.0 tok/s"
     totals = status(finished=7, refused=1, prompt_tokens=200, cached_tokens=50, new_tokens=1234)
     assert [row[1] for row in rows(totals)] == [
         "7 answered  ·  1 refused", "200 tokens  ·  25% from the cache", "1,234 tokens",

@@ -4,13 +4,18 @@ from typing import get_args
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.lesson.following import GoToStep, ShowLesson
+from llm_lite.core.messages import FollowToken, LoadModel
+from llm_lite.desktop.actions.chatting import Send
+from llm_lite.desktop.actions.lesson.following import GoToStep, RunSentence, ShowLesson
+from llm_lite.desktop.actions.lesson.sentence import is_sentence_only
 from llm_lite.desktop.actions.program import SetFontSize
 from llm_lite.desktop.state.lesson.lesson_state import StepName
 from llm_lite.desktop.state.lesson.number import Number
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.lesson.glossary import terms_in
 from llm_lite.desktop.views.lesson.links import OF_STEPS, THERE
 from llm_lite.desktop.views.lesson.meanings import meaning_of, parts_of
+from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.lesson_expected import compare
 from tests.desktop.views import test_lesson
 from tests.desktop.views.test_lesson import SENTENCE, expected_of, lesson, shown, traced
@@ -174,3 +179,53 @@ def test_with_the_largest_text_the_page_does_not_scroll_sideways(tiny):
                 x0, _, x1, _ = app.ui.rects[name]
                 assert left <= x0 and x1 <= right, name
         assert app.ui.theme.text == 26.0, "of everything else it stays"
+
+
+def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
+    """A token that nobody asked for would be shown as if it were the lesson's own."""
+    one = headless(AppState())
+    engine = FakeEngine(0.0)
+    one.program.start(engine)
+    engine.send(LoadModel(None))
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("chat.input")
+    one.driver.type("Why is the sky blue?")
+    one.driver.press(imgui.Key.enter)
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy)
+    one.driver.click("rail.lesson")
+    one.driver.frames(3)
+    assert one.state.lesson.typing and one.driver.shows("lesson.draft")
+    assert not [command for command in engine.commands if isinstance(command, FollowToken)]
+    one.driver.click("lesson.keep")
+    one.driver.wait("the trace", lambda s: s.lesson.trace is not None)
+    asked = next(c for c in engine.commands if isinstance(c, FollowToken))
+    assert one.state.positions[asked.position] == "lue?", "the last word of the question"
+    one.program.do(ShowLesson(False))
+    one.program.do(ShowLesson(True))
+    assert not one.state.lesson.typing, "it goes on where it was"
+
+
+def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless):
+    kept = []
+
+    class Keeper:
+        def note(self, state, now):
+            kept.append(len(state.messages))
+
+        def __getattr__(self, name):
+            return lambda *args: ()
+
+    one = headless(AppState())
+    engine = FakeEngine(0.0)
+    one.program.start(engine)
+    engine.send(LoadModel(None))
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.program.keeper = Keeper()
+    one.program.do(RunSentence("Rain falls on the"))
+    kept.clear()
+    one.driver.wait("its end", lambda s: len(s.messages) == 2 and not s.busy)
+    assert kept == [] and is_sentence_only(one.state)
+    one.program.do(Send("And then?"))
+    one.driver.wait("the answer", lambda s: len(s.messages) == 4 and not s.busy)
+    assert kept and set(kept) <= {3, 4}
+    assert not is_sentence_only(one.state)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from llm_lite.core.hub.remote import access, heads, pulling, transfer
-from llm_lite.core.hub.remote.failures import HubError
+from llm_lite.core.hub.remote.failures import HubError, unreachable
 from llm_lite.core.hub.remote.pulling import pull
 from llm_lite.core.hub.remote.searching import search
 from llm_lite.core.plain_text import quote
@@ -131,6 +131,23 @@ def test_nobody_answers(monkeypatch):
         said = sentence()
     assert said.startswith(f"{address} cannot be reached ('")
     assert "look at the connection, HF_ENDPOINT and the proxies" in said
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "[Errno -2] Name or service not known",
+        "[Errno -3] Temporary failure in name resolution",
+        "[Errno 8] nodename nor servname provided, or not known",
+        "[Errno 11001] getaddrinfo failed",
+    ],
+)
+def test_a_name_that_nobody_knows_is_told_without_numbers(reason):
+    said = unreachable("https://huggingface.co", OSError(reason))
+    assert said.startswith("https://huggingface.co cannot be reached: its name was not found.")
+    assert "offline" in said and "Errno" not in said
+    said = unreachable("https://huggingface.co", OSError("[Errno 111] Connection refused"))
+    assert "('Connection refused')" in said and "Errno" not in said
 
 
 def test_offline_by_the_environment(hub, monkeypatch):

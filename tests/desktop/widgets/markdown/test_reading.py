@@ -31,6 +31,10 @@ TEXTS = [
     "<div>\n*a*\n</div>\n\n<!-- b -->",
     "a  \nb\\\nc\nd",
     ">\n\n-\n\n1.",
+    "Blue[^1] and red[^2][^10].\n\n[^1]: Rayleigh *1871*\n   and more\n[^2]: http://x\nafter",
+    "- a[^1]\n- b\n\n[^1]: c\n\n[^a-z] [^1]: x",
+    "so\n\\begin{align}\na &= b \\\\\nc &= d\n\\end{align}\n\nand \\begin{align} x",
+    "\\begin{equation*} a = b \\end{equation*}\n\n\\begin{align}\n\nno",
 ]
 
 
@@ -141,3 +145,21 @@ def test_code_is_kept_to_the_letter():
     (block,) = blocks("```python\n  a = **b**\n\n\tc\n```")
     assert block.spans == (StyledSpan("  a = **b**\n\n    c", "mono", "code"),)
     assert block.label == "python"
+
+
+def test_footnotes_are_raised_numbers_and_items():
+    first, *notes = blocks("Blue[^1] is 12[^2][^10].\n\n[^1]: Said *once*\n  and again.\n[^2]: Two")
+    assert first.text == "Blue¹ is 12²\u2009¹⁰."
+    assert [note.text for note in notes] == ["Said once\nand again.", "Two"]
+    assert [note.markers for note in notes] == [("1.",), ("2.",)]
+    kept = "A class `[^1]` of code, [^a-z] and [^1](http://x) [^1234]."
+    assert "[^a-z]" in blocks(kept)[0].text and "[^1]" in blocks(kept)[0].text
+
+
+@pytest.mark.parametrize("name", ["align", "align*", "equation", "gather*", "aligned", "cases"])
+def test_an_environment_of_formulas_needs_no_dollars(name):
+    text = f"So:\n\\begin{{{name}}}\na &= b \\\\\nc &= d\n\\end{{{name}}}\nafter"
+    assert [block.kind for block in blocks(text)] == ["paragraph", "math", "paragraph"]
+    formula = blocks(text)[1].text
+    assert formula.startswith(f"\\begin{{{name}}}") and formula.endswith(f"\\end{{{name}}}")
+    assert [b.kind for b in blocks("\\begin{itemize}\n\\item a\n\\end{itemize}")] == ["paragraph"]
