@@ -43,40 +43,48 @@ _Named = Iterable[tuple[str, str, Any]]  # as the file calls it, our name, the v
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models whose name `pattern` finds, and what their card advises."""
+    """Models whose name `pattern` finds, and what `source` advises for them."""
 
     pattern: str
-    card: str
+    source: str
     values: Mapping[str, float]
     measured: Mapping[str, float] = field(default_factory=dict)  # by `tests.cross.everyday`
+
+
+def _card(family: str) -> str:
+    return f"the model card of {family}"
+
+
+def _authors(family: str) -> str:
+    return f"the advice of {family}'s authors"
 
 
 FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
     Family(  # without the penalty 18 of 30 everyday answers repeat themselves, with it 2
         r"smollm2.*135m.*instruct",
-        "the model card of SmolLM2-Instruct",
+        _card("SmolLM2-Instruct"),
         {"temperature": 0.2, "top_p": 0.9},
         {"repetition_penalty": 1.1},
     ),
     Family(
         r"smollm2.*instruct",
-        "the model card of SmolLM2-Instruct",
+        _card("SmolLM2-Instruct"),
         {"temperature": 0.2, "top_p": 0.9},
     ),
-    Family(r"smollm3", "the model card of SmolLM3", {"temperature": 0.6, "top_p": 0.95}),
+    Family(r"smollm3", _card("SmolLM3"), {"temperature": 0.6, "top_p": 0.95}),
     Family(
         r"qwen3(?!\.|.*coder)",
-        "the model card of Qwen3",
+        _card("Qwen3"),
         {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.0},
     ),
     Family(
         r"llama.?3.*instruct",
-        "the model card of Llama 3 Instruct",
+        _card("Llama 3 Instruct"),
         {"temperature": 0.6, "top_p": 0.9},
     ),
     Family(
         r"gemma.?3.*\bit\b",
-        "the advice of Gemma 3's authors",
+        _authors("Gemma 3"),
         {"temperature": 1.0, "top_k": 64, "top_p": 0.95, "min_p": 0.0},
     ),
 )
@@ -122,7 +130,7 @@ def _of_family(name: str) -> tuple[SamplingDefault, ...]:
     if family is None or re.search(r"(?<![a-z])base(?![a-z])", known):
         return ()
     return (
-        *(SamplingDefault(n, value, family.card) for n, value in family.values.items()),
+        *(SamplingDefault(n, value, family.source) for n, value in family.values.items()),
         *(SamplingDefault(n, value, MEASURED) for n, value in family.measured.items()),
     )
 

@@ -24,7 +24,7 @@ WHAT_IT_READS = mark(
 EXAMPLES = (
     (mark("Story"), mark("Once upon a time, in a village by the sea,")),
     (mark("List"), mark("The five largest cities of the world are:\n1.")),
-    (mark("Code"), mark("def reversed_words(text: str) -> str:\n")),
+    (mark("Code"), mark("# A Python function that reverses a string\n")),
 )
 
 

@@ -11,7 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.actions.chatting import ResetSampling, SetSampling, SetThinking
 from llm_lite.desktop.language.core_words import said
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.sampling.advised import advice, sampler
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, tokens
@@ -74,7 +74,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def advised(state: AppState) -> str:
     """Where values are from that nobody has set: the model's files, or the card of its family."""
-    rows = (("Temperature", "temperature"), *(row[:2] for row in (*FILTERS, *PENALTIES)))
+    rows = ((mark("Temperature"), "temperature"), *(row[:2] for row in (*FILTERS, *PENALTIES)))
     labels = {field: label for label, field in rows}
     sources: dict[str, list[str]] = {}
     for default in advice(state):
