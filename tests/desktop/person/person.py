@@ -39,9 +39,9 @@ from llm_lite.desktop.app.setting_values import RANGES
 from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
-from llm_lite.desktop.state.asked import with_asked
+from llm_lite.desktop.state.front.scopes import fields_of
 from llm_lite.desktop.state.remote.remote_state import Connection
-from llm_lite.desktop.state.scopes import fields_of
+from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words
