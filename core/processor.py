@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from llm_lite_kernels import _cpp
 
 from llm_lite.core.errors import RequestError
+
+_T = TypeVar("_T")
 
 _BANDWIDTH_BYTES = 256 * 10**6
 _MOST_THREADS = 1024
@@ -18,16 +22,20 @@ _ROUNDS = 1 << 15  # of multiply-adds, about a millisecond
 
 
 def cpu_features() -> dict[str, bool]:
-    """The features that some build of the kernels makes use of: whether this processor has them."""
-    return dict(_cpp.cpu_features())
+    """The features that some build of the kernels makes use of: whether this processor has them.
+
+    Raises RequestError if LLM_LITE_PROCESSOR names no build that can run here.
+    """
+    return dict(_asked(_cpp.cpu_features))
 
 
 def available_isas() -> list[str]:
     """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
+    Where LLM_LITE_PROCESSOR names one, this processor has no more than what that one needs.
 
-    Raises RequestError if LLM_LITE_ISA names none of them.
+    Raises RequestError if LLM_LITE_ISA or LLM_LITE_PROCESSOR names none of them.
     """
-    names = [name for name in _cpp.available_isas() if name not in _left_out]
+    names = [name for name in _asked(_cpp.available_isas) if name not in _left_out]
     limit = os.environ.get("LLM_LITE_ISA")
     if not limit:
         return names
@@ -36,6 +44,13 @@ def available_isas() -> list[str]:
     if limit not in names:
         raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
     return names[: names.index(limit) + 1]
+
+
+def _asked(answer: Callable[[], _T]) -> _T:
+    try:
+        return answer()
+    except ValueError as error:
+        raise RequestError(str(error)) from None
 
 
 def emulated_isas() -> list[str]:
@@ -51,7 +66,7 @@ def leave_out(isa: str) -> None:
 
 def left_out_isas() -> list[str]:
     """Builds that failed their self-test, slowest first."""
-    return [name for name in _cpp.available_isas() if name in _left_out]
+    return [name for name in _asked(_cpp.available_isas) if name in _left_out]
 
 
 def has_integer_dot() -> bool:

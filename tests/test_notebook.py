@@ -7,6 +7,7 @@ import jupytext
 import pytest
 from nbclient import NotebookClient
 
+from tests.children import PATIENCE
 from tests.paths import ROOT
 
 
@@ -15,7 +16,7 @@ def cells(smollm2):
     """Its cells after a run; CellExecutionError where one fails."""
     notebook = jupytext.read(ROOT / "docs" / "notebook.py")
     there = {"env": os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}, "cwd": str(ROOT)}
-    NotebookClient(notebook, timeout=200, startup_timeout=200).execute(**there)
+    NotebookClient(notebook, timeout=PATIENCE, startup_timeout=PATIENCE).execute(**there)
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from tests.children import PATIENCE
 from tests.server.conftest import serve
 
 __all__ = ["serve"]  # the fixture
@@ -71,7 +72,7 @@ def test_two_threads_each_hear_their_own(served):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert all(text == word.upper() for word, text in said.items()) and said
 
 

@@ -24,7 +24,7 @@ from llm_lite.core.generation.prompts import completion, prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
-from llm_lite.core.generation.steps import AnswerItem, Waiting, answer_steps
+from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
 from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -110,7 +110,7 @@ class Answer:
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
                 self._tell_rewritten()
-            case Waiting():
+            case MaskPending():
                 pass
             case TokenChoice():
                 self._take(item)

@@ -218,6 +218,12 @@ class GenerationStats:
     # What passes over n tokens take, as far as was measured: (n, milliseconds).
     pass_ms: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def pass_share(self) -> float:
+        """Passes over the weights for each token behind the first."""
+        behind = self.passes + self.accepted
+        return self.passes / behind if behind else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationFinished:

@@ -49,8 +49,7 @@ from llm_lite.desktop.state.front.steering import Steering
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
-from llm_lite.desktop.state.plots.rate_sample import RateSample
-from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.quant_state import Quantization, RateSample
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.serving.serving_state import ServingState

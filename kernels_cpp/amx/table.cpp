@@ -12,12 +12,11 @@ static Kernel base_matmul() {
   return avx512vnni::table().kernels[static_cast<int>(OpCode::kMatmul)];
 }
 
-// From a whole register of tokens on. There the other build takes panels too, in shared steps and
-// of any weight, so that tasks and their rows stay as it cuts them. A stepwise step takes none:
-// its tokens get the bits of one token's product.
+// From a whole register of tokens on. There the other build takes panels too, in any step and of
+// any weight, so that tasks and their rows stay as it cuts them.
 static bool by_registers(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
-  return !step.stepwise && x.dtype == DType::kA8 && rows_in_use(x, step) >= kAmxTokens;
+  return x.dtype == DType::kA8 && rows_in_use(x, step) >= kAmxTokens;
 }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {

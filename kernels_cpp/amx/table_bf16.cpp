@@ -28,7 +28,8 @@ static bool is_float(DType dtype) {
 // product.
 static bool by_bf16(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
-  if (step.stepwise || x.dtype != DType::kF32 || !is_float(op.in[1]->dtype)) return false;
+  if (step.stepwise || op.as_alone || x.dtype != DType::kF32 || !is_float(op.in[1]->dtype))
+    return false;
   return step.shared() || rows_in_use(x, step) >= kBf16Tokens;
 }
 

@@ -11,7 +11,7 @@ namespace LLM_ISA {
 //
 // Each operation waits for the one before, so vectors that are there together take them in turns.
 template <int kVectors>
-inline void exp(F32 (&x)[kVectors]) {
+__attribute__((always_inline)) inline void exp(F32 (&x)[kVectors]) {
   const auto each = [](const auto& step) {
     for (int v = 0; v < kVectors; ++v) step(v);
   };

@@ -1,6 +1,7 @@
 #include "base/isa.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "ops/table.h"
@@ -145,22 +146,47 @@ const std::vector<Build>& builds() {
 
 #endif
 
-bool runs_here(const Build& build) {
-  if (build.table == nullptr) return false;
-  const Features& have = cpu_features();
+bool needs(const Build& build, const std::string& feature) {
+  return std::find(build.needs.begin(), build.needs.end(), feature) != build.needs.end();
+}
+
+bool has_all(const Features& have, const Build& build) {
   return std::all_of(build.needs.begin(), build.needs.end(), [&](const std::string& need) {
     return std::find(have.begin(), have.end(), std::pair(need, true)) != have.end();
   });
 }
 
+// LLM_LITE_PROCESSOR names a build: what it does not need is as if this processor lacked it, so
+// that tests find what they would find on a lesser one.
+Features found_or_hidden() {
+  Features found = detect();
+  const char* name = std::getenv("LLM_LITE_PROCESSOR");
+  if (name == nullptr || *name == 0) return found;
+  std::string known;
+  for (const Build& build : builds()) {
+    if (build.emulated || !has_all(found, build)) continue;
+    if (build.name == name) {
+      for (auto& [feature, has] : found) has = has && needs(build, feature);
+      return found;
+    }
+    known += (known.empty() ? "" : ", ") + build.name;
+  }
+  throw std::invalid_argument("LLM_LITE_PROCESSOR is '" + std::string(name) +
+                              "', expected one of " + known);
+}
+
 }  // namespace
 
 const Features& cpu_features() {
-  static const Features found = detect();
+  static const Features found = found_or_hidden();
   return found;
 }
 
 namespace {
+
+bool runs_here(const Build& build) {
+  return build.table != nullptr && has_all(cpu_features(), build);
+}
 
 std::vector<std::string> names_of(bool emulated) {
   std::vector<std::string> names;

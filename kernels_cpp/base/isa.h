@@ -11,7 +11,7 @@
 namespace llm {
 
 // The features that builds of the kernels ask for, and whether this processor and its operating
-// system have them.
+// system have them. std::invalid_argument where LLM_LITE_PROCESSOR names no build that runs here.
 const std::vector<std::pair<std::string, bool>>& cpu_features();
 
 // The builds that can run here, slowest first.

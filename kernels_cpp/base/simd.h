@@ -233,6 +233,31 @@ inline float sum(F32 v) {
 #endif
 }
 
+// The sums of lanes of each vector are lanes of the result: lane i has v[0][i] + v[1][i] + .. in
+// the order in which sum() adds lanes. v is used up.
+inline F32 sum_vectors(F32 (&v)[kWidth]) {
+#if defined(__aarch64__)
+  return (v[0] + v[1]) + (v[2] + v[3]);
+#else
+  for (int half = kWidth / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) v[i] += v[i + half];
+  }
+  return v[0];
+#endif
+}
+
+// The same value; compilers do not make one instruction of a product within and a sum outside.
+inline F32 rounded(F32 x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__x86_64__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+#endif
+  return x;
+}
+
 inline float largest(F32 v) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps((__m512)v);

@@ -10,11 +10,11 @@ namespace LLM_ISA {
 
 static Kernel base_matmul() { return neondot::table().kernels[static_cast<int>(OpCode::kMatmul)]; }
 
-// Where the other build takes panels too; in shared steps its tiles give the bits of panels. A
-// stepwise step takes none: its tokens get the bits of one token's product.
+constexpr int64_t kPairsWorth = 6;  // tokens, from which on the other build takes panels
+
 static bool by_pairs(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
-  return !step.stepwise && x.dtype == DType::kA8 && rows_in_use(x, step) >= kPanelWorthA8;
+  return x.dtype == DType::kA8 && rows_in_use(x, step) >= kPairsWorth;
 }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {

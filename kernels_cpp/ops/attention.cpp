@@ -13,12 +13,11 @@ namespace LLM_ISA {
 constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positions too
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
 constexpr int64_t kMaxSplits = 32;
-constexpr int64_t kGranule = 16;               // positions that stay together
 constexpr int64_t kStreamed = 8 * kPositions;  // from so many on a token's cache is one stream
 constexpr int64_t kSharedTasksPerWorker = 16;  // at most, of a shared step
 
-// How a segment is cut into tiles: a tile has some tokens, one or more heads, and all positions or
-// one of `splits` parts of them (Dao et al. 2023, "Flash-Decoding").
+// How a segment is cut into tiles: a tile has some tokens, one or more heads, and all parts of the
+// positions or those of one of `splits` shares. A token gets the same bits however it is cut.
 struct Tiling {
   int64_t tokens, heads, token_tiles, head_tiles, splits;
   int64_t tiles() const { return token_tiles * head_tiles * splits; }
@@ -36,19 +35,43 @@ static int64_t streamed_heads(const Shape& shape) {
   return shape.heads / tiles;
 }
 
-// Parts of the positions of a few tokens, if any. A token's many positions are read in one stream
-// by all its heads. Neither the number of threads nor other segments count: a step gives the same
-// bits on any, a segment in any step.
+// The positions that the tokens of a segment see: of the first, and up to the end of the last.
+static Range seen_of(const Shape& shape, const Step& step, const Segment& segment) {
+  const int64_t length = length_of(shape, step, segment);
+  const bool all = shape.bidirectional || shape.cross;
+  const int64_t end = all ? length : int64_t{segment.start} + 1;
+  return {shape.window > 0 && end > shape.window ? end - shape.window : 0, length};
+}
+
+// The parts that some positions are in.
+static Range parts_of(const Shape& shape, Range positions) {
+  const Parts parts = parts_of(shape);
+  return {parts.of(positions.begin), parts.of(positions.end - 1) + 1};
+}
+
+// Of the positions that a step of kSplitTokens or fewer tokens sees, at most
+static int64_t most_parts(const Op& op) {
+  const Shape shape = shape_of(op);
+  const bool paged = op.positions > 0 && !shape.cross;
+  const int64_t rows = paged ? op.positions : op.in[1]->n_rows;
+  if (shape.window == 0) return parts_of(shape).of(rows - 1) + 1;
+  return (shape.window + kSplitTokens) / parts_of(shape).even + 2;
+}
+
+// Shares of the positions of a few tokens, if any. A token's many positions are read in one stream
+// by all its heads.
 static Tiling split_tiling(const Shape& shape, int64_t tokens, int64_t length) {
   const int64_t seen = shape.window > 0 && shape.window < length ? shape.window : length;
+  const Parts parts = parts_of(shape);
+  const int64_t most = parts.of(length - 1) + 1 - parts.of(length - seen);
   int64_t splits = seen / kPositions;
   if (tokens == 1 && shape.group() <= kFewRows && seen >= kStreamed) {
     const int64_t heads = streamed_heads(shape), long_ones = seen / (2 * kPositions);
     splits = std::min(long_ones > kSplitTasks ? long_ones : kSplitTasks, kMaxSplits);
-    return {1, heads, 1, shape.heads / heads, splits};
+    return {1, heads, 1, shape.heads / heads, std::min(splits, most)};
   }
   const int64_t wanted = (kSplitTasks + shape.kv_heads - 1) / shape.kv_heads;
-  splits = splits < wanted ? splits : wanted;
+  splits = std::min({splits, wanted, most});
   return {tokens, shape.group(), 1, shape.kv_heads, splits};
 }
 
@@ -63,11 +86,7 @@ static Tiling tiling_of(const Op& op, const Step& step, const Segment& segment) 
     const Tiling split = split_tiling(shape, tokens, length_of(shape, step, segment));
     if (split.splits > 1) return split;
   }
-  // A drafted token is cut as it would be alone where heads together are blocks, which sum in
-  // another order: see by_blocks
-  const bool as_alone = step.stepwise && shape.group() > kFewRows;
-  const int64_t parts = as_alone ? 1 : step.parts();
-  const bool few = shape.kv_heads * token_tiles * parts < 4 * step.workers;
+  const bool few = shape.kv_heads * token_tiles * step.parts() < 4 * step.workers;
   const int64_t heads = few || !together ? 1 : shape.group();
   return {tokens, heads, token_tiles, shape.heads / heads, 1};
 }
@@ -85,13 +104,10 @@ static int64_t attention_tasks(const Op& op, const Step& step) {
   return step.shared() && tiles > most ? most : tiles;
 }
 
-// Whether rows of queries become blocks. In a shared step a token's result depends on its segment
-// only by whether it is alone in it: neither on the tile that it falls into nor on the threads.
-static bool by_blocks(const Shape& shape, const Step& step, const Segment& segment, int64_t tokens,
-                      int64_t queries) {
-  if (step.shared()) return segment.count > 1 || shape.group() > kFewRows;
-  return tokens > 1 || queries > kFewRows;
-}
+// Whether rows of queries become blocks, which is faster for many and gives the same bits.
+static bool by_blocks(int64_t tokens, int64_t queries) { return tokens > 1 || queries > kFewRows; }
+
+constexpr int64_t kQueryLines = 3;  // of d floats: the query itself, the sums of a part and of all
 
 constexpr float kNoSink = -__builtin_inff();  // weighs nothing
 
@@ -124,10 +140,9 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   float* out = row<float>(*op.out[0], token) + head * d;
   const float gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
   Query query = {memory,
-                 memory + padded(d),
                  out,
-                 -__builtin_inff(),
-                 0,
+                 {memory + padded(d), kLowest, 0},
+                 {memory + 2 * padded(d), kLowest, 0},
                  gain,
                  shape.softcap,
                  sink_of(op, head),
@@ -138,103 +153,80 @@ static Query start_query(const Op& op, const Step& step, const Segment& segment,
   for (; i + kWidth <= d; i += kWidth) store(query.q + i, load(q + i) * shape.scale);
   if (i < d) store(query.q + i, load_part(q + i, d - i) * shape.scale);
   if (op.in[1]->dtype == DType::kI4) rotate_back(query.q, d);
-  std::memset(query.sum, 0, padded(d) * sizeof(float));
+  begin_sum(query.total, d);
   return query;
 }
 
-// Of a query's positions one of `splits` parts, in whole vectors.
-static void take_part(Query& query, int64_t split, int64_t splits) {
-  const int64_t first = query.begin, length = query.end - first;
-  const auto edge = [&](int64_t of) {
-    return of == splits ? query.end : first + length * of / splits / kGranule * kGranule;
-  };
-  query.begin = edge(split);
-  query.end = edge(split + 1);
-}
-
-// What a part of the positions leaves of a query.
-struct Part {
+// What a part of the positions leaves of a query, until all are there.
+struct KeptSum {
   float most, weight;
-  float sum[1];  // [d]
+  float values[1];  // [padded d]
 };
 
-static size_t part_bytes(int64_t d) { return sizeof(float) * (2 + d); }
+static size_t kept_bytes(int64_t d) { return sizeof(float) * (2 + padded(d)); }
 
-// Parts of a step: [segments][kMaxSplits][tokens of a segment][heads]. Segments whose positions
+// Kept sums of a step: [segments][most_parts][tokens of a segment][heads]. Segments whose positions
 // are split have one token where several share a step.
-static int64_t part_index(const Shape& shape, const Segment& segment, int64_t of_segment,
-                          int64_t split, int64_t token) {
-  return ((of_segment * kMaxSplits + split) * segment.count + token) * shape.heads;
+static int64_t kept_index(const Op& op, const Segment& segment, int64_t of_segment, int64_t part,
+                          int64_t token) {
+  return ((of_segment * most_parts(op) + part) * segment.count + token) * shape_of(op).heads;
 }
 
-static void store_part_of(const Query& query, int64_t d, uint8_t* at) {
-  Part& part = *reinterpret_cast<Part*>(at);
-  part.most = query.most;
-  part.weight = query.weight;
-  std::memcpy(part.sum, query.sum, d * sizeof(float));
-}
-
-// Parts are added in their order, so that a step gives the same bits each time.
-static void finish_segment(const Op& op, const Segment& segment, int64_t of_segment, int64_t splits,
-                           const uint8_t* shared) {
-  const Shape shape = shape_of(op);
-  const int64_t d = shape.head_dim, n = segment.count * shape.heads;
-  const float* gains = row<const float>(*op.in[3], op.params.attention.layer);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto part = [&](int64_t split) {
-      const int64_t index = part_index(shape, segment, of_segment, split, 0) + i;
-      return reinterpret_cast<const Part*>(shared + index * part_bytes(d));
-    };
-    float shares[kMaxSplits], weights[kMaxSplits];
-    float most = -__builtin_inff(), weight = 0;
-    for (int64_t s = 0; s < splits; ++s) {  // a part may see nothing: its most is -infinity
-      shares[s] = part(s)->most;
-      weights[s] = part(s)->weight;
-      most = shares[s] > most ? shares[s] : most;
-    }
-    for (int64_t s = splits; s < kMaxSplits; ++s) shares[s] = weights[s] = 0;
-    for (int64_t s = 0; s < kMaxSplits; s += kWidth) {
-      const F32 weighed = load(weights + s);
-      const F32 share = choose(weighed > 0.0f, exp(load(shares + s) - most), F32{});
-      store(shares + s, share);
-      weight += sum(weighed * share);
-    }
-    weight = with_sink(weight, most, sink_of(op, i % shape.heads));
-    float* out = row<float>(*op.out[0], segment.first + i / shape.heads) + i % shape.heads * d;
-    std::memset(out, 0, d * sizeof(float));
-    for (int64_t s = 0; s < splits; ++s) {
-      for (int64_t c = 0; c < d; ++c) out[c] += part(s)->sum[c] * shares[s];
-    }
-    if (op.in[2]->dtype == DType::kI4) rotate_back(out, d);
-    for (int64_t c = 0; c < d; ++c) out[c] = out[c] / weight * gains[i % shape.heads];
-  }
-}
-
-static void finish(const Op& op, const Step& step, const uint8_t* shared) {
-  for (int64_t i = 0; i < step.parts(); ++i) {
-    const Segment segment = step.part(i);
-    const int64_t splits = tiling_of(op, step, segment).splits;
-    if (splits > 1) finish_segment(op, segment, i, splits, shared);
-  }
-}
-
-static size_t shared_bytes(const Op& op) {
-  const Shape shape = shape_of(op);
-  const int64_t tokens = op.segments > 0 ? op.segments : kSplitTokens;
-  return kMaxSplits * tokens * shape.heads * part_bytes(shape.head_dim);
+static void keep(const WeightedSum& sum, int64_t d, uint8_t* at) {
+  KeptSum& kept = *reinterpret_cast<KeptSum*>(at);
+  kept.most = sum.most;
+  kept.weight = sum.weight;
+  std::memcpy(kept.values, sum.values, padded(d) * sizeof(float));
 }
 
 static void finish_query(const Op& op, const Query& query, int64_t d) {
-  if (op.in[2]->dtype == DType::kI4) rotate_back(query.sum, d);
-  const float weight = with_sink(query.weight, query.most, query.sink);
+  const WeightedSum& total = query.total;
+  if (op.in[2]->dtype == DType::kI4) rotate_back(total.values, d);
+  const float weight = with_sink(total.weight, total.most, query.sink);
   for (int64_t i = 0; i < d; i += kWidth) {
-    const F32 values = load(query.sum + i) / weight * query.gain;
+    const F32 values = load(total.values + i) / weight * query.gain;
     if (d - i >= kWidth) {
       store(query.out + i, values);
     } else {
       store_part(query.out + i, values, d - i);
     }
   }
+}
+
+// Parts are added in their order, as where one task has all of them.
+static void finish_segment(const Op& op, const Step& step, const Segment& segment,
+                           int64_t of_segment, uint8_t* shared) {
+  const Shape shape = shape_of(op);
+  const int64_t d = shape.head_dim;
+  const Range parts = parts_of(shape, seen_of(shape, step, segment));
+  for (int64_t i = 0; i < segment.count * shape.heads; ++i) {
+    const auto sum_of_part = [&](int64_t part) {
+      const int64_t index = kept_index(op, segment, of_segment, part, 0) + i;
+      auto* kept = reinterpret_cast<KeptSum*>(shared + index * kept_bytes(d));
+      return WeightedSum{kept->values, kept->most, kept->weight};
+    };
+    Query query = {};
+    query.total = sum_of_part(0);
+    for (int64_t p = 1; p < parts.end - parts.begin; ++p) add_part(query.total, sum_of_part(p), d);
+    const int64_t head = i % shape.heads;
+    query.out = row<float>(*op.out[0], segment.first + i / shape.heads) + head * d;
+    query.gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
+    query.sink = sink_of(op, head);
+    finish_query(op, query, d);
+  }
+}
+
+static void finish(const Op& op, const Step& step, uint8_t* shared) {
+  for (int64_t i = 0; i < step.parts(); ++i) {
+    const Segment segment = step.part(i);
+    if (tiling_of(op, step, segment).splits > 1) finish_segment(op, step, segment, i, shared);
+  }
+}
+
+static size_t shared_bytes(const Op& op) {
+  const Shape shape = shape_of(op);
+  const int64_t tokens = op.segments > 0 ? op.segments : kSplitTokens;
+  return most_parts(op) * tokens * shape.heads * kept_bytes(shape.head_dim);
 }
 
 // Calls run with a value of the type that a cache's values have.
@@ -246,21 +238,38 @@ static void with_type(DType dtype, const Run& run) {
   run(float{});
 }
 
-// The queries of a tile, all of them or those of each head, to the cache.
-static void attend(const Op& op, const Step& step, const Segment& segment, Query* queries,
-                   int64_t tokens, int64_t n, const Heads& heads, float* scratch) {
+// Queries of a tile and the parts that it has of the positions.
+struct Tile {
+  Query* queries;
+  int64_t tokens, n;  // n: queries
+  Heads heads;
+  Range parts;
+  bool all_parts;
+};
+
+// Calls done(part) for each of the parts once the queries have gathered it, unless it was added to
+// their totals.
+template <typename Done>
+static void attend(const Op& op, const Segment& segment, const Tile& tile, float* scratch,
+                   const Done& done) {
   const Shape shape = shape_of(op);
   const Tensor &keys = *op.in[1], &values = *op.in[2];
+  const Heads& heads = tile.heads;
   Places places = {keys.n_rows, nullptr};
   if (!shape.cross) places = {keys.n_rows, segment.pages, segment.fork, segment.skipped};
-  const bool blocks = by_blocks(shape, step, segment, tokens, heads.group);
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
       using K = decltype(k);
       using V = decltype(v);
-      if (!blocks) return attend_rows<K, V>(queries, heads, scratch, keys, values, places);
-      attend_blocks(queries, n, scratch, head_rows<K>(keys, heads.first, heads.d),
-                    head_rows<V>(values, heads.first, heads.d), places, heads.d);
+      const Parts parts = parts_of(shape);
+      if (by_blocks(tile.tokens, heads.group)) {
+        attend_blocks(tile.queries, tile.n, scratch, head_rows<K>(keys, heads.first, heads.d),
+                      head_rows<V>(values, heads.first, heads.d), places, parts, tile.parts,
+                      heads.d, tile.all_parts, done);
+      } else {
+        attend_rows<K, V>(tile.queries, heads, scratch, keys, values, places, parts, tile.parts,
+                          done);
+      }
     });
   });
 }
@@ -278,29 +287,34 @@ static void attend_segment(const Op& op, const Step& step, const Segment& segmen
   const int64_t token = later * tiling.tokens, left = segment.count - token;
   const int64_t tokens = left < tiling.tokens ? left : tiling.tokens;
   auto* memory = reinterpret_cast<float*>(task.scratch);
-  float* const rest = memory + kMaxQueries * 2 * padded(d);
   Query queries[kMaxQueries];
-  int64_t n = 0, end = 0;
+  int64_t n = 0;
   for (int64_t h = head; h < head + tiling.heads; ++h) {
     for (int64_t t = token; t < token + tokens; ++t, ++n) {
-      float* own = memory + n * 2 * padded(d);
-      Query& query = queries[n] = start_query(op, step, segment, segment.first + t, h, own);
-      end = query.end;
-      if (tiling.splits == 1) continue;
-      take_part(query, split, tiling.splits);
+      float* own = memory + n * kQueryLines * padded(d);
+      queries[n] = start_query(op, step, segment, segment.first + t, h, own);
     }
   }
-  const Heads heads = {head / shape.group(), groups, n / groups, d, end};
-  attend(op, step, segment, queries, tokens, n, heads, rest);
-  for (int64_t r = 0; r < n; ++r) {
-    if (tiling.splits == 1) {
-      finish_query(op, queries[r], d);
-    } else {
+  const Seen seen = seen_by(queries, n);
+  const Range all = parts_of(shape, {seen.begin, seen.end});
+  const int64_t n_parts = all.end - all.begin;
+  const Range own = {all.begin + n_parts * split / tiling.splits,
+                     all.begin + n_parts * (split + 1) / tiling.splits};
+  const Heads heads = {head / shape.group(), groups, n / groups, d, seen.end};
+  const bool whole = tiling.splits == 1;
+  float* const rest = memory + kMaxQueries * kQueryLines * padded(d);
+  attend(op, segment, {queries, tokens, n, heads, own, whole}, rest, [&](int64_t part) {
+    for (int64_t r = 0; r < n; ++r) {
+      if (whole) {
+        add_part(queries[r].total, queries[r].part, d);
+        continue;
+      }
       const int64_t h = head + r / tokens, t = token + r % tokens;
-      const int64_t part = part_index(shape, segment, of_segment, split, t) + h;
-      store_part_of(queries[r], d, task.shared + part * part_bytes(d));
+      const int64_t at = kept_index(op, segment, of_segment, part - all.begin, t) + h;
+      keep(queries[r].part, d, task.shared + at * kept_bytes(d));
     }
-  }
+  });
+  for (int64_t r = 0; r < n && whole; ++r) finish_query(op, queries[r], d);
 }
 
 // Whether the tokens of a step, each by itself, are cut alike: then all of them take a part of the
@@ -338,9 +352,8 @@ static void attention(const Op& op, const Step& step, const Task& task) {
 
 static size_t attention_scratch(const Op& op) {
   const int64_t d = shape_of(op).head_dim;
-  // of rows as of blocks: block_floats has room for the digits of kMaxQueries
-  const int64_t floats = kMaxQueries * 2 * padded(d) + block_floats(d) + kFewRows * kPositions;
-  return floats * sizeof(float) + (op.segments > 0 ? 2 * gathered_bytes(d) : 0);
+  const int64_t floats = kMaxQueries * kQueryLines * padded(d);
+  return (floats + std::max(block_floats(d), row_floats(d))) * sizeof(float);
 }
 
 const Kernel kAttention = {attention_tasks, attention, attention_scratch, shared_bytes, finish};

@@ -1,112 +1,28 @@
-// Attention of many query rows that share keys: two matrix products a block of positions.
+// Attention of many query rows that share keys: two matrix products a chunk of positions.
 //
 // Queries lie side by side in the lanes of vectors, so that a key's value is broadcast to all of
-// them and softmax needs no sums over lanes. Running maximum and sum as in attention_rows.h.
+// them and softmax needs no sums over lanes. Running maximum and sum as in attention_rows.h, and a
+// query gets the same bits: what that file adds up over the lanes of a vector is added in the same
+// order here.
 #pragma once
 
-#include "ops/attention_cache.h"
+#include "ops/attention_block_memory.h"
+#include "ops/attention_block_scores.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int64_t kBlock = 32;  // positions
-constexpr int kMostVectors = 3;
-constexpr int kTileRows = kWidth > 8 ? 8 : 4;  // times kMostVectors accumulators: fits registers
-constexpr float kLowest = -3e38f;  // of no score yet: not infinite, so that 0 = kLowest - kLowest
-
-// Of one task, as float32; queries are padded to kMaxQueries, d to whole vectors.
-struct Block {
-  float* queries;  // [d][kMaxQueries]
-  float* keys;     // [kBlock][d]
-  float* values;   // [kBlock][padded d]
-  float* weights;  // [kBlock][kMaxQueries], scores at first
-  float* sums;     // [padded d][kMaxQueries]
-  float* most;     // [kMaxQueries], and so are the next
-  float* weight;
-  float* shrink;
-  int32_t* begin;  // from the block's first position on
-  int32_t* end;
-  float softcap;        // 0: none
-  const Query* biased;  // [n_queries]; null: no query has a bias
-  int64_t n_queries;
-
-  Block from(int64_t query) const {
-    Block later = *this;
-    if (biased != nullptr) later.biased += query;
-    later.n_queries -= query;
-    for (float** at :
-         {&later.queries, &later.weights, &later.sums, &later.most, &later.weight, &later.shrink}) {
-      *at += query;
-    }
-    later.begin += query;
-    later.end += query;
-    return later;
+// Calls pass(block from a query on, vectors of queries as a constant) for all of them.
+template <typename Pass>
+inline void in_vectors(const Block& block, const Pass& pass) {
+  int64_t query = 0;
+  for (; block.n_queries - query > (kMostVectors - 1) * kWidth; query += kMostVectors * kWidth) {
+    pass(block.from(query), std::integral_constant<int, kMostVectors>());
   }
-};
-
-inline int64_t block_floats(int64_t d) {
-  return (2 * kMaxQueries + 2 * kBlock) * padded(d) + (kBlock + 5) * kMaxQueries;
-}
-
-inline Block block_in(float* memory, int64_t d) {
-  const auto take = [&memory](int64_t n) {
-    float* taken = memory;
-    memory += n;
-    return taken;
-  };
-  Block block = {};
-  block.queries = take(padded(d) * kMaxQueries);
-  block.sums = take(padded(d) * kMaxQueries);
-  block.keys = take(kBlock * padded(d));
-  block.values = take(kBlock * padded(d));
-  block.weights = take(kBlock * kMaxQueries);
-  block.most = take(kMaxQueries);
-  block.weight = take(kMaxQueries);
-  block.shrink = take(kMaxQueries);
-  block.begin = reinterpret_cast<int32_t*>(take(kMaxQueries));
-  block.end = reinterpret_cast<int32_t*>(take(kMaxQueries));
-  return block;
-}
-
-// c[r][q] = c[r][q] * factor[q] + sum over k of a[r * row_stride + k * k_stride] * b[k][q]; without
-// factors c is new. r < kTileRows, q < kVectors * kWidth; rows of b and c are kMaxQueries apart.
-template <int kVectors>
-inline void multiply(const float* a, int64_t row_stride, int64_t k_stride, const float* b,
-                     int64_t n_k, const float* factor, float* c) {
-  F32 totals[kTileRows][kVectors];
-  for (int r = 0; r < kTileRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      const float* at = c + r * kMaxQueries + v * kWidth;
-      totals[r][v] = factor == nullptr ? F32{} : load(at) * load(factor + v * kWidth);
-    }
-  }
-  for (int64_t k = 0; k < n_k; ++k) {
-    F32 row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = load(b + k * kMaxQueries + v * kWidth);
-    for (int r = 0; r < kTileRows; ++r) {
-      const float factor_r = a[r * row_stride + k * k_stride];
-      for (int v = 0; v < kVectors; ++v) totals[r][v] += row[v] * factor_r;
-    }
-  }
-  for (int r = 0; r < kTileRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) store(c + r * kMaxQueries + v * kWidth, totals[r][v]);
-  }
-}
-
-// Positions p .. p + n of a cache, none in the next page, each times its scale; `stride` apart, the
-// rest of it 0.
-template <typename T>
-inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n, int64_t d,
-                   int64_t stride, float* out) {
-  int64_t r = places.row(p);
-  for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i, out += stride) {
-    const T* row = rows.at(r);
-    const float scale = rows.scale(r);
-    int64_t c = 0;
-    for (; c + kWidth <= d; c += kWidth) store(out + c, load(along(row, c)) * scale);
-    for (; c < stride; ++c) out[c] = 0;
-    const int64_t left = d % kWidth;
-    if (left != 0) store_part(out + d - left, load_part(along(row, d - left), left) * scale, left);
+  if (block.n_queries - query > kWidth) {
+    pass(block.from(query), std::integral_constant<int, 2>());
+  } else if (block.n_queries > query) {
+    pass(block.from(query), std::integral_constant<int, 1>());
   }
 }
 
@@ -141,86 +57,149 @@ inline void mask(const Block& block, int64_t n, int vectors) {
   }
 }
 
-// scores -> weights; factors by which what was gathered before shrinks
-inline void weigh(const Block& block, int64_t n, int vectors) {
-  for (int v = 0; v < vectors; ++v) {
-    float* scores = block.weights + v * kWidth;
-    const F32 before = load(block.most + v * kWidth);
-    F32 most = before;
-    for (int64_t i = 0; i < n; ++i) most = max(load(scores + i * kMaxQueries), most);
-    const F32 shrink = exp(before - most);
-    F32 weight = load(block.weight + v * kWidth) * shrink;
-    for (int64_t i = 0; i < n; ++i) {
-      const F32 score = load(scores + i * kMaxQueries);
-      const F32 w = choose(score < kLowest, F32{}, exp(score - most));
-      store(scores + i * kMaxQueries, w);
-      weight += w;
-    }
-    store(block.most + v * kWidth, most);
-    store(block.shrink + v * kWidth, shrink);
-    store(block.weight + v * kWidth, weight);
+constexpr int kWeighedRows = 4;  // whose weights are computed side by side
+
+// Scores of a vector of queries become factors of the values, which are weights times their scales;
+// and those by which what was gathered before shrinks.
+template <bool kMasked>
+inline void weigh_vector(const Block& block, int64_t n) {
+  const F32 before = load(block.most);
+  F32 most = before;
+  for (int64_t i = 0; i < n; ++i) most = max(load(block.weights + i * kMaxQueries), most);
+  for (int64_t i = n; i < padded(n); ++i) {
+    store(block.weights + i * kMaxQueries, broadcast(-__builtin_inff()));
   }
+  for (int64_t i = 0; i < padded(n); i += kWeighedRows) {
+    float* at = block.weights + i * kMaxQueries;
+    F32 w[kWeighedRows];
+    I32 unseen[kWeighedRows];
+    for (int k = 0; k < kWeighedRows; ++k) {
+      const F32 score = load(at + k * kMaxQueries);
+      unseen[k] = score < kLowest;
+      w[k] = score - most;
+    }
+    exp(w);
+    for (int k = 0; k < kWeighedRows; ++k) {
+      store(at + k * kMaxQueries, kMasked ? choose(unseen[k], F32{}, w[k]) : w[k]);
+    }
+  }
+  F32 sums[kWidth] = {};  // a position in that of its lane, as in attention_rows.h
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const float* at = block.weights + i * kMaxQueries;
+    for (int j = 0; j < kWidth; ++j) sums[j] += load(at + j * kMaxQueries);
+  }
+  for (int64_t i = 0; i < n && block.value_scales != nullptr; ++i) {
+    float* at = block.weights + i * kMaxQueries;
+    store(at, load(at) * block.value_scales[i]);
+  }
+  const F32 shrink = exp(before - most);
+  store(block.most, most);
+  store(block.shrink, shrink);
+  store(block.weight, load(block.weight) * shrink + sum_vectors(sums));
 }
 
-// n positions from p on, whose keys and values are unpacked
+template <bool kMasked>
+__attribute__((noinline)) void weigh(const Block& block, int64_t n, int vectors) {
+  for (int v = 0; v < vectors; ++v) weigh_vector<kMasked>(block.from(v * kWidth), n);
+}
+
+// sums[c][q] = sums[c][q] * shrink[q] + sum over i of values[i][c] * weights[from + i][q]; only the
+// first values of a chunk let the sums shrink. c < kValueColumns
 template <int kVectors>
-inline void attend_block(const Block& block, int64_t p, int64_t n, int64_t d, bool masked) {
-  for (int64_t i = 0; i < n; i += kTileRows) {
-    multiply<kVectors>(block.keys + i * d, d, 1, block.queries, d, nullptr,
-                       block.weights + i * kMaxQueries);
-  }
-  if (block.biased != nullptr) add_biases(block, p, n, kVectors);
-  if (block.softcap > 0) {
-    for (int64_t i = 0; i < n; ++i) {
-      cap(block.weights + i * kMaxQueries, kVectors * kWidth, block.softcap);
+inline void add_values(const Block& block, int64_t c, int64_t from, int64_t n, int64_t stride) {
+  float* sums = block.sums + c * kMaxQueries;
+  F32 totals[kValueColumns][kVectors];
+  for (int r = 0; r < kValueColumns; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      totals[r][v] = load(sums + r * kMaxQueries + v * kWidth);
+      if (from == 0) totals[r][v] = rounded(totals[r][v] * load(block.shrink + v * kWidth));
     }
   }
-  if (masked) mask(block, n, kVectors);
-  weigh(block, n, kVectors);
-  for (int64_t c = 0; c < d; c += kTileRows) {
-    multiply<kVectors>(block.values + c, 1, padded(d), block.weights, n, block.shrink,
-                       block.sums + c * kMaxQueries);
+  const float *values = block.values + c, *weights = block.weights + from * kMaxQueries;
+  for (int64_t i = 0; i < n; ++i, values += stride, weights += kMaxQueries) {
+    F32 row[kVectors];
+    for (int v = 0; v < kVectors; ++v) row[v] = load(weights + v * kWidth);
+    for (int r = 0; r < kValueColumns; ++r) {
+      for (int v = 0; v < kVectors; ++v) totals[r][v] += row[v] * values[r];
+    }
+  }
+  for (int r = 0; r < kValueColumns; ++r) {
+    for (int v = 0; v < kVectors; ++v) store(sums + r * kMaxQueries + v * kWidth, totals[r][v]);
   }
 }
 
-inline void attend_block(const Block& block, int64_t p, int64_t n, int64_t d, bool masked) {
-  int64_t query = 0;
-  for (; block.n_queries - query > (kMostVectors - 1) * kWidth; query += kMostVectors * kWidth) {
-    attend_block<kMostVectors>(block.from(query), p, n, d, masked);
-  }
-  if (block.n_queries - query > kWidth) {
-    return attend_block<2>(block.from(query), p, n, d, masked);
-  }
-  if (block.n_queries > query) attend_block<1>(block.from(query), p, n, d, masked);
-}
-
-// Queries become columns.
-inline void gather_queries(const Block& block, const Query* queries, int64_t n, int64_t d) {
-  std::memset(block.sums, 0, padded(d) * kMaxQueries * sizeof(float));
-  for (int64_t r = 0; r < n; r += kWidth) {
-    store(block.most + r, broadcast(kLowest));
-    store(block.weight + r, F32{});
-    for (int64_t c = 0; c < d; c += kWidth) {
-      F32 tile[kWidth];
-      for (int i = 0; i < kWidth; ++i) tile[i] = r + i < n ? load(queries[r + i].q + c) : F32{};
-      transpose(tile);
-      for (int i = 0; i < kWidth; ++i) store(block.queries + (c + i) * kMaxQueries + r, tile[i]);
+// Positions p .. p + n of a cache, none in the next page; `stride` apart, the rest of it 0. Scales,
+// where there are any, by themselves.
+template <typename T>
+inline void unpack(const HeadRows<T>& rows, const Places& places, int64_t p, int64_t n, int64_t d,
+                   int64_t stride, float* out, float* scales) {
+  int64_t r = places.row(p);
+  for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i, out += stride) {
+    const T* row = rows.at(r);
+    for (int64_t line = 0; line < value_bytes<T>(d); line += kLine) {  // of a row in the next block
+      __builtin_prefetch(reinterpret_cast<const uint8_t*>(row) + kBlock * rows.stride + line);
     }
+    if constexpr (kHasScale<T>) scales[i] = rows.scale(r);
+    int64_t c = 0;
+    for (; c + kWidth <= d; c += kWidth) store(out + c, load(along(row, c)));
+    for (; c < stride; ++c) out[c] = 0;
+    const int64_t left = d % kWidth;
+    if (left != 0) store_part(out + d - left, load_part(along(row, d - left), left), left);
   }
 }
 
-inline void scatter_sums(const Block& block, Query* queries, int64_t n, int64_t d) {
-  for (int64_t r = 0; r < n; ++r) {
-    queries[r].most = block.most[r];
-    queries[r].weight = block.weight[r];
-  }
-  for (int64_t r = 0; r < n; r += kWidth) {
-    for (int64_t c = 0; c < d; c += kWidth) {
-      F32 tile[kWidth];
-      for (int i = 0; i < kWidth; ++i) tile[i] = load(block.sums + (c + i) * kMaxQueries + r);
-      transpose(tile);
-      for (int64_t i = 0; i < kWidth && r + i < n; ++i) store(queries[r + i].sum + c, tile[i]);
+template <typename K>
+inline void score_block(const Block& block, const HeadRows<K>& keys, const Places& places,
+                        int64_t p, int64_t from, int64_t n, int64_t d) {
+  if constexpr (kMayTurn<K>) {
+    if (turns<K>(d)) {
+      return in_vectors(block, [&](const Block& some, auto vectors) {
+        score_digits<vectors()>(some, keys, places, p, from, n, d);
+      });
     }
+  }
+  unpack(keys, places, p, n, d, d, block.keys, block.key_scales);
+  in_vectors(block, [&](const Block& some, auto vectors) {
+    score_floats<vectors(), kHasScale<K>>(some, from, n, d);
+  });
+}
+
+// n positions from p on, of one chunk
+template <typename K, typename V>
+inline void attend_chunk(Block block, const HeadRows<K>& keys, const HeadRows<V>& values,
+                         const Places& places, int64_t p, int64_t n, int64_t d, bool masked) {
+  for (int64_t from = 0; from < n; from += kBlock) {
+    score_block(block, keys, places, p + from, from, std::min(n - from, kBlock), d);
+  }
+  if (kHasScale<V>) {
+    int64_t r = places.row(p);
+    for (int64_t i = 0; i < n; r = places.next_row(p + i, r), ++i) {
+      block.value_scales[i] = values.scale(r);
+    }
+  } else {
+    block.value_scales = nullptr;
+  }
+  in_vectors(block, [&](const Block& some, auto vectors) {
+    if (some.biased != nullptr) add_biases(some, p, n, vectors);
+    for (int64_t i = 0; i < n && some.softcap > 0; ++i) {
+      cap(some.weights + i * kMaxQueries, vectors * kWidth, some.softcap);
+    }
+    if (masked) {
+      mask(some, n, vectors);
+      weigh<true>(some, n, vectors);
+    } else {
+      weigh<false>(some, n, vectors);
+    }
+  });
+  float unused[kBlock];
+  for (int64_t from = 0; from < n; from += kBlock) {
+    const int64_t count = std::min(n - from, kBlock);
+    unpack(values, places, p + from, count, d, padded(d), block.values, unused);
+    in_vectors(block, [&](const Block& some, auto vectors) {
+      for (int64_t c = 0; c < d; c += kValueColumns) {
+        add_values<vectors()>(some, c, from, count, padded(d));
+      }
+    });
   }
 }
 
@@ -251,26 +230,43 @@ inline void place(const Block& block, const Query* queries, int64_t n_queries, i
   }
 }
 
-template <typename K, typename V>
+// Calls done(part) for each of the parts, once all queries have gathered it; where `together`, the
+// parts are added here, and at the end they are the queries' totals.
+template <typename K, typename V, typename Done>
 inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, const HeadRows<K>& keys,
-                          const HeadRows<V>& values, const Places& places, int64_t d) {
-  static_assert(kPage % kBlock == 0, "a block lies in one page");
+                          const HeadRows<V>& values, const Places& places, const Parts& parts,
+                          Range some, int64_t d, bool together, const Done& done) {
+  static_assert(kPage % kPositions == 0, "a chunk lies in one page");
   Block block = block_in(memory, d);
   block.softcap = queries[0].softcap;
   block.biased = queries[0].bias.row != nullptr ? queries : nullptr;
   block.n_queries = n_queries;
   gather_queries(block, queries, n_queries, d);
+  if (turns<K>(d)) gather_digits(block, queries, n_queries, d);
+  if (together) begin_sums(block, block.totals, block.total_most, block.total_weight, d);
   const Seen seen = seen_by(queries, n_queries);
-  // a row's result is the same whichever rows stand beside it
-  for (int64_t p = seen.begin - seen.begin % kBlock; p < seen.end; p += kBlock) {
-    const int64_t n = seen.end - p < kBlock ? seen.end - p : kBlock;
-    unpack(keys, places, p, n, d, d, block.keys);
-    unpack(values, places, p, n, d, padded(d), block.values);
-    const bool masked = p < seen.all_begin || p + n > seen.all_end;
-    if (masked) place(block, queries, n_queries, p, n);
-    attend_block(block, p, n, d, masked);
+  for (int64_t part = some.begin; part < some.end; ++part) {
+    begin_sums(block, block.sums, block.most, block.weight, d);
+    const int64_t begin = std::max(seen.begin, parts.begin(part));
+    const int64_t end = std::min(seen.end, parts.begin(part + 1));
+    for (int64_t p = begin / kWidth * kWidth; p < end;) {
+      const int64_t next = std::min(end, (p / kPositions + 1) * kPositions);
+      const bool masked = p < seen.all_begin || next > seen.all_end;
+      if (masked) place(block, queries, n_queries, p, next - p);
+      attend_chunk(block, keys, values, places, p, next - p, d, masked);
+      p = next;
+    }
+    if (together) {
+      add_part(block, d);
+    } else {
+      scatter_sums(block.sums, block.most, block.weight, n_queries, d,
+                   [&](int64_t r) { return &queries[r].part; });
+      done(part);
+    }
   }
-  scatter_sums(block, queries, n_queries, d);
+  if (!together) return;
+  scatter_sums(block.totals, block.total_most, block.total_weight, n_queries, d,
+               [&](int64_t r) { return &queries[r].total; });
 }
 
 }  // namespace LLM_ISA

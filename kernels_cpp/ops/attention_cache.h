@@ -11,7 +11,7 @@ namespace llm {
 namespace LLM_ISA {
 
 constexpr int64_t kMaxQueries = 48;  // query rows of a task: tokens x heads that share keys
-constexpr int64_t kPositions = 128;  // of a block of a few query rows
+constexpr int64_t kPositions = 128;  // of a chunk, whose scores are there before they are weighed
 constexpr int64_t kLine = 64;        // bytes of a cache line
 
 struct Shape {
@@ -50,12 +50,19 @@ struct Bias {
   }
 };
 
-// One query row and what it has gathered so far: of all weights the sum, relative to e^most.
+// What some positions leave of a query: the sum of their values by weight, and that of the weights,
+// both relative to e^most.
+struct WeightedSum {
+  float* values;  // [padded d]
+  float most, weight;
+};
+
+// One query row. It gathers a part of the positions after the other.
 struct Query {
   float* q;    // [padded d], scaled
-  float* sum;  // [padded d], weighted values
   float* out;  // [d]
-  float most, weight, gain, softcap, sink;
+  WeightedSum part, total;
+  float gain, softcap, sink;
   int64_t begin, end;  // the positions it sees
   Bias bias;
   DigitRow digits = {};  // of q, where keys are turned
@@ -126,12 +133,9 @@ struct Places {
     if (p + 1 == fork) return this->row(fork);
     return row + 1 < ring ? row + 1 : 0;
   }
-  // Whether a run of positions lies in rows that follow each other.
-  bool adjoin(int64_t p, int64_t n) const {
-    return skipped == 0 || row(p + n - 1) == row(p) + n - 1;
-  }
-  // How many positions from p on, at most n, are one block of work: those that lie side by side
-  // where nothing is skipped.
+  // Whether positions of a chunk lie in rows that follow each other.
+  bool adjoin(int64_t p, int64_t n) const { return row(p + n - 1) == row(p) + n - 1; }
+  // How many positions from p on, at most n, lie side by side where nothing is skipped.
   int64_t run(int64_t p, int64_t n) const {
     const int64_t left = pages == nullptr ? ring - p % ring : kPage - p % kPage;
     return n < left ? n : left;

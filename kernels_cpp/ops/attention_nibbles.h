@@ -18,9 +18,10 @@ constexpr int64_t kTurnedColumns = 8 * kTurnedWords;
 // sums, which have 32 bits.
 template <typename K>
 constexpr bool kMayTurn = std::is_same<K, Nibbles>::value && kHasByteDot && kWidth == 16;
+constexpr int64_t kMostTurned = 4096;  // columns
 template <typename K>
 inline bool turns(int64_t d) {
-  return kMayTurn<K> && d % kTurnedColumns == 0 && d <= 4096;
+  return kMayTurn<K> && d % kTurnedColumns == 0 && d <= kMostTurned;
 }
 
 // A query's columns as digits [kDigits][d]. Those of a word of nibbles go in the order of its

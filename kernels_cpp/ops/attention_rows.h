@@ -1,11 +1,15 @@
 // Attention of the few query rows of one token and each group: keys and values straight from the
 // cache, each converted once for all rows of a group.
 //
-// Softmax in one pass over blocks of positions: running maximum and sum of each query row
-// (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
+// Softmax in one pass over chunks of positions: running maximum and sum of each query row
+// (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"). A position is in the
+// lane of its number, whatever the first one is; attention_block.h adds up in the same order.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/attention_nibbles.h"
+#include "ops/attention_parts.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -40,8 +44,7 @@ inline void add_products(const Query* queries, const HeadRows<K>& keys, int64_t 
     row = reinterpret_cast<const K*>(reinterpret_cast<const uint8_t*>(row) + keys.stride);
     if (kFirst) asked.ask();
     for (int r = 0; r < kRows; ++r) {
-      F32 total = key[0] * q[r][0];
-      if (!kFirst) total += products[r][j];
+      F32 total = kFirst ? rounded(key[0] * q[r][0]) : products[r][j] + key[0] * q[r][0];
       for (int v = 1; v < kVectors; ++v) total += key[v] * q[r][v];
       products[r][j] = total;
     }
@@ -107,14 +110,23 @@ __attribute__((noinline)) void score(const Query* queries, const HeadRows<K>& ke
 template <int kRows>
 constexpr int kWeighed = kRows < 3 ? 4 / kRows : 1;
 
-// The largest score of each row, or what was the largest before; scores behind the n weigh nothing.
+// Positions of a chunk, from one that is in the first lane on: those seen are first .. n.
+struct SeenRows {
+  int64_t first, n;
+};
+
+// The largest score of each row, or what was the largest before; scores of what is not seen weigh
+// so little that they add nothing.
 template <int kRows>
-inline void find_most(const Query* queries, int64_t n, float* scores, F32 (&most)[kRows]) {
+inline void find_most(const Query* queries, const SeenRows& seen, float* scores,
+                      F32 (&most)[kRows]) {
   constexpr int64_t kStep = kWeighed<kRows> * kWidth;
-  const int64_t end = (n + kStep - 1) / kStep * kStep;
+  const int64_t n = seen.n, end = (n + kStep - 1) / kStep * kStep;
   for (int r = 0; r < kRows; ++r) {
-    for (int64_t i = n; i < end; ++i) scores[r * kPositions + i] = -__builtin_inff();
-    most[r] = broadcast(queries[r].most);
+    float* row = scores + r * kPositions;
+    for (int64_t i = 0; i < seen.first; ++i) row[i] = -__builtin_inff();
+    for (int64_t i = n; i < end; ++i) row[i] = -__builtin_inff();
+    most[r] = broadcast(queries[r].part.most);
   }
   for (int64_t i = 0; i < n; i += kWidth) {
     for (int r = 0; r < kRows; ++r) most[r] = max(load(scores + r * kPositions + i), most[r]);
@@ -125,11 +137,12 @@ inline void find_most(const Query* queries, int64_t n, float* scores, F32 (&most
 // Scores become factors of the values, which are weights times their scales; what was gathered
 // before shrinks to the new maximum. Rows go side by side: none waits for its own last vector.
 template <int kRows, typename V>
-__attribute__((noinline)) void weigh(Query* queries, const HeadRows<V>& values, int64_t n,
-                                     int64_t d, float* scores) {
+__attribute__((noinline)) void weigh(Query* queries, const HeadRows<V>& values,
+                                     const SeenRows& seen, int64_t d, float* scores) {
   F32 most[kRows], weights[kRows] = {};
-  find_most<kRows>(queries, n, scores, most);
+  find_most<kRows>(queries, seen, scores, most);
   constexpr int kVectors = kWeighed<kRows>;
+  const int64_t n = seen.n;
   for (int64_t i = 0; i < n; i += kVectors * kWidth) {
     F32 w[kVectors * kRows];
     for (int k = 0; k < kVectors * kRows; ++k) {
@@ -146,12 +159,12 @@ __attribute__((noinline)) void weigh(Query* queries, const HeadRows<V>& values, 
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    Query& query = queries[r];
-    const F32 shrink = exp(broadcast(query.most) - most[r]);
-    query.weight = query.weight * shrink[0] + sum(weights[r]);
-    query.most = most[r][0];
+    WeightedSum& part = queries[r].part;
+    const F32 shrink = exp(broadcast(part.most) - most[r]);
+    part.weight = (broadcast(part.weight) * shrink + broadcast(sum(weights[r])))[0];
+    part.most = most[r][0];
     for (int64_t i = 0; i < padded(d); i += kWidth) {
-      store(query.sum + i, load(query.sum + i) * shrink);
+      store(part.values + i, load(part.values + i) * shrink);
     }
   }
 }
@@ -162,7 +175,7 @@ inline void gather_columns(const float* weights, const HeadRows<T>& values, int6
                            const Query* queries, Stream ahead) {
   F32 totals[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) totals[r][v] = load(queries[r].sum + c + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) totals[r][v] = load(queries[r].part.values + c + v * kWidth);
   }
   for (int64_t i = 0; i < n; ++i) {
     ahead.ask();
@@ -172,7 +185,7 @@ inline void gather_columns(const float* weights, const HeadRows<T>& values, int6
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) store(queries[r].sum + c + v * kWidth, totals[r][v]);
+    for (int v = 0; v < kVectors; ++v) store(queries[r].part.values + c + v * kWidth, totals[r][v]);
   }
 }
 
@@ -191,11 +204,11 @@ __attribute__((noinline)) void gather(const float* weights, const HeadRows<T>& v
   ahead.skip(n);
   if (c == d) return;
   for (int r = 0; r < kRows; ++r) {
-    F32 total = load(queries[r].sum + c);
+    F32 total = load(queries[r].part.values + c);
     for (int64_t i = 0; i < n; ++i) {
       total += load_part(values.at(i, c), d - c) * weights[r * kPositions + i];
     }
-    store(queries[r].sum + c, total);
+    store(queries[r].part.values + c, total);
   }
 }
 
@@ -218,27 +231,31 @@ inline void score_keys(const Query* queries, const HeadRows<K>& keys, int64_t n,
   score<kRows>(queries, keys, n, d, ahead, scores);
 }
 
-// n positions from p on, which lie from the first row of `keys` and `values` on
+// Positions of a chunk from p on, which lie from the first row of `keys` and `values` on
 template <int kRows, typename K, typename V>
 inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t d, Streams& ahead) {
+                       const HeadRows<V>& values, int64_t p, const SeenRows& seen, int64_t d,
+                       Streams& ahead) {
+  const int64_t n = seen.n;
   score_keys<kRows>(queries, keys, n, d, ahead.keys, scores);
   if (queries[0].bias.row != nullptr) add_biases(queries, kRows, p, n, scores);
   if (queries[0].softcap > 0) {
     for (int r = 0; r < kRows; ++r) cap(scores + r * kPositions, padded(n), queries[0].softcap);
   }
-  weigh<kRows>(queries, values, n, d, scores);
-  gather<kRows>(scores, values, n, d, queries, ahead.values);
+  weigh<kRows>(queries, values, seen, d, scores);
+  gather<kRows>(scores + seen.first, values.from(seen.first), n - seen.first, d, queries,
+                ahead.values);
 }
 
 template <int kRows = 1, typename K, typename V>
 inline void attend_run(int64_t n_queries, Query* queries, float* scores, const HeadRows<K>& keys,
-                       const HeadRows<V>& values, int64_t p, int64_t n, int64_t d, Streams& ahead) {
+                       const HeadRows<V>& values, int64_t p, const SeenRows& seen, int64_t d,
+                       Streams& ahead) {
   if (n_queries == kRows) {
-    return attend_run<kRows>(queries, scores, keys, values, p, n, d, ahead);
+    return attend_run<kRows>(queries, scores, keys, values, p, seen, d, ahead);
   }
   if constexpr (kRows < kFewRows) {
-    attend_run<kRows + 1>(n_queries, queries, scores, keys, values, p, n, d, ahead);
+    attend_run<kRows + 1>(n_queries, queries, scores, keys, values, p, seen, d, ahead);
   }
 }
 
@@ -279,36 +296,48 @@ inline HeadRows<T> rows_of(const Tensor& cache, const Places& places, int64_t he
   return places.adjoin(p, n) ? rows.from(places.row(p)) : gathered(rows, places, p, n, d, memory);
 }
 
-// queries: [heads.count][heads.group], all of which see the same positions. A block of positions is
+// Of a task's memory behind its queries: [kFewRows][kPositions] scores, the digits of the queries,
+// and gathered_bytes twice
+inline int64_t row_floats(int64_t d) {
+  return kFewRows * kPositions + (kMaxQueries * kDigits * d + 2 * gathered_bytes(d)) / 4 + 1;
+}
+
+// queries: [heads.count][heads.group], all of which see the same positions. A chunk of positions is
 // taken by all heads before the next, so that the cache is read in one stream: heads whose rows lie
 // side by side share its lines. What is asked for goes on into the next task's part, which this
-// thread takes next. scores: [kFewRows][kPositions], behind them the digits of the queries and,
-// where positions may lie apart, gathered_bytes twice
-template <typename K, typename V>
+// thread takes next. Calls done(part) for each of the parts, once all queries have gathered it.
+template <typename K, typename V, typename Done>
 inline void attend_rows(Query* queries, const Heads& heads, float* scores, const Tensor& keys,
-                        const Tensor& values, const Places& places) {
+                        const Tensor& values, const Places& places, const Parts& parts, Range some,
+                        const Done& done) {
+  const int64_t d = heads.d, n_queries = heads.count * heads.group;
   auto* const digits = reinterpret_cast<int8_t*>(scores + kFewRows * kPositions);
-  for (int64_t r = 0; r < heads.count * heads.group && turns<K>(heads.d); ++r) {
-    queries[r].digits = split_query(queries[r].q, heads.d, digits + r * kDigits * heads.d);
+  for (int64_t r = 0; r < n_queries && turns<K>(d); ++r) {
+    queries[r].digits = split_query(queries[r].q, d, digits + r * kDigits * d);
   }
-  auto* const gathered_keys = reinterpret_cast<uint8_t*>(digits + kMaxQueries * kDigits * heads.d);
-  uint8_t* const gathered_values = gathered_keys + gathered_bytes(heads.d);
-  const int64_t end = queries[0].end;
-  for (int64_t p = queries[0].begin; p < end;) {
-    const int64_t most = end - p < kPositions ? end - p : kPositions;
-    const int64_t n = places.run(p, most), next = p + n;
-    const int64_t left = heads.end - next < kPositions ? heads.end - next : kPositions;
-    const int64_t later = left > 0 ? places.run(next, left) : 0;
-    const int64_t later_row = left > 0 ? places.row(next) : 0;
-    Streams ahead = {stream_of<K>(keys, heads, later_row, later),
-                     stream_of<V>(values, heads, later_row, later)};
-    for (int64_t h = 0; h < heads.count; ++h) {
-      attend_run(heads.group, queries + h * heads.group, scores,
-                 rows_of<K>(keys, places, heads.first + h, p, n, heads.d, gathered_keys),
-                 rows_of<V>(values, places, heads.first + h, p, n, heads.d, gathered_values), p, n,
-                 heads.d, ahead);
+  auto* const gathered_keys = reinterpret_cast<uint8_t*>(digits + kMaxQueries * kDigits * d);
+  uint8_t* const gathered_values = gathered_keys + gathered_bytes(d);
+  for (int64_t part = some.begin; part < some.end; ++part) {
+    const int64_t end = std::min(queries[0].end, parts.begin(part + 1));
+    for (int64_t r = 0; r < n_queries; ++r) begin_sum(queries[r].part, d);
+    for (int64_t p = std::max(queries[0].begin, parts.begin(part)); p < end;) {
+      const int64_t next = std::min(end, (p / kPositions + 1) * kPositions);
+      const int64_t first = p / kWidth * kWidth;
+      const SeenRows seen = {p - first, next - first};
+      const int64_t left = std::min(heads.end - next, kPositions);
+      const int64_t later = left > 0 ? places.run(next, left) : 0;
+      const int64_t later_row = left > 0 ? places.row(next) : 0;
+      Streams ahead = {stream_of<K>(keys, heads, later_row, later),
+                       stream_of<V>(values, heads, later_row, later)};
+      for (int64_t h = 0; h < heads.count; ++h) {
+        attend_run(heads.group, queries + h * heads.group, scores,
+                   rows_of<K>(keys, places, heads.first + h, first, seen.n, d, gathered_keys),
+                   rows_of<V>(values, places, heads.first + h, first, seen.n, d, gathered_values),
+                   first, seen, d, ahead);
+      }
+      p = next;
     }
-    p = next;
+    done(part);
   }
 }
 

@@ -24,8 +24,11 @@ struct DigitRow {
 };
 
 // The products of a row, from those of its digits
+inline F32 joined(const I32 (&sums)[kDigits], F32 rest, F32 step) {
+  return (to_f32(sums[2] * 256 + sums[1]) * 256.0f + (to_f32(sums[0]) + rest)) * step;
+}
 inline F32 joined(const DigitRow& row, const I32 (&sums)[kDigits]) {
-  return (to_f32(sums[2] * 256 + sums[1]) * 256.0f + (to_f32(sums[0]) + row.rest)) * row.step;
+  return joined(sums, broadcast(row.rest), broadcast(row.step));
 }
 
 // A block of some tokens, which are all reached from one address.

@@ -15,7 +15,7 @@ namespace LLM_ISA {
 // From how many tokens on unpacking a panel of weights pays.
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthDots = kWidth > 8 ? 32 : 16;  // where products by dots do as well
-constexpr int64_t kPanelWorthShared = kSharedTileTokens > 4 ? 9 : 6;  // likewise, as panels sum
+constexpr int64_t kPanelWorthA8 = kTileTokensA8 > 4 ? 9 : 6;
 
 constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
 // At most, of a large product: so many that no worker waits for long.
@@ -24,7 +24,6 @@ constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
 struct Wanted {
   int64_t tokens;
-  bool shared;
   bool by_panels;
   bool by_dots;
 };
@@ -39,25 +38,24 @@ static bool has_digits(const Tensor& weight) {
 
 // Where whole sequences are computed at once, no token's bits need to stay: the quickest way is
 // taken for as many as there are.
-static Wanted wanted_of_whole(int64_t tokens, bool floats, const Tensor& weight) {
-  if (!floats) return {tokens, false, tokens >= kPanelWorthA8, false};
-  if (in_tiles(weight)) return {tokens, false, tokens >= kPanelWorthA32, false};
+static Wanted wanted_of_whole(int64_t tokens, const Tensor& weight) {
+  if (in_tiles(weight)) return {tokens, tokens >= kPanelWorthA32, false};
   const bool by_panels = tokens >= kPanelWorthDots;
-  return {tokens, false, by_panels, tokens >= kPanelWorthA32 && !by_panels};
+  return {tokens, by_panels, tokens >= kPanelWorthA32 && !by_panels};
 }
 
-// In a shared step a token gets the same bits however many share it. Integers give the same as
-// tiles and as panels. Floats do not: they are digits where weights have them, else in panels.
+// Integers give the same as tiles and as panels, in any step. Floats do not: where a token is to
+// get the bits that it would get alone, they are multiplied as those of one token. In a shared step
+// a token gets the same bits however many share it: floats are digits where weights have them, else
+// in panels.
 static Wanted wanted_of(const Op& op, const Step& step) {
   const Tensor& x = *op.in[0];
   const int64_t tokens = rows_in_use(x, step);
-  const bool floats = x.dtype == DType::kF32;
-  if (step.stepwise) return {tokens, false, false, false};  // what one token would take
-  if (op.whole_sequences) return wanted_of_whole(tokens, floats, *op.in[1]);
-  if (!step.shared()) {
-    return {tokens, false, tokens >= (floats ? kPanelWorthA32 : kPanelWorthA8), false};
-  }
-  return {tokens, true, floats ? !has_digits(*op.in[1]) : tokens >= kPanelWorthShared, false};
+  if (x.dtype == DType::kA8) return {tokens, tokens >= kPanelWorthA8, false};
+  if (op.whole_sequences) return wanted_of_whole(tokens, *op.in[1]);
+  if (step.stepwise || op.as_alone) return {tokens, false, false};
+  if (step.shared()) return {tokens, !has_digits(*op.in[1]), false};
+  return {tokens, tokens >= kPanelWorthA32, false};
 }
 
 // Rows that one task must take whole.
@@ -114,10 +112,8 @@ static void tiles_a8(const Op& op, const Wanted& wanted, Range rows, const Task&
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   if (wanted.by_panels) {
     matmul_a8_by_panels<Format>(x, weight, y, wanted.tokens, rows, task);
-  } else if (wanted.shared) {
-    matmul_a8_by_tiles<Format, true>(x, weight, y, wanted.tokens, rows);
   } else {
-    matmul_a8_by_tiles<Format, false>(x, weight, y, wanted.tokens, rows);
+    matmul_a8_by_tiles<Format>(x, weight, y, wanted.tokens, rows);
   }
 }
 

@@ -18,7 +18,7 @@ constexpr int kVectors = kTileRows / kWidth;  // registers that the rows of a ti
 constexpr int kTileTokens = 4;                // at most, that share a pass over the tiles
 constexpr int64_t kStreamedColumns = 16384;   // of results, see streams
 constexpr int kPassRows = 8 * kTileRows;      // that all groups of tokens meet before the next ones
-constexpr int kSharedTileTokens = kWidth == 16 ? 8 : 4;  // likewise, in shared steps
+constexpr int kTileTokensA8 = kWidth == 16 ? 8 : 4;  // likewise, of int8
 
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
@@ -63,26 +63,33 @@ inline float sum_of(const A8Row& x, int64_t block, int scale) {
   return x.scales[block].scale * static_cast<float>(half_total(x, block, scale));
 }
 
-// Whether panels take zero points of weights into their integers, where tiles add what they are
-// about as a float: other bits. Shared steps ask tiles for those of panels.
+// Whether zero points of weights are taken into the integers, in quarters as they count, rather
+// than what they are about as a float: panels do so (fill_block), and tiles give the same bits.
 template <typename Format>
-constexpr bool kOwnSums =
+constexpr bool kZerosInIntegers =
     kInBytes<Format::kLevels> && Format::kLevels == Levels::kNibbles && !Format::kHasMinimum;
 
-// kAsPanels: with the bits of panels, which take nibbles in quarters as their zero points count
-template <typename Format, int kTokens, bool kAsPanels>
+// products - zeros / 4 * the total of the activations: exact, as such numbers have 21 bits. Where
+// it is done for one token only that is less work than quarters in integers.
+inline F32 less_zeros(I32 products, I32 zeros, const A8Row& x, int64_t block) {
+  const float total = x.offsets[block].total;
+  return to_f32(products) + to_f32(zeros) * (total * -0.25f);
+}
+
+template <typename Format, int kTokens>
 inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
   constexpr Levels kLevels = Format::kLevels;
+  constexpr bool kZeros = kZerosInIntegers<Format>;
   if constexpr (kTokens == 1 && kLevels == Levels::kNibbles && kHasMaddubs && !kHasByteDot) {
     I32 dots[kVectors];
     tile_dots_in_turns(Format::groups(at.tile, at.part), x[0], b, dots);
     for (int lanes = 0; lanes < kVectors; ++lanes) {
       const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
       F32& total = totals.of[0][lanes];
-      if constexpr (kAsPanels) {
-        const I32 zeros = Format::zeros(at.tile, at.part, lanes) * x[0].offsets[b].total;
-        total += to_f32(dots[lanes] * 4 - zeros) * (scales.d * 0.25f * x[0].scales[b].scale);
+      if constexpr (kZeros) {
+        const F32 exact = less_zeros(dots[lanes], Format::zeros(at.tile, at.part, lanes), x[0], b);
+        total += exact * (scales.d * x[0].scales[b].scale);
       } else {
         total += to_f32(dots[lanes]) * (scales.d * x[0].scales[b].scale);
         total += scales.m * x[0].scales[b].sum;
@@ -100,7 +107,9 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
       I32 pairs = {};
       if constexpr (kInBytes<kLevels>) {
         const I32 sums = level_sums<kLevels, 8 / kScales>(words + 8 / kScales * scale);
-        if constexpr (kAsPanels) {
+        if constexpr (kZeros && kTokens == 1) {
+          pairs = sums;
+        } else if constexpr (kZeros) {
           pairs = offset_pairs(sums * 4, Format::zeros(at.tile, at.part, lanes));
           scales.d *= 0.25f;
         } else {
@@ -111,14 +120,19 @@ inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens]
       for (int t = 0; t < kTokens; ++t) {
         const XWords<kLevels> values(x[t], b);
         I32 products = block_dots<kLevels, kScales>(levels, values, scale);
-        if constexpr (kAsPanels) products *= 4;
+        if constexpr (kZeros && kTokens > 1) products *= 4;
         if constexpr (kInBytes<kLevels>) {
           products = add_offset(products, pairs, offset_of<kLevels>(x[t].offsets[b]));
         }
         const A8Scale& of_x = x[t].scales[b];
         F32& total = totals.of[t][lanes];
+        if constexpr (kZeros && kTokens == 1) {
+          const F32 exact = less_zeros(products, Format::zeros(at.tile, at.part, lanes), x[t], b);
+          total += exact * (scales.d * of_x.scale);
+          continue;
+        }
         total += to_f32(products) * (scales.d * of_x.scale);
-        if constexpr (kHasM<Format> && !kAsPanels) {
+        if constexpr (kHasM<Format> && !kZeros) {
           total += scales.m * sum_of<kScales>(x[t], b, scale);
         }
       }
@@ -231,13 +245,13 @@ inline void over_tiles(const Tensor& weight, int64_t columns, const Tensor& y, i
 }
 
 // Of the group's tokens `count` are there; the last of them stands for others.
-template <typename Format, int kTokens, bool kAsPanels>
+template <typename Format, int kTokens>
 inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
                            int64_t count, Range rows) {
   A8Row values[kTokens];
   for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + (t < count ? t : count - 1));
   const auto add = [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
-    add_part_a8<Format, kTokens, kAsPanels && kOwnSums<Format>>(at, b, values, totals);
+    add_part_a8<Format, kTokens>(at, b, values, totals);
   };
   over_tiles<Format, kTokens>(weight, x.n_cols, y, token, rows, add, count);
 }
@@ -297,13 +311,13 @@ inline void in_passes(Range rows, bool several, const Pass& pass) {
   }
 }
 
-// kAsPanels: with the bits that matmul_a8_by_panels gives
-template <typename Format, bool kAsPanels>
+// With the bits that matmul_a8_by_panels gives
+template <typename Format>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
-  in_passes(rows, tokens > kSharedTileTokens, [&](Range some) {
-    in_padded_groups<kSharedTileTokens>(tokens, [&](int64_t token, auto size, int64_t count) {
-      tiles_times_a8<Format, size(), kAsPanels>(x, weight, y, token, count, some);
+  in_passes(rows, tokens > kTileTokensA8, [&](Range some) {
+    in_padded_groups<kTileTokensA8>(tokens, [&](int64_t token, auto size, int64_t count) {
+      tiles_times_a8<Format, size()>(x, weight, y, token, count, some);
     });
   });
 }

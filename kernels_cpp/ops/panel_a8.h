@@ -21,7 +21,6 @@ constexpr int kPanelParts = kWidth == 4 ? 1 : 2;
 #endif
 constexpr int kPanelRowsA8 = kPanelParts * kWidth;
 constexpr int kPanelTokensA8 = kWidth == 16 ? 6 : 4;  // two registers each and part
-constexpr int64_t kPanelWorthA8 = 6;                  // tokens, from which on panels pay
 
 // 32 columns of kWidth rows
 template <typename Format>

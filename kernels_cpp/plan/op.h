@@ -32,7 +32,11 @@ struct Op {
   Params params;                   // the member of the op's name, if it has any
   const float* angles;             // rope: as plan/rope_angles.h says
   int64_t segments;                // of a step at most, where it is taken apart; else 0
+  int64_t positions;               // of a sequence at most, where several share a step; else 0
   bool whole_sequences;            // of an encoder: the tokens of a sequence are all in one step
+  // Of a plan with int8 activations: a token gets the bits that it would get alone, in any step.
+  // What differs by a rounding would be another int8.
+  bool as_alone;
 };
 
 // One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.
@@ -52,7 +56,7 @@ struct Kernel {
   size_t (*scratch_bytes)(const Op&);
   // Of an op whose tasks, if there are several, leave parts for one thread to put together:
   size_t (*shared_bytes)(const Op&) = nullptr;
-  void (*finish)(const Op&, const Step&, const uint8_t* shared) = nullptr;
+  void (*finish)(const Op&, const Step&, uint8_t* shared) = nullptr;
 };
 
 // Writes the best tile for kTileRows x 32 values, `stride` apart from row to row, of which `rows`

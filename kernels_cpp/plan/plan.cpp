@@ -54,6 +54,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_pages(op, i);
     check_source(op, i);
     op.segments = shape.stepwise ? shape.max_tokens : shape.segments;
+    op.positions = shape.segments > 0 ? shape.table * kPage : 0;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
@@ -61,7 +62,12 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
   const bool whole = std::any_of(ops_.begin(), ops_.end(), [](const Op& op) {
     return op.code == OpCode::kAttention && op.params.attention.bidirectional;
   });
-  for (Op& op : ops_) op.whole_sequences = whole;
+  const bool integers = std::any_of(tensors_.begin(), tensors_.end(),
+                                    [](const Tensor& t) { return t.dtype == DType::kA8; });
+  for (Op& op : ops_) {
+    op.whole_sequences = whole;
+    op.as_alone = integers && !whole;
+  }
 }
 
 const Tensor* Plan::tensor(int64_t id) const {

@@ -105,7 +105,7 @@ def test_a_reader_that_leaves(endless_llama):
     process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
     read_some(process.stdout)
     process.stdout.close()
-    assert process.wait(120) == 1
+    assert process.wait(PATIENCE) == 1
     assert process.stderr.read() == b""
     process.stderr.close()
 
@@ -113,7 +113,7 @@ def test_a_reader_that_leaves(endless_llama):
 def test_output_that_nobody_takes():
     process = spawn("models", "list")
     process.stdout.close()
-    assert process.wait(120) == 1
+    assert process.wait(PATIENCE) == 1
     assert process.stderr.read() == b""
     process.stderr.close()
 

@@ -15,9 +15,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
+from tests.children import PATIENCE
 from tests.runners import exact
 
-PATIENCE = 1200  # seconds: a test that hangs ends by its own limit before
 GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=12)
 HELLO = (ChatMessage("user", "Hello there"),)
 

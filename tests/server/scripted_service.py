@@ -39,6 +39,7 @@ from llm_lite.core.messages import (
     ToolStyle,
 )
 from llm_lite.core.serving.service import AnswerTokens, Embeddings, Emit, LensLayer
+from tests.children import PATIENCE
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
@@ -110,7 +111,7 @@ class ScriptedService:
             self._closed = True
             self._lock.notify_all()
         self.hold.set()
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
 
     @property
     def model(self) -> ModelInfo:

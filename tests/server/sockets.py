@@ -7,8 +7,10 @@ import socket
 import threading
 from collections.abc import Callable
 
+from tests.children import PATIENCE
 
-def connect(served, seconds: float = 10.0, *, small_window: bool = False) -> socket.socket:
+
+def connect(served, seconds: float = PATIENCE, *, small_window: bool = False) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if small_window:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -41,7 +43,7 @@ def read_all(made: socket.socket) -> bytes:
     return bytes(found)
 
 
-def wait_until(found: Callable[[], object], seconds: float = 15.0) -> None:
+def wait_until(found: Callable[[], object], seconds: float = PATIENCE) -> None:
     event = threading.Event()
     for _ in range(int(seconds / 0.01)):
         if found():

@@ -10,6 +10,7 @@ import pytest
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.openai import chat
 from llm_lite.server.serve import Server
+from tests.children import PATIENCE
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -91,7 +92,7 @@ def test_too_many_are_told_when_to_ask_again(serve):
     assert busy.value.response.headers["retry-after"] == "2"
     served.service.hold.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert ask(served).choices[0].message.content == "You said: hello"
 
 

@@ -6,6 +6,7 @@ import openai
 import pytest
 
 from llm_lite.server import call
+from tests.children import PATIENCE
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
@@ -139,13 +140,13 @@ def test_answers_that_are_queued_while_the_server_ends_are_cancelled(serve):
     def slow(request, emit):
         number = submit(request, emit)
         begun.set()
-        go_on.wait(20)
+        go_on.wait(PATIENCE)
         return number
 
     served.service.submit = slow
     made = sockets.connect(served)
     made.sendall(sockets.chat(stream=True, n=3))
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE)
     assert served.server.stop(10)
     go_on.set()
     wait_until(lambda: idle(served))
@@ -165,12 +166,12 @@ def test_embeddings_hold_up_nobody_who_chats(serve):
     held = threading.Event()
 
     def slow(texts, is_unwanted):
-        held.wait(20)
+        held.wait(PATIENCE)
         return embed(texts, is_unwanted)
 
     served.service.embed = slow
     many = [embed_endlessly(served) for _ in range(8)]
-    made = served.client(timeout=5).chat.completions.create(model="scripted", messages=USER)
+    made = served.client(timeout=PATIENCE).chat.completions.create(model="scripted", messages=USER)
     assert made.choices[0].message.content
     held.set()
     for one in many:
@@ -194,7 +195,7 @@ def test_a_client_that_leaves_its_embeddings_ends_them(serve):
     wait_until(lambda: served.server._shared.active == 2)
     for one in many:
         one.close()
-    assert all(ended.acquire(timeout=10) for _ in many)
+    assert all(ended.acquire(timeout=PATIENCE) for _ in many)
     wait_until(lambda: served.server._shared.active == 0)
 
 
@@ -205,14 +206,14 @@ def test_a_body_that_takes_long_to_read_delays_nobody(serve, monkeypatch):
     def slow(raw, most):
         if len(raw) > 200_000:
             begun.set()
-            assert held.wait(20)
+            assert held.wait(PATIENCE)
         return parsed(raw, most)
 
     monkeypatch.setattr(call, "_parsed", slow)
     large = sockets.connect(served)
     large.sendall(sockets.chat(user="x" * 300_000))
-    assert begun.wait(10)
-    made = served.client(timeout=5).chat.completions.create(model="scripted", messages=USER)
+    assert begun.wait(PATIENCE)
+    made = served.client(timeout=PATIENCE).chat.completions.create(model="scripted", messages=USER)
     assert made.choices[0].message.content
     held.set()
     assert b" 400 " in large.recv(100)

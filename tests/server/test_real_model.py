@@ -14,6 +14,7 @@ import pytest
 from llm_lite.core.messages import EngineOptions
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.children import PATIENCE
 from tests.core.engine_client import Client
 from tests.core.serving.clients import serve
 
@@ -35,7 +36,9 @@ def real(smollm2):
 
 @pytest.fixture(scope="module")
 def client(real):
-    return openai.OpenAI(base_url=f"{real.address}/v1", api_key="none", max_retries=0, timeout=120)
+    return openai.OpenAI(
+        base_url=f"{real.address}/v1", api_key="none", max_retries=0, timeout=PATIENCE
+    )
 
 
 def ask(client, question=QUESTIONS[0], **more):
@@ -61,7 +64,7 @@ def test_greedy_answers_are_the_same_alone_and_together(client):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert together == alone
 
 
@@ -104,6 +107,39 @@ def test_a_demanded_call_has_its_arguments(client):
     [call] = made.choices[0].message.tool_calls
     assert call.function.name == "weather"
     jsonschema.validate(json.loads(call.function.arguments), parameters)
+
+
+def test_one_of_as_many_functions_as_may_be_is_called(smollm2):
+    """Each with a schema of its own, all of them in one grammar and one prompt."""
+    schemas = {
+        f"t{number}": {
+            "type": "object",
+            "properties": {"n": {"enum": [number]}},
+            "required": ["n"],
+            "additionalProperties": False,
+        }
+        for number in range(128)
+    }
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": schema}}
+        for name, schema in schemas.items()
+    ]
+    engine = Client()
+    engine.load(smollm2, EngineOptions(backend="cpu", context=8192))
+    serve(engine, parallel=1)
+    server = Server(engine.engine.service, ServerConfig(port=0))
+    server.start()
+    url = f"{server.address}/v1"
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=600)
+    for choice in ("required", {"type": "function", "function": {"name": "t77"}}):
+        made = ask(client, tools=tools, tool_choice=choice, max_tokens=60)
+        [call] = made.choices[0].message.tool_calls
+        jsonschema.validate(json.loads(call.function.arguments), schemas[call.function.name])
+        assert choice == "required" or call.function.name == "t77"
+    with pytest.raises(openai.BadRequestError, match="tools"):
+        ask(client, tools=[*tools, tools[0]], tool_choice="required")
+    server.stop()
+    assert engine.engine.close(10)
 
 
 def test_a_prefix_is_found_in_the_cache(client):

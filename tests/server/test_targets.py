@@ -15,6 +15,7 @@ from llm_lite.core.messages import AnswerRequest
 from llm_lite.core.serving.direct.target_service import TargetService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.children import PATIENCE
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
@@ -142,11 +143,11 @@ def test_what_waits_when_the_service_closes_is_told_so(runner):
 
     def hold(event: object) -> None:
         begun.set()
-        assert free.wait(60)
+        assert free.wait(PATIENCE)
         told.append(event)
 
     service.submit(AnswerRequest("a", text=SOURCE), hold)
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE)
     number = service.submit(AnswerRequest("b", text=SOURCE), told.append)
     with pytest.raises(BusyError, match="1 requests wait already"):
         service.submit(AnswerRequest("c", text=SOURCE), told.append)
@@ -223,6 +224,6 @@ def test_without_a_queue_one_target_at_a_time_is_written(runner):
             ended.set()
 
     service.submit(AnswerRequest("a", text=SOURCE), hear)
-    assert ended.wait(60)
+    assert ended.wait(PATIENCE)
     service.close()
     assert told[-1].stop_reason in ("end", "length")

@@ -11,10 +11,10 @@ from llm_lite.server import shared
 from llm_lite.server.failures import ApiError
 from llm_lite.server.openai.running import check
 from llm_lite.server.turns import TurnPool
+from tests.children import PATIENCE
 from tests.server import sockets
 from tests.server.sockets import wait_until
 
-PATIENCE = 60.0
 USER = [{"role": "user", "content": "hello"}]
 
 

@@ -15,10 +15,10 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
-from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.composing.pasting import Pasted
 from llm_lite.desktop.state.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.turns import tokens_in_front
 

@@ -11,8 +11,8 @@ from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.commands.typing import ACTIVE
 from llm_lite.desktop.language.translate import tr, trn
-from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.composing.pasting import pasted
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter

@@ -16,12 +16,11 @@ from llm_lite.core.hub.queue import commands, steps
 from llm_lite.core.hub.queue.queue_file import QueueFile, queue_folder
 from llm_lite.desktop.actions.library.changing import FetchModel
 from llm_lite.desktop.app.library.queueing import edit_of
+from tests.children import PATIENCE
 from tests.hub.faults import Fault
 from tests.hub.server import running_hub
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
-
-PATIENCE = 90  # seconds
 
 
 @pytest.fixture

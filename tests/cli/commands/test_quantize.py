@@ -218,7 +218,7 @@ def large(tmp_path_factory):
 
 def wait_for_part(folder, process):
     """Until a variant is being written; its directory."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
         if parts := list(folder.glob(".*.part")):

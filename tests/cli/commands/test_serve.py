@@ -16,6 +16,7 @@ from llm_lite.core.loading.encoders.starting import kind_and_name
 from llm_lite.core.messages import SPECULATES
 from llm_lite.server.config import network_addresses, page_history
 from llm_lite.server.serve import Server
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import NUMPY, spawn
 from tests.fixtures.seq2seq import t5
 from tests.seq2seq_checks import write_case
@@ -57,10 +58,10 @@ def test_an_encoder_decoder_serves_targets(tmp_path):
         rest = b"".join(process.stdout.readline() for _ in range(2))
         assert b"one at a time" in rest and f"{address}/v1/completions".encode() in rest
         body = {"prompt": "Where is it?", "max_tokens": 2}
-        made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)
+        made = httpx.post(f"{address}/v1/completions", json=body, timeout=PATIENCE)
         assert made.status_code == 200 and made.json()["usage"]["completion_tokens"] == 2
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0 and b"Traceback" not in said
         assert b"other is not used, as what an encoder-decoder writes is not drafted" in said
     finally:
@@ -106,10 +107,10 @@ def test_it_serves_until_it_is_told_to_end(run, number):
     assert f"{address}/v1 as base URL".encode() in rest and b"Other machines" not in rest
     assert b"2 answers at once" in rest and b"3 requests may wait" in rest and b"curl" in rest
     body = {"prompt": "Hello", "max_tokens": 2}
-    made = httpx.post(f"{address}/v1/completions", json=body, timeout=60)
+    made = httpx.post(f"{address}/v1/completions", json=body, timeout=PATIENCE)
     assert made.status_code == 200 and made.json()["usage"]["completion_tokens"] == 2
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == (0 if number == signal.SIGINT else 128 + number)
     assert b"Traceback" not in said
 
@@ -122,7 +123,7 @@ def test_the_key_of_the_environment_is_asked_for_and_not_printed(run):
     assert httpx.get(f"{address}/v1/models", headers=headers).status_code == 200
     out = b"".join(process.stdout.readline() for _ in range(3))
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE)
     assert b"$LLM_LITE_API_KEY" in out and KEY.encode() not in out + said
 
 
@@ -138,7 +139,7 @@ def test_what_listens_everywhere_tells_where_others_reach_it(run):
 def test_a_port_in_use_is_one_sentence_before_a_model_is_loaded(run):
     port = address_of(run()).rpartition(":")[2]
     process = spawn("serve", "no-such-model", "--port", port)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert said.decode().count("\n") == 1 and (
         f"another program listens on port {port} of 127.0.0.1" in said.decode()

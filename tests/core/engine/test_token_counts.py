@@ -15,7 +15,8 @@ from llm_lite.core.messages import (
     Read,
     TokensCounted,
 )
-from tests.core.engine_client import HELLO, PATIENCE, Client
+from tests.children import PATIENCE
+from tests.core.engine_client import HELLO, Client
 
 TEXT = "\n".join(f"Line {n} says something about <|im_end|> and the sea." for n in range(400))
 
@@ -76,7 +77,7 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
     counter = TokenCounter(emit)
     counter.ask(CountTokens(1, ("a",)), file(Broken()), 100)
     counter.ask(CountTokens(2, ("some words",)), file(tokenizer), 100)
-    assert done.wait(60)
+    assert done.wait(PATIENCE)
     assert heard[0].message.startswith("x.gguf") and heard[0].tokens == ()
     assert heard[1] == TokensCounted(2, (2,), (10,))
 

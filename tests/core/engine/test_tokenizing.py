@@ -20,15 +20,15 @@ from llm_lite.core.messages import (
     TokenDecoded,
     TokenizeText,
 )
+from tests.children import PATIENCE
 from tests.desktop.fake_engine import FIXTURES
 
 BERT = str(FIXTURES / "bert" / "tokenizer.json")
-LIMIT = 120.0
 
 
 def hear(engine, kind):
     """The next event of a kind."""
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         for event in engine.wait(0.1):
             if isinstance(event, kind):
@@ -60,7 +60,7 @@ def test_of_a_slot_the_newest_that_waits_is_answered(monkeypatch):
 
     def slow(source):
         begun.set()
-        assert go_on.wait(LIMIT)
+        assert go_on.wait(PATIENCE)
         return opened(source)
 
     monkeypatch.setattr(thread, "open_tokenizer", slow)
@@ -73,12 +73,12 @@ def test_of_a_slot_the_newest_that_waits_is_answered(monkeypatch):
 
     work = Tokenizing(emit)
     work.ask(TokenizeText(1, "first", BERT), None)
-    assert begun.wait(LIMIT)
+    assert begun.wait(PATIENCE)
     for request in (2, 3, 4):
         work.ask(TokenizeText(request, f"text {request}", BERT), None)
     work.ask(TokenizeText(9, "of another slot", BERT, slot=1), None)
     go_on.set()
-    assert done.wait(LIMIT)
+    assert done.wait(PATIENCE)
     assert [event.request for event in heard] == [1, 4, 9]
     assert all(event.result is not None for event in heard)
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_told_is_a_sentence_and_the_next_is_answered(tmp_path):
     def ask(request):
         done.clear()
         work.ask(request, None)
-        assert done.wait(LIMIT)
+        assert done.wait(PATIENCE)
         return heard[-1]
 
     work = Tokenizing(emit)
@@ -117,5 +117,5 @@ def test_an_expression_that_backtracks_without_end_is_a_sentence(tmp_path):
     heard, done = [], threading.Event()
     work = Tokenizing(lambda event: (heard.append(event), done.set()))
     work.ask(TokenizeText(1, "a" * 60 + "b", str(path)), None)
-    assert done.wait(LIMIT)
+    assert done.wait(PATIENCE)
     assert heard[0].result is None and heard[0].message

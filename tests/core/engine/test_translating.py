@@ -40,6 +40,7 @@ from llm_lite.core.messages import (
     TaskFinished,
     Translate,
 )
+from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact, running
@@ -170,7 +171,7 @@ def test_a_target_is_stopped_and_what_was_written_stays(client, model, monkeypat
     client.load(model, exact())
     reached = hook.block_step(6)  # the source is the first
     client.send(Translate(1, TEXT, 3))
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     client.send(Stop())
     finished = client.until(TargetFinished)
     assert finished.stop_reason == "stopped" and not finished.problem

@@ -21,6 +21,7 @@ from llm_lite.core.kv_cache.on_disk import Identity, load
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import ChatMessage, EngineOptions, Generate, Read
 from llm_lite.core.metrics import perplexity
+from tests.children import PATIENCE
 
 
 def test_no_more_than_the_limit_is_read(tmp_path, monkeypatch):
@@ -122,7 +123,7 @@ def test_a_fifo_in_the_place_of_a_file_is_not_waited_for(tmp_path, reader):
 
     thread = threading.Thread(target=read, daemon=True)  # it would wait for a writer for ever
     thread.start()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert len(problems) == 1
     assert problems[0].startswith(f"{path}: ")
     assert "not a regular file" in problems[0]
@@ -137,7 +138,7 @@ def test_a_pipeline_cache_that_is_a_fifo(tmp_path, caplog):
     found = []
     thread = threading.Thread(target=lambda: found.append(cache._read()), daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert found == [b""]
     assert "it is not a regular file" in caplog.text
 

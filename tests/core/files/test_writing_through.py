@@ -15,6 +15,7 @@ import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.writing import check_place, make_folder, reason, write_file
+from tests.children import PATIENCE
 from tests.core.files.writing_runs import (
     ROOT,
     VALUES,
@@ -81,7 +82,7 @@ def test_a_pipe_is_written_through(tmp_path, save):
             break
         except FileError as error:  # the reader is not there yet
             assert error.problem == "cannot be written: nobody reads this pipe"
-    reader.join(60)
+    reader.join(PATIENCE)
     loaded = np.load(io.BytesIO(found[0]))
     assert np.array_equal(loaded if save is save_array else loaded["a"], VALUES)
     assert stat.S_ISFIFO(place.stat().st_mode) and names(tmp_path) == ["pipe"]
@@ -152,7 +153,7 @@ def test_standard_output(tmp_path):
     ends = socket.socketpair()  # cannot be opened by its name
     with ends[0], ends[1]:
         process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=ends[1])
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         assert ends[0].recv(100) == b"through written\n"
 
 

@@ -25,10 +25,10 @@ from llm_lite.core.loading import loader
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.text.tokenizer import Tokenizer
+from tests.children import PATIENCE
 from tests.make_gguf import tokenizer_metadata
 from tests.paths import ROOT
 
-PATIENCE = 120.0  # seconds
 TOKENIZER = Tokenizer.from_gguf(tokenizer_metadata(300), "tiny")
 COSTLY = SamplingOptions(json_schema='{"type": "integer", "multipleOf": 99999989}')
 HONEST = SamplingOptions(grammar='root ::= "a" | "b"')
@@ -62,7 +62,7 @@ def limits(monkeypatch):
 def host(monkeypatch):
     """Processes of this test alone, and none but those that its answers have."""
     made = Matchers()
-    monkeypatch.setattr(made, "_start_spare", lambda tokenizer: b"")
+    monkeypatch.setattr(made, "_start_spare", lambda tokenizer: None)
     for module in (grammars, hosts):
         monkeypatch.setattr(module, "matchers", lambda: made)
     yield made

@@ -4,6 +4,7 @@ import time
 
 from llm_lite.core.history import AnswerEnd, AnswerRun, History, HistoryEvent, ModelIdentity
 from llm_lite.core.messages import GenerationStats, SamplingOptions
+from tests.children import PATIENCE
 
 RUN = AnswerRun(
     ModelIdentity("tiny", "/models/tiny.gguf", 1234, 5.5, "abc"),
@@ -34,7 +35,7 @@ def add_talk(history: History, *turns: str, title: str = "") -> int:
     return talk
 
 
-def told(history: History, kind: type, timeout: float = 60.0) -> HistoryEvent:
+def told(history: History, kind: type, timeout: float = PATIENCE) -> HistoryEvent:
     """The next event of a kind, which must come."""
     until = time.monotonic() + timeout
     while time.monotonic() < until:

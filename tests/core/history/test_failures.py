@@ -22,6 +22,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import schema
+from tests.children import PATIENCE
 from tests.core.history.talks import add_talk, told
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -108,7 +109,7 @@ assert history.wait_until_open()
 assert len(history.page().conversations) == 1
 talk = history.page().conversations[0].id
 history.add_message(talk, None, "new")
-until = time.monotonic() + 60
+until = time.monotonic() + 1200
 events = []
 while not events and time.monotonic() < until:
     events = [event for event in history.poll() if isinstance(event, HistoryUnsaved)]
@@ -196,8 +197,8 @@ def test_a_file_that_is_deleted_under_us_is_made_again(history):
     for end in ("-wal", "-shm", ""):
         history.path.with_name(f"history.db{end}").unlink(missing_ok=True)
     talk = add_talk(history, "Two?")
-    assert history.flush(60)
-    until = time.monotonic() + 30
+    assert history.flush(PATIENCE)
+    until = time.monotonic() + PATIENCE
     while history.conversation(talk) is None and time.monotonic() < until:
         time.sleep(0.01)
     assert [s.id for s in history.page().conversations] == [talk]
@@ -227,7 +228,7 @@ def test_it_is_closed_while_threads_read(tmp_path):
         time.sleep(number / 1000)
         assert history.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         with pytest.raises(FileError, match="closed"):
             history.page()

@@ -19,6 +19,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.history.database.changes import AddMessage
 from llm_lite.core.history.ids import new_id
+from tests.children import PATIENCE
 from tests.core.history.talks import END, RUN, add_talk, told
 
 
@@ -194,7 +195,7 @@ def test_nothing_is_left_of_what_is_purged(history):
     assert history.flush() and b"Zqxjkv" in content(history) and has_word(history, "zqx")
     history.purge()
     assert history.flush()
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while history._writer._sweep is not None and time.monotonic() < until:
         time.sleep(0.01)
     assert b"zqxjkv" not in content(history).lower()

@@ -12,6 +12,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.history import AnswerEnd, Attachment, ConversationTree, StoredConversation
 from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.messages import GenerationStats
+from tests.children import PATIENCE
 from tests.paths import FIXTURES
 
 FILES = FIXTURES / "history"
@@ -228,7 +229,7 @@ def test_a_very_long_chain(read, history):
     (talk,) = read([{"mapping": mapping, "current_node": str(count - 1)}]).conversations
     assert len(shown(talk)) == count
     kept = history.add(talk)
-    assert history.flush(60) and len(history.conversation(kept.id).messages) == count
+    assert history.flush(PATIENCE) and len(history.conversation(kept.id).messages) == count
 
 
 def test_a_file_that_is_too_large(tmp_path):

@@ -14,6 +14,7 @@ from llm_lite.core.history import (
     HistoryUnsaved,
 )
 from llm_lite.core.history.database import writer
+from tests.children import PATIENCE
 from tests.core.history.talks import RUN, add_talk, told
 from tests.paths import ROOT
 
@@ -30,8 +31,8 @@ shared = int(sys.argv[3])
 for number in range(20):
     answer = history.begin_answer(shared, None, RUN)
     history.finish_answer(answer, f"{name} {number}")
-    history.flush(60)
-assert history.flush(60)
+    history.flush(1200)
+assert history.flush(1200)
 wrong = [str(event) for event in history.poll()
          if isinstance(event, HistoryUnsaved | HistoryRefused)]
 assert history.close(60)
@@ -48,10 +49,10 @@ def test_two_processes_write_at_once(history):
         for name in ("one", "two")
     ]
     own = [add_talk(history, f"own {number}?", "words " * 200) for number in range(60)]
-    told_of = [json.loads(child.communicate(timeout=120)[0]) for child in children]
+    told_of = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
     assert [child.returncode for child in children] == [0, 0]
     assert [wrong for _, wrong in told_of] == [[], []]
-    assert history.flush(60)
+    assert history.flush(PATIENCE)
     assert not any(isinstance(e, HistoryUnsaved | HistoryRefused) for e in history.poll())
     expected = {shared, *own, *told_of[0][0], *told_of[1][0]}
     assert len(expected) == 181 and set(history.all_ids()) == expected
@@ -113,7 +114,7 @@ def test_threads_read_while_one_writes(history):
         history.write_answer(answer, "word " * number)
         add_talk(history, f"{number}?")
         time.sleep(0.002)
-    assert history.flush(60)
+    assert history.flush(PATIENCE)
     stop.set()
     for reader in readers:
         reader.join()

@@ -15,6 +15,7 @@ from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.builder import Bucket
+from tests.children import PATIENCE
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT, CHUNK, RING = 24, 4, 7
@@ -146,7 +147,7 @@ def test_closing_waits_for_whoever_holds(parts):
         threading.Thread(target=close).start()
         time.sleep(0.05)
         assert not closed.is_set()
-    assert closed.wait(120)
+    assert closed.wait(PATIENCE)
     with source.hold() as alive:
         assert not alive
     assert source.host_keys(0) is None

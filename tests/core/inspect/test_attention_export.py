@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     MapsExported,
     TokenDecoded,
 )
+from tests.children import PATIENCE
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
 
@@ -75,7 +76,7 @@ def test_what_cannot_be_exported_is_a_sentence(source, tmp_path, monkeypatch):
         write(taken, tmp_path / "file")
     done = threading.Event()
     write_later(taken, tmp_path / "file", lambda words: (told.append(words), done.set()))
-    assert done.wait(120) and "already" in told[0]
+    assert done.wait(PATIENCE) and "already" in told[0]
     with pytest.raises(LlmLiteError, match="layer 9, head 0"):
         snapshot(source, ((9, 0),))
     monkeypatch.setattr(attention_export, "available_bytes", lambda: 1000)

@@ -7,6 +7,7 @@ import pytest
 from llm_lite.core.errors import CancelledError, FileError
 from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.text.sandbox.process import cancelled_by, give_up_when_cancelled
+from tests.children import PATIENCE
 
 
 def test_the_starter_goes_on_and_gets_the_result():
@@ -47,7 +48,7 @@ def test_closing_ends_what_waits_for_the_sandbox():
             give_up_when_cancelled()
 
     work = BackgroundWork(endless, "beside")
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE)
     work.close()
     with pytest.raises(CancelledError):
         work.result()

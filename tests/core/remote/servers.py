@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+from tests.children import PATIENCE
+
 Form = Literal["vllm", "llama-server", "llama-cpp-python", "lm-studio", "plain"]
 Fault = Literal[
     "", "cut", "slow", "500 in the middle", "not JSON", "invalid UTF-8", "endless line", "silent"
@@ -293,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, body: dict[str, Any]) -> None:
         script = self.scripted
         if script.fault == "silent":
-            script.over.wait(30)
+            script.over.wait(PATIENCE)
             self.close_connection = True
             return
         self.send_response(200)
@@ -330,7 +332,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"a" * 65536)
                 return True
             case "slow":
-                self.scripted.over.wait(30)
+                self.scripted.over.wait(PATIENCE)
                 return True
         return False
 

@@ -33,6 +33,7 @@ from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
 from llm_lite.core.remote.glass import Glass
 from llm_lite.core.tools.calls import read_calls
+from tests.children import PATIENCE
 from tests.core.remote.test_answers import events_of, finished, said
 from tests.server.conftest import Served, serve
 
@@ -52,7 +53,7 @@ def one_event(engine: RemoteEngine, command: Any, kind: type[Any]) -> Any:
     engine.send(command)
     found: list[Event] = []
     while not any(isinstance(event, kind) for event in found):
-        more = engine.wait(20)
+        more = engine.wait(PATIENCE)
         assert more, found
         found += more
     return next(event for event in found if isinstance(event, kind))

@@ -28,10 +28,10 @@ from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import read_calls
+from tests.children import PATIENCE
 from tests.core.remote.servers import ANSWER, KEY, ScriptedServer, scripted
 
 ASKED = (ChatMessage("system", "Be brief."), ChatMessage("user", "Why is the sky blue?"))
-SECONDS = 20.0
 
 
 def engine_of(server: ScriptedServer, key: str = "") -> RemoteEngine:
@@ -44,7 +44,7 @@ def events_of(engine: RemoteEngine, command: Generate) -> list[Event]:
     engine.send(command)
     found: list[Event] = []
     while not any(isinstance(event, GenerationFinished) for event in found):
-        more = engine.wait(SECONDS)
+        more = engine.wait(PATIENCE)
         assert more, found
         found += more
     return found
@@ -247,10 +247,10 @@ def test_stop_ends_an_answer_at_once() -> None:
         engine.send(Generate(1, ASKED))
         found: list[Event] = []
         while not any(isinstance(event, TokenDecoded) for event in found):
-            found += engine.wait(SECONDS)
+            found += engine.wait(PATIENCE)
         engine.send(Stop())
         while not any(isinstance(event, GenerationFinished) for event in found):
-            found += engine.wait(SECONDS)
+            found += engine.wait(PATIENCE)
         engine.close()
     assert finished(found).stop_reason == "stopped" and len(said(found)) < len("".join(ANSWER))
 
@@ -262,7 +262,7 @@ def test_stop_ends_the_wait_for_a_silent_server() -> None:
         while not server.chats:
             assert not engine.wait(0.01)
         engine.send(Stop())
-        assert finished(engine.wait(SECONDS)).stop_reason == "stopped"
+        assert finished(engine.wait(PATIENCE)).stop_reason == "stopped"
         engine.close()
 
 

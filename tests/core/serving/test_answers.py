@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
     StopServing,
     TokenDecoded,
 )
+from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.fixtures.seq2seq import t5
 from tests.runners import BACKENDS, exact
@@ -239,7 +240,7 @@ def test_busy_says_when_to_ask_again(client, served_model, hook):
     service = serve(client, parallel=1, most_waiting=2)
     reached = hook.block_step(len(hook.steps) + 1)
     running = Asked(service, tokens=PROMPTS[0])
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     waiting = [Asked(service, tokens=PROMPTS[0]) for _ in range(2)]
     with pytest.raises(BusyError) as refused:
         Asked(service, tokens=PROMPTS[0])

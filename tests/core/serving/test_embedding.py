@@ -10,6 +10,7 @@ from llm_lite.core.exec import reference
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.step import Step
 from llm_lite.core.serving.scheduler import Scheduler
+from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
 from tests.runners import BACKENDS, exact, running
@@ -60,7 +61,7 @@ def test_beside_answers_and_without_pages(client, served_model):
         thread.start()
     texts = [one.tokens() for one in asked]
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert [Asked(service, tokens=t, sampling=LONG).tokens() for t in prompts] == texts
     for text, vector in vectors:
         assert np.allclose(service.embed([text]).vectors[0], vector, atol=1e-5)
@@ -112,14 +113,14 @@ def test_no_answer_gives_its_pages_to_an_embedding(client, hook, served_model, p
     greedy = SamplingOptions(temperature=0.0, max_new_tokens=100)
     reached = hook.block_step(len(hook.steps) + 5)
     asked = [Asked(service, tokens=range(5 + n, 120 + n), sampling=greedy) for n in range(2)]
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     found = []
     thread = threading.Thread(target=lambda: found.append(service.embed(TEXTS).vectors))
     thread.start()
     hook.heard = True
     for one in asked:
         assert one.finished().stats.new_tokens == 100
-    thread.join(60)
+    thread.join(PATIENCE)
     assert pushed_out == []
     assert np.allclose(found[0], service.embed(TEXTS).vectors, atol=1e-5)
     assert service.status().pages_used == 0
@@ -143,5 +144,5 @@ def test_an_embedding_does_not_wait_for_ever(client, served_model, pushed_out):
     finally:
         over.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert pushed_out == []

@@ -8,6 +8,7 @@ from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
 from tests.runners import BACKENDS, exact, running
@@ -80,7 +81,7 @@ def test_while_it_runs_and_until_its_pages_go(client, served_model, hook):
     service = serve(client, parallel=2, cache_budget=4 * BYTES_A_PAGE)
     reached = hook.block_step(len(hook.steps) + 9)
     asked = Asked(service, tokens=(5, 6, 7), response="r", sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     hook.heard = True
     assert len(service.answer_tokens("r").tokens) >= 3
     service.cancel(asked.number)

@@ -19,7 +19,8 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.serving import drafts
-from tests.core.engine_client import GREEDY, HELLO, PATIENCE
+from tests.children import PATIENCE
+from tests.core.engine_client import GREEDY, HELLO
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
 from tests.runners import exact
@@ -59,7 +60,7 @@ def test_answers_go_on_in_the_new_mode(client, hook, served):
     alone = Asked(served, tokens=(5, 6), sampling=LONG).tokens()
     reached = hook.block_step(len(hook.steps) + 20)
     asked = Asked(served, tokens=(7, 5, 6), sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     served.modes.ask("int8", "a8")
     hook.heard = True
     changed = client.until(ExecutorChanged)

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     StopServing,
     TaskFinished,
 )
+from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import LONG
 from tests.make_gguf import write_tiny_llama
@@ -30,7 +31,7 @@ def test_another_model_ends_answers_and_is_served(client, served_model, tmp_path
     reached = hook.block_step(len(hook.steps) + 5)
     running = Asked(service, tokens=(5, 6), sampling=LONG, response="r")
     waiting = Asked(service, tokens=(5, 7), sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     client.send(LoadModel(str(other), exact()))
     hook.heard = True
     for asked in (running, waiting):
@@ -54,7 +55,7 @@ def test_another_executor_goes_on_with_the_answers(client, served_model, hook):
     service = serve(client, parallel=2)
     reached = hook.block_step(len(hook.steps) + 20)
     asked = Asked(service, tokens=(5, 6), sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     client.send(Reconfigure(exact(context=384)))
     hook.heard = True
     client.until(ExecutorChanged)
@@ -68,7 +69,7 @@ def test_a_shorter_context_ends_what_is_longer(client, served_model, hook):
     service = serve(client, parallel=2)
     reached = hook.block_step(len(hook.steps) + 20)
     asked = Asked(service, tokens=tuple(range(5, 200)), sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     client.send(Reconfigure(exact(context=140)))
     hook.heard = True
     assert asked.finished().stop_reason == "context"
@@ -114,7 +115,7 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     service = serve(client, parallel=1)
     reached = hook.block_step(len(hook.steps) + 5)
     several = [Asked(service, tokens=(5, n), sampling=LONG) for n in (6, 7)]
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     problems = []
 
     def look():
@@ -129,7 +130,7 @@ def test_the_end_of_serving_ends_everything(client, served_model, hook):
     hook.heard = True
     for asked in several:
         assert "serving has ended" in asked.finished().message
-    thread.join(60)
+    thread.join(PATIENCE)
     assert problems in ([], ["serving has ended"])
     assert not client.until(ServingChanged).is_on
     assert client.engine.service() is None
@@ -154,7 +155,7 @@ def test_clients_are_answered_while_another_executor_is_prepared(client, served_
     asked = Asked(service, tokens=(5, 6), sampling=LONG)
     reached, go_on = hook.block_make()
     client.send(Reconfigure(exact(context=384)))
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     asked.finished()
     go_on.set()
     client.until(ExecutorChanged)
@@ -169,7 +170,7 @@ def test_clients_are_answered_between_the_steps_of_a_comparison(client, served_m
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=20)
     runs = (exact(), exact(keys="fp16"))
     client.send(CompareRuns(1, (ChatMessage("user", "Hello"),), runs, sampling))
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     asked = Asked(service, tokens=(5, 6))
     hook.heard = True
     assert client.until(TaskFinished).message == ""

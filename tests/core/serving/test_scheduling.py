@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from llm_lite.core.messages import GenerationStarted, SamplingOptions, TokenDecoded
+from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import BACKENDS, exact
 
@@ -42,7 +43,7 @@ def test_clients_take_turns(client, served_model, hook):
     service = serve(client, parallel=1)
     reached = hook.block_step(len(hook.steps) + 1)
     first = Timed(service, tokens=(5, 6), sampling=SHORT, client="many")
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     many = [Timed(service, tokens=(5, n), sampling=SHORT, client="many") for n in range(4)]
     few = [Timed(service, tokens=(6, n), sampling=SHORT, client="few") for n in range(2)]
     hook.heard = True
@@ -55,7 +56,7 @@ def test_a_place_goes_to_the_client_that_has_the_fewest(client, served_model, ho
     service = serve(client, parallel=2)
     reached = hook.block_step(len(hook.steps) + 1)
     long = Timed(service, tokens=(5, 6), sampling=GREEDY, client="many")
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     many = [Timed(service, tokens=(5, n), sampling=SHORT, client="many") for n in range(3)]
     few = [Timed(service, tokens=(6, n), sampling=SHORT, client="few") for n in range(2)]
     hook.heard = True
@@ -68,7 +69,7 @@ def test_a_short_prompt_does_not_wait_for_a_long_one(client, served_model, hook)
     service = serve(client, parallel=2)
     reached = hook.block_step(len(hook.steps) + 1)
     long = Timed(service, tokens=tuple(range(5, 290)) + (5,) * 200, sampling=SHORT)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     short = Timed(service, tokens=(6, 7, 8), sampling=SHORT)
     hook.heard = True
     long.finished(), short.finished()
@@ -98,7 +99,7 @@ def test_cancel(client, served_model, hook):
     running = Asked(service, tokens=(5, 6), sampling=LONG)
     waiting = Asked(service, tokens=(5, 7), sampling=LONG)
     last = Asked(service, tokens=(5, 8), sampling=SHORT)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     service.cancel(running.number)
     service.cancel(waiting.number)
     service.cancel(999)
@@ -163,7 +164,7 @@ def test_hundreds_of_requests_from_many_threads(client, served_model):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert len(results) == 200
     assert {f.stop_reason for f in results.values()} <= {"length", "end", "stopped"}
     status = service.status()

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving import drafts
+from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact
 
@@ -142,7 +143,7 @@ def test_what_was_said_is_computed_again_without_drafts(client, served_model, ho
     tokens = plain.tokens()
     reached = hook.block_step(len(hook.steps) + 15)  # where its text repeats itself
     (asked,) = answers(client, "lookup", [LONG], parallel=1)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     before = len(hook.steps)
     client.send(Reconfigure(exact(context=384)))
     hook.heard = True
@@ -208,7 +209,7 @@ def test_a_draft_model_reads_a_long_text_in_pieces(client, served_model, hook, m
 
     hook.at_step = wait
     left = Asked(service, tokens=TWICE[::-1], sampling=LONG)
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     service.cancel(left.number)
     assert left.finished().stop_reason == "stopped"
     assert Asked(service, tokens=TWICE, sampling=LONG).tokens() == plain

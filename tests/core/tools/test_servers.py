@@ -26,10 +26,10 @@ from llm_lite.core.tools.servers import (
     ToolServers,
 )
 from llm_lite.core.tools.transport import LOG_LINES
+from tests.children import PATIENCE
 from tests.paths import ROOT
 
 SCRIPT = Path(__file__).parent / "tool_server.py"
-PATIENCE = 60.0  # seconds, on a machine that does much else
 
 
 def spec(how="well", *more, **changes):

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,

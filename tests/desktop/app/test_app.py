@@ -27,6 +27,7 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 # isort: split
 import glfw
 
+from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -81,7 +82,7 @@ def app(display, tmp_path, monkeypatch):
     assert [m for device in devices for m in device.validation_messages] == []
 
 
-def turn(app, until, limit=600.0):
+def turn(app, until, limit=PATIENCE):
     end = time.monotonic() + limit
     while not until(app.program.state):
         assert time.monotonic() < end, "waited too long"

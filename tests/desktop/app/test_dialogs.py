@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_lite.desktop.app.dialogs import FileDialog
+from tests.children import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have a library")
 
@@ -21,7 +22,7 @@ def stand_in(tmp_path, monkeypatch, name, body):
 
 
 def answer(dialog):
-    end = time.monotonic() + 120
+    end = time.monotonic() + PATIENCE
     while dialog.open and time.monotonic() < end:
         chosen = dialog.poll()
         if chosen:

@@ -2,9 +2,8 @@
 
 import webbrowser
 
-import pytest
-
 from llm_lite.desktop.app import errands
+from tests.children import PATIENCE
 
 ADDRESS = "https://example.com/page"
 
@@ -20,7 +19,6 @@ def test_without_a_browser_the_address_is_told(monkeypatch):
     assert ADDRESS in outcome.words
 
 
-@pytest.mark.timeout(20)
 def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
     import threading
 
@@ -33,5 +31,5 @@ def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
 
     monkeypatch.setattr(webbrowser, "get", Browser)
     assert errands.open_link(ADDRESS) is None
-    assert told.wait(10)
+    assert told.wait(PATIENCE)
     assert asked == [(ADDRESS, False)]

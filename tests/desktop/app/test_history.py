@@ -47,10 +47,9 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM
+from tests.children import PATIENCE
 from tests.desktop.fake_answers import ANSWER, OTHER_ID
 from tests.desktop.fake_engine import FakeEngine
-
-LIMIT = 30.0  # seconds
 
 
 class Chat:
@@ -74,7 +73,7 @@ class Chat:
         return self.program.keeper.history
 
     def wait(self, until):
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + PATIENCE
         while not until(self.state):
             assert time.monotonic() < end, self.state.history
             self.program.update()
@@ -101,7 +100,7 @@ class Chat:
     def close(self):
         self.engine.close()
         self.program.keeper.end()
-        assert self.program.keeper.close(LIMIT)
+        assert self.program.keeper.close(PATIENCE)
 
 
 @pytest.fixture
@@ -209,7 +208,7 @@ def test_what_an_answer_says_so_far_is_saved_while_it_is_written(chat):
     one.wait(lambda s: len(s.messages[-1].tokens) > 5)
     other = History(one.path)
     assert other.wait_until_open()
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + PATIENCE
     while not (found := other.conversation(one.state.history.open)) or not found.messages[-1].text:
         assert time.monotonic() < end
         one.program.update()

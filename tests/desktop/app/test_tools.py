@@ -42,10 +42,10 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.tools.host import ToolHost
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tools.tools_state import ToolServer, approval_of
+from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
 
-LIMIT = 60.0  # seconds, on a machine that does much else
 SERVER = Path(__file__).parents[2] / "core" / "tools" / "tool_server.py"
 OSLO = call("weather", '{"city": "Oslo"}')
 
@@ -71,7 +71,7 @@ class Chat:
             self.program.do(action)
 
     def wait(self, until):
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + PATIENCE
         while not until(self.state):
             assert time.monotonic() < end, self.state.notices
             self.program.update()
@@ -86,7 +86,7 @@ class Chat:
 
     def serve(self, how="well"):
         command = shlex.join([sys.executable, str(SERVER), how])
-        self.do(SetServer(ServerSpec("test", command, start_seconds=LIMIT)), StartServer("test"))
+        self.do(SetServer(ServerSpec("test", command, start_seconds=PATIENCE)), StartServer("test"))
         self.wait(lambda s: s.tools.servers[0].status in ("on", "ended"))
 
     def allow(self):
@@ -100,8 +100,8 @@ class Chat:
     def close(self):
         if self.program.keeper is not None:
             self.program.keeper.end()
-            self.program.keeper.close(LIMIT)
-        self.program.tools.close(self.state, LIMIT)
+            self.program.keeper.close(PATIENCE)
+        self.program.tools.close(self.state, PATIENCE)
         self.engine.close()
 
 
@@ -403,13 +403,13 @@ def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
     one.rest()
     assert one.said()[-2] == ("tool", "5 degrees")
     one.program.keeper.end()
-    assert one.program.keeper.close(LIMIT)
+    assert one.program.keeper.close(PATIENCE)
     one.program.keeper = None
     history = History(path)
-    assert history.wait_until_open(LIMIT)
+    assert history.wait_until_open(PATIENCE)
     kept = history.conversation(number)
     text = to_markdown(kept)
-    history.close(LIMIT)
+    history.close(PATIENCE)
     assert [m.role for m in ConversationTree.of(kept).path()].count("tool") == 3
     assert "Call of `weather`:\n\n```json" in text and "<tool_call>" not in text
     assert "## Tool: weather\n\n```\n`3` degrees\n```" in text

@@ -15,6 +15,7 @@ from llm_lite.desktop.actions.library.showing import ReadRepo, SearchHub, SetSea
 from llm_lite.desktop.state.defects import defects
 from llm_lite.desktop.state.library.library_state import HubSearch
 from llm_lite.desktop.tour.examples.models import FOUND, LOCAL, QUEUE, ExampleServices
+from tests.children import PATIENCE
 
 HIDDEN = "\x1b[31mred\x1b[0m\nline"
 
@@ -81,7 +82,7 @@ def test_a_slow_hub_holds_up_neither_frames_nor_the_next_question(library):
     class Slow(ExampleServices):
         def search(self, search):
             if search.words == "slow":
-                gate.wait(60)
+                gate.wait(PATIENCE)
             return super().search(search)
 
     one = library("find", services=Slow())

@@ -21,6 +21,7 @@ from llm_lite.desktop.app.library.fitting import choice_of
 from llm_lite.desktop.app.library.queueing import edit_of
 from llm_lite.desktop.app.library.services import CoreServices
 from llm_lite.desktop.state.library.library_state import FitQuestion, HubSearch
+from tests.children import PATIENCE
 from tests.core.hub.fit.test_choosing import QWEN3
 from tests.core.hub.local.conftest import home  # noqa: F401  a home of its own
 from tests.core.hub.local.layouts import gguf, hub_repository, put
@@ -130,7 +131,7 @@ def test_a_file_is_fetched_and_deleted_by_the_queue(services, hub, home):  # noq
 
 
 def wait(until):
-    end = time.monotonic() + 120
+    end = time.monotonic() + PATIENCE
     while not until():
         assert time.monotonic() < end
         time.sleep(0.05)

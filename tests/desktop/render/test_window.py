@@ -18,7 +18,7 @@ from llm_lite.desktop.render.window import Geometry, Window
 # isort: split
 import glfw
 
-from tests.children import answer_of
+from tests.children import PATIENCE, answer_of
 from tests.desktop import x11
 
 pytestmark = pytest.mark.vulkan
@@ -68,7 +68,7 @@ class Program:
             shown += self.loop.run(draw)
         return shown
 
-    def until(self, condition, seconds=120.0):
+    def until(self, condition, seconds=PATIENCE):
         """Frames until something has come true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -12,10 +12,9 @@ from llm_lite.desktop.actions.serving.switching import SetServing, SwitchServing
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
 from llm_lite.desktop.state.state import AppState
+from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
 from tests.server.scripted_service import ScriptedService
-
-LIMIT = 60.0  # seconds, on a machine that does much else
 
 
 class ServingEngine(FakeEngine):
@@ -65,7 +64,7 @@ class Window:
             self.program.do(action)
 
     def wait(self, until):
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + PATIENCE
         while not until(self.serving):
             assert time.monotonic() < end, (self.serving, self.state.notices)
             self.program.update()
@@ -87,7 +86,7 @@ class Window:
         self.do(SwitchServing(False))
         self.wait(lambda s: s.phase == "off")
 
-    def ask(self, path="/v1/models", body=None, key="", seconds=20.0):
+    def ask(self, path="/v1/models", body=None, key="", seconds=PATIENCE):
         """What the server answers; HTTPError where it refuses."""
         head = {"Content-Type": "application/json"}
         head |= {"Authorization": f"Bearer {key}"} if key else {}

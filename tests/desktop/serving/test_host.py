@@ -22,6 +22,7 @@ from llm_lite.desktop.app.settings import Settings, load, remember, restore, sav
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import AppState
 from llm_lite.server.config import page_history
+from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.serving.conftest import Window, free_port
 
@@ -86,7 +87,7 @@ def test_requests_are_listed_and_can_be_ended(window):
     assert first.number in window.serving.cancelling
     window.wait(lambda s: not s.status.requests and not s.cancelling)
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(got) == 3 and window.serving.status.cancelled == 3
 
 
@@ -102,7 +103,7 @@ def test_switching_off_ends_what_runs(window):
     window.engine.scripted.hold.set()
     window.wait(lambda s: s.phase == "off")
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(got) == 1 and not window.serving.status.requests
 
 

@@ -26,7 +26,7 @@ from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import Message, Running, Token
 from llm_lite.desktop.views.program import status_bar
 from llm_lite.desktop.views.program.draft_models import draft_models
-from llm_lite.desktop.views.program.drafting import by_source, pass_share
+from llm_lite.desktop.views.program.drafting import by_source
 from llm_lite.desktop.views.program.performance import _read_rate
 from llm_lite.desktop.views.tokens import colors, tokens
 from tests.desktop.headless import READY
@@ -135,8 +135,8 @@ def test_the_status_bar_tells_what_drafts_brought():
 
 def test_reads_are_those_of_passes():
     """Four passes for ten tokens read the weights four times."""
-    assert pass_share(STATS) == 0.4
-    assert pass_share(GenerationStats()) == 1
+    assert STATS.pass_share == 0.4
+    assert GenerationStats().pass_share == 1
     assert _read_rate(READY, STATS).startswith("4.0 GB/s")
 
 

@@ -16,6 +16,7 @@ from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.views.tree import map as view
 from llm_lite.desktop.widgets.markdown.characters import page_text, source_place
 from llm_lite.desktop.widgets.markdown.reading import Reader
+from tests.children import PATIENCE
 from tests.desktop.fake_answers import ANSWER, MORE, OTHER_ID, THINK
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -23,7 +24,6 @@ from tests.desktop.headless import sent
 from tests.desktop.state.test_tree import chain
 
 KEY = imgui.Key
-LIMIT = 30.0  # seconds
 
 
 class Talk:
@@ -50,7 +50,7 @@ class Talk:
 
     def ended(self):
         self.driver.frames(3)
-        self.driver.wait("the end", lambda s: not s.busy and s.draining is None, LIMIT, 0.001)
+        self.driver.wait("the end", lambda s: not s.busy and s.draining is None, PATIENCE, 0.001)
         self.driver.frames(2)
 
     def last(self):
@@ -60,10 +60,10 @@ class Talk:
         """The conversation as the history has it."""
         number = self.state.history.open
         self.program.do(OpenConversation(-1))
-        self.driver.wait("none", lambda s: s.history.opening is None, LIMIT, 0.001)
+        self.driver.wait("none", lambda s: s.history.opening is None, PATIENCE, 0.001)
         self.do(NewChat())
         self.program.do(OpenConversation(number))
-        self.driver.wait("it", lambda s: s.history.open == number and bool(s.messages), LIMIT)
+        self.driver.wait("it", lambda s: s.history.open == number and bool(s.messages), PATIENCE)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def talk(headless, tmp_path):
     yield make
     for one in made:
         one.keeper.end()
-        assert one.keeper.close(LIMIT)
+        assert one.keeper.close(PATIENCE)
 
 
 def xray(one):
@@ -125,7 +125,7 @@ def test_a_reopened_answer_is_spelled_and_goes_on_by_its_own_tokens(talk):
     message = one.state.messages[1]
     assert message.restored and message.pieces == []
     xray(one)
-    one.driver.wait("spelling", lambda s: not s.messages[1].restored, LIMIT, 0.001)
+    one.driver.wait("spelling", lambda s: not s.messages[1].restored, PATIENCE, 0.001)
     assert [c.tokens for c in sent(one.engine, SpellTokens)] == [ids]
     assert "".join(t.text for t in one.state.messages[1].tokens) == ANSWER
     one.driver.frames(4)
@@ -140,7 +140,7 @@ def test_a_reopened_answer_is_spelled_and_goes_on_by_its_own_tokens(talk):
 def other_model(one):
     model = replace(MODEL, name="Other", path="/models/other.gguf")
     one.engine._say(ModelLoaded(model, EXECUTOR, 0.1))
-    one.driver.wait("the other", lambda s: s.model.name == "Other", LIMIT, 0.001)
+    one.driver.wait("the other", lambda s: s.model.name == "Other", PATIENCE, 0.001)
 
 
 def test_another_models_answer_is_told_as_text_and_that_is_said(talk):
@@ -202,7 +202,7 @@ def test_the_menu_of_a_text_continues_behind_the_word_and_forks(talk):
     right_click(one, x0 + 30, y0 + 30)
     one.driver.click("selection.menu.fork")
     until = lambda s: s.history.open not in (None, number) and s.history.opening is None  # noqa: E731
-    one.driver.wait("the fork", until, LIMIT, 0.001)
+    one.driver.wait("the fork", until, PATIENCE, 0.001)
     assert len(one.state.messages) == 2 and not one.state.messages[1].versions
 
 
@@ -294,6 +294,6 @@ def test_the_colours_of_a_reopened_answer_are_those_it_had(talk):
     there = one.state.messages[1]
     assert there.restored and [there.likelihood(n) for n in range(len(there.tokens))] == odds
     xray(one)
-    one.driver.wait("spelling", lambda s: not s.messages[1].restored, LIMIT, 0.001)
+    one.driver.wait("spelling", lambda s: not s.messages[1].restored, PATIENCE, 0.001)
     there = one.state.messages[1]
     assert [token.probability for token in there.tokens] == odds

@@ -17,6 +17,7 @@ from llm_lite.server.app import make_app
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.page import Page
 from llm_lite.server.shared import Shared
+from tests.children import PATIENCE
 from tests.server.scripted_service import ScriptedService
 
 
@@ -49,7 +50,7 @@ def client(service: ScriptedService, history: Path) -> Iterator[TestClient]:
         yield made
 
 
-def until(check: Callable[[], object], seconds: float = 30.0) -> None:
+def until(check: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait for what must happen."""
     end = time.monotonic() + seconds
     while not check():

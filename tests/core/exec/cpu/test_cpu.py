@@ -28,6 +28,7 @@ from llm_lite.core.processor import available_isas, cpu_features, read_gb_s
 from llm_lite.core.quant.tensor import TensorData
 from tests.children import PATIENCE
 from tests.make_gguf import write_tiny_llama
+from tests.paths import ROOT
 
 CONTEXT = 96
 
@@ -272,6 +273,40 @@ def test_an_instruction_set_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("LLM_LITE_ISA", "mmx")
     with pytest.raises(RequestError, match="LLM_LITE_ISA is 'mmx', expected one of"):
         available_isas()
+
+
+@pytest.mark.parametrize("name", available_isas())
+def test_a_lesser_processor_can_be_stood_for(name: str) -> None:
+    """It has what the build of that name needs and no more: those above it do not exist."""
+    code = (
+        "from llm_lite.core.processor import available_isas, cpu_features, emulated_isas\n"
+        "print(available_isas(), emulated_isas(), [n for n, has in cpu_features().items() if has])"
+    )
+    found = python(code, LLM_LITE_PROCESSOR=name).stdout
+    isas, emulated, features = found.strip()[1:-1].split("] [")
+    assert isas.split(", ")[-1] == repr(name)
+    assert bool(emulated) == ("avx512vnni" in name)
+    assert ("avx512f" in features) == ("avx512" in name or "amx" in name)
+
+
+def test_an_unknown_processor_is_said_in_a_sentence() -> None:
+    code = "from llm_lite.core.processor import available_isas\navailable_isas()"
+    said = python(code, LLM_LITE_PROCESSOR="mmx").stderr.splitlines()[-1]
+    sentence = f"LLM_LITE_PROCESSOR is 'mmx', expected one of {', '.join(_cpp.available_isas())}"
+    assert said.endswith(f"RequestError: {sentence}")
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {k: v for k, v in os.environ.items() if not k.startswith("LLM_LITE_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=own | environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 def test_memory_reads_at_a_plausible_speed() -> None:

@@ -1,6 +1,6 @@
 """Attention to a cache of which only those pages of memory can be read that its queries see.
 
-A row of the caches is a page. Steps of several tokens read whole blocks of positions.
+A row of the caches is a page. Positions are read from one on that is in the first lane of a vector.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.plan.step import Step
 from tests.core.exec.cpu.test_cpu_attention_deep import CONTEXT, Attention, fill
 
-_BLOCK = 32  # positions, kBlock in kernels_cpp/ops/attention_block.h
+_LANES = 16  # of the widest vectors
 _NOTHING, _ALL = 0, mmap.PROT_READ | mmap.PROT_WRITE
 _HEADS, _VALUES = 16, mmap.PAGESIZE // 2  # float16 in a page
 
@@ -27,9 +27,9 @@ def main(arguments: list[str]) -> None:
     cpu = CpuExecutor(program, attention.case.weights, 2)
     fill(program, attention.case.rng, cpu)
     first = max(0, start + 1 - window) if window else 0
-    first -= first % _BLOCK if count > 1 else 0
+    first -= first % _LANES
     if len(arguments) > 3:  # the first rows that are seen are hidden, too
-        first += _BLOCK if count > 1 else 1
+        first += _LANES
     for name in ("k_cache", "v_cache"):
         memory = cpu.host_state(name)
         allow(memory, 0, CONTEXT, _NOTHING)

@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.children import PATIENCE
+
 
 def say(**message):
     print(json.dumps(message), flush=True)
@@ -38,7 +40,7 @@ def main():
     if what == "deaf":
         time.sleep(600)
     if what == "slow":
-        stopped.wait(600)
+        stopped.wait(PATIENCE)
         say(stopped=True)
         os._exit(0)
     path = str(Path(task["folder"]) / f"made by {task['stage']}")

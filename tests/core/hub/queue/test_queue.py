@@ -15,9 +15,9 @@ from llm_lite.core.hub.queue import queue as queue_module
 from llm_lite.core.hub.queue.queue import ModelQueue
 from llm_lite.core.hub.queue.queue_file import QueueFile
 from llm_lite.core.messages.library import LocalModel, QueueState
+from tests.children import PATIENCE
 
 WORKER = "tests.core.hub.queue.fake_worker"
-PATIENCE = 60  # seconds, for a busy machine
 
 
 class Watched:

@@ -15,6 +15,7 @@ from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
 from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.hub.local.removal import carry_out, removal
 from llm_lite.core.hub.remote.pulling import pull
+from tests.children import PATIENCE
 from tests.core.hub.remote.pulls import NAME, REPO, blobs, content, pointers
 from tests.hub.faults import Fault, too_many
 from tests.hub.server import TOKEN
@@ -251,7 +252,7 @@ def test_the_second_of_two_waits_and_says_so(hub, cache):
         target=pull, args=(REPO,), kwargs={"on_progress": lambda _: begun.set()}
     )
     first.start()
-    begun.wait(10)
+    begun.wait(PATIENCE)
     time.sleep(0.2)
     assert pull(REPO, on_progress=told.append).read_bytes() == data
     first.join()

@@ -9,6 +9,7 @@ from llm_lite.core.hub.remote import searching
 from llm_lite.core.hub.remote.access import never
 from llm_lite.core.hub.remote.cards import first_sentences
 from llm_lite.core.hub.remote.searching import SearchFilters, search, show
+from tests.children import PATIENCE
 from tests.core.hub.remote.pulls import content
 from tests.hub.faults import Fault
 from tests.hub.server import TOKEN
@@ -235,7 +236,7 @@ def test_after_ctrl_c_nobody_waits_for_the_rest(models, monkeypatch):
 
     def read_repository(hub, name, revision="", stop=never):
         asked.append(name)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not stop() and time.monotonic() < end:
             if name == asked[0] and len(asked) > 1:
                 raise KeyboardInterrupt

@@ -12,8 +12,9 @@ import pytest
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess, cancelled_by
+from tests.children import PATIENCE
 
-ROOM = Limits(cpu_seconds=20.0, wall_seconds=120.0, memory_bytes=256 << 20)
+ROOM = Limits(cpu_seconds=120.0, wall_seconds=PATIENCE, memory_bytes=256 << 20)
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 LARGE = "{{ ('a' * 10**9) | length }}"
 
@@ -114,7 +115,7 @@ def test_it_ends_with_the_program(sandbox):
     render(sandbox, "warm")
     process = sandbox._child
     process.stdin.close()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 def test_at_rest_it_takes_no_processor_time(sandbox):

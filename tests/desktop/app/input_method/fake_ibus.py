@@ -19,6 +19,8 @@ from jeepney import (
 )
 from jeepney.wrappers import DBusAddress
 
+from tests.children import PATIENCE
+
 PATH = "/org/freedesktop/IBus/InputContext_1"
 CONTEXT = DBusAddress(PATH, interface="org.freedesktop.IBus.InputContext")
 
@@ -107,4 +109,4 @@ class FakeIbus:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
                 one.close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE)

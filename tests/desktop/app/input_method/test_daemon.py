@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from tests.children import PATIENCE
+
 if sys.platform != "linux":
     pytest.skip("input methods by D-Bus are Linux's", allow_module_level=True)
 
@@ -19,8 +21,6 @@ from llm_lite.desktop.app.input_method.messages import (
 )
 from tests.desktop.app.input_method.fake_ibus import CONTEXT, FakeIbus, commit, compose
 
-SECONDS = 20.0
-
 
 @pytest.fixture
 def ibus(tmp_path):
@@ -31,7 +31,7 @@ def ibus(tmp_path):
 
 def wait_for(daemon, *kinds):
     """What was heard until there was one of each kind."""
-    news, end = [], time.monotonic() + SECONDS
+    news, end = [], time.monotonic() + PATIENCE
     while not all(any(isinstance(one, kind) for one in news) for kind in kinds):
         news += daemon.take()
         assert time.monotonic() < end, news
