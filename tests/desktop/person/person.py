@@ -33,9 +33,9 @@ from llm_lite.desktop.actions.program import (
 from llm_lite.desktop.actions.requests import conversation
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+from llm_lite.desktop.app.presets.setting_values import RANGES
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.remote.router import Router
-from llm_lite.desktop.app.setting_values import RANGES
 from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
