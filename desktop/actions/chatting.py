@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
+from llm_lite.core.attached_text import ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
