@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from llm_lite.core.messages import ModelGains
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
 
@@ -112,3 +113,21 @@ def told_of(attachment: Attachment) -> str:
 def _fence(text: str) -> str:
     longest = max(map(len, _BACKTICKS.findall(text)), default=2)
     return "`" * (longest + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedFile:
+    """A file that goes with a draft."""
+
+    path: str  # "" where it is a text of its own
+    name: str
+    attached: Attachment | None = None  # None: it was not read yet
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationExtras:
+    """What is kept of a conversation beside its messages."""
+
+    gains: ModelGains | None = None  # None: all are 1
+    draft: str = ""
+    files: tuple[DraftedFile, ...] = ()

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from llm_lite.core.attached_text import Attachment
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import Attachment, ConversationExtras
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.history.database import changes as change

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from llm_lite.core.attached_text import Attachment
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import Attachment, ConversationExtras
 from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
 from llm_lite.core.records import dataclass
 

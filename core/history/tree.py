@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import field, replace
 
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
 from llm_lite.core.records import dataclass
 

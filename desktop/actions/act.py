@@ -59,8 +59,8 @@ from llm_lite.desktop.actions.window.files import FilesAction
 from llm_lite.desktop.actions.window.layouts import LayoutAction
 from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
-from llm_lite.desktop.state.asked import settled
 from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.sampling.asked import settled
 from llm_lite.desktop.state.state import AppState
 
 Action = (

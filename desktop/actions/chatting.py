@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
+from llm_lite.core.attached_text import ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
@@ -26,11 +26,11 @@ from llm_lite.desktop.actions.texts.translating import ClearTarget, clear
 from llm_lite.desktop.actions.tools.calling import results
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import DraftFile, NewDraft
+from llm_lite.desktop.state.front.scopes import fields_of, next_conversation
 from llm_lite.desktop.state.incoming import TYPED, typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.sampling.advised import differing, sampler
 from llm_lite.desktop.state.sampling.form import completes
-from llm_lite.desktop.state.scopes import fields_of, next_conversation
 from llm_lite.desktop.state.state import AppState, ChatForm, Message
 
 

@@ -12,9 +12,9 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.front.scopes import next_model
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.remote.remote_state import Connection
-from llm_lite.desktop.state.scopes import next_model
 from llm_lite.desktop.state.state import AppState
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Any, Literal
 
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.messages import Level
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import turn_to

@@ -18,7 +18,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.reading import first_messages
+from llm_lite.desktop.state.folding.reading import first_messages
 from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 

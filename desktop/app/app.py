@@ -44,8 +44,8 @@ from llm_lite.desktop.app.system_theme import SystemTheme
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
-from llm_lite.desktop.state.asked import with_asked
 from llm_lite.desktop.state.incoming import fit_line
+from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts
 

@@ -28,13 +28,13 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import new_draft
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
+from llm_lite.desktop.app.presets.setting_values import CHOICES, LONGEST_PATH, values_of
 from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
-from llm_lite.desktop.app.setting_values import CHOICES, LONGEST_PATH, values_of
 from llm_lite.desktop.language.catalogues import SYSTEM
-from llm_lite.desktop.state.asked import to_keep
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFiles
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
+from llm_lite.desktop.state.sampling.asked import to_keep
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName

@@ -38,11 +38,11 @@ from llm_lite.desktop.state.folding import (
     tokenizing,
     translating,
 )
+from llm_lite.desktop.state.folding.reading import begun, ended, owner_of
+from llm_lite.desktop.state.front.scopes import next_model
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
-from llm_lite.desktop.state.reading import begun, ended, owner_of
-from llm_lite.desktop.state.scopes import next_model
 from llm_lite.desktop.state.state import (
     RATE_WINDOW,
     RECENT_FILES,

@@ -42,17 +42,17 @@ from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.composing.draft_files import DraftFiles, NewDraft
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
-from llm_lite.desktop.state.context import Counted
 from llm_lite.desktop.state.encoding.encoding_state import EncodingState
+from llm_lite.desktop.state.front.context import Counted
+from llm_lite.desktop.state.front.scopes import divided, made, of
+from llm_lite.desktop.state.front.steering import Steering
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.quant_state import Quantization, RateSample
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
-from llm_lite.desktop.state.scopes import divided, made, of
 from llm_lite.desktop.state.serving.serving_state import ServingState
-from llm_lite.desktop.state.steering import Steering
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import DraftOutcome, XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState

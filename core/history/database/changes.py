@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Literal
 
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.database.rows import storable
 from llm_lite.core.history.records import (

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from llm_lite.core.attached_text import Attachment
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import Attachment, ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.records import (
     AnswerEnd,

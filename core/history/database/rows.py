@@ -16,8 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar, get_args
 
-from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
-from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
+from llm_lite.core.attached_text import (
+    ATTACHMENT_KINDS,
+    Attachment,
+    ConversationExtras,
+    DraftedFile,
+    kind_of_text,
+)
 from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from llm_lite.core.messages import CountTokens
 from llm_lite.desktop.actions.requests import Result, conversation, told_beside
 from llm_lite.desktop.actions.rounds import offered
-from llm_lite.desktop.state.context import Counted
+from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import AppState
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
-from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, ConversationExtras
 from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.plain_text import lines
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls

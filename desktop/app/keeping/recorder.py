@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field, replace
 
-from llm_lite.core.conversation_extras import ConversationExtras
+from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,

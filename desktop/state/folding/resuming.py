@@ -8,8 +8,8 @@ from typing import Any
 
 from llm_lite.core.messages import CacheKept, DraftsLearned, KeptChecked, KeptResumed, TitleMade
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.folding.reading import begun, owner_of
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.reading import begun, owner_of
 from llm_lite.desktop.state.resuming.kept import Offer
 from llm_lite.desktop.state.state import AppState
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.attached_text import Attachment
-from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
+from llm_lite.core.attached_text import Attachment, ConversationExtras, DraftedFile
 from llm_lite.core.history import ConversationTree, History
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import schema

@@ -20,7 +20,7 @@ from llm_lite.desktop.app.app import CLOSE_SECONDS, App
 from llm_lite.desktop.app.settings import load, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.render.window import Window
-from llm_lite.desktop.state.asked import with_asked
+from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 

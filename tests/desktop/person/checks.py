@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 from llm_lite.core.messages import ChatMessage
-from llm_lite.desktop.state.scopes import scopes
+from llm_lite.desktop.state.front.scopes import scopes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.totals import others
 from llm_lite.desktop.views.chat.composer import steered

@@ -33,15 +33,15 @@ from llm_lite.desktop.actions.program import (
 from llm_lite.desktop.actions.requests import conversation
 from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+from llm_lite.desktop.app.presets.setting_values import RANGES
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.remote.router import Router
-from llm_lite.desktop.app.setting_values import RANGES
 from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
-from llm_lite.desktop.state.asked import with_asked
+from llm_lite.desktop.state.front.scopes import fields_of
 from llm_lite.desktop.state.remote.remote_state import Connection
-from llm_lite.desktop.state.scopes import fields_of
+from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words

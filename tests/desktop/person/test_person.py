@@ -13,11 +13,12 @@ from llm_lite.desktop.actions import chatting, connecting, history, requests
 from llm_lite.desktop.actions import program as program_actions
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.state import apply as folding
-from llm_lite.desktop.state import asked, scopes
 from llm_lite.desktop.state.composing.draft_files import NewDraft
 from llm_lite.desktop.state.folding import caching
+from llm_lite.desktop.state.front import scopes
+from llm_lite.desktop.state.front.steering import Steering
+from llm_lite.desktop.state.sampling import asked
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.steering import Steering
 from llm_lite.desktop.views.program import status_bar
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk

@@ -30,7 +30,7 @@ from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.actions.requests import told_beside
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
-from llm_lite.desktop.state.context import Counted
+from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import AppState, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL

@@ -5,7 +5,7 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.caching import SetOverflow
-from llm_lite.desktop.state.context import Counted
+from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.turns import with_turns
 from llm_lite.desktop.views.cache.overflow import fullness, headroom

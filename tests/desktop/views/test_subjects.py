@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from llm_lite.desktop.app import interface
-from llm_lite.desktop.state.scopes import scopes
+from llm_lite.desktop.state.front.scopes import scopes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views import VIEWS, draw_view
 from tests.desktop.app.test_any_state import random_state

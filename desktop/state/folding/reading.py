@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from llm_lite.core.messages import PromptToken
 from llm_lite.desktop.state import cache_state, turns
-from llm_lite.desktop.state.context import Counted
+from llm_lite.desktop.state.front.context import Counted
 from llm_lite.desktop.state.state import AppState, Lens, RowDetails, Running
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, cut
 

@@ -1,0 +1,1 @@
+"""What belongs to the conversation in front: scopes of the state, its gains, its tokens."""
