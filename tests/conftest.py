@@ -32,6 +32,7 @@ DAY = 86_400.0  # seconds
 LONG = (
     "sanitize/test_kernels.py",
     "desktop/tour/test_tour.py",
+    "desktop/person/test_person.py",
     "core/exec/vulkan/test_vulkan_shared_steps.py",
     "core/exec/vulkan/test_vulkan_kernels.py",
     "core/loading/test_weights.py",

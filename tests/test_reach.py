@@ -11,6 +11,7 @@ BEGIN += tuple(action.module for action in ACTIONS.values())
 # A process of its own imports each.
 WORKERS = (
     "llm_lite.core.text.sandbox.worker",
+    "llm_lite.core.generation.grammars.worker",
     "llm_lite.core.attachments.pdf_worker",
     "llm_lite.core.convert.stages.worker",
     "llm_lite.desktop.widgets.markup.worker",

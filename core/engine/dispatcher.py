@@ -120,7 +120,8 @@ class Dispatcher:
             host = self.host()
             while not preparation.ended:  # clients are answered meanwhile
                 preparation.wait(0.0 if self.clients.step(host) else CLIENTS_SECONDS)
-            host.switch(preparation)
+            if not self.switching().drop(preparation):
+                host.switch(preparation)
 
     def _is_stopped(self, number: int) -> Callable[[], bool]:
         return partial(self.stopped, number)

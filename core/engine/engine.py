@@ -133,6 +133,8 @@ class Engine:
                 self._closing = True
             if isinstance(command, LoadModel):
                 self._loads += 1
+            if isinstance(command, Reconfigure):
+                self._switching.supersede(number)
             is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
                 self._switching.ask(number, command)
@@ -324,7 +326,8 @@ class Engine:
                 matchers().warm(host.file.tokenizer)
 
     def _cancelled(self, number: int) -> bool:
-        return self._closing or self._cancel_through >= number
+        ended = self._closing or self._cancel_through >= number
+        return ended or self._switching.is_superseded(number)
 
     def _stopped(self, number: int) -> bool:
         return self._closing or self._stop_through >= number

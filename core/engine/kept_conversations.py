@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
-from llm_lite.core.generation.answer import Emit, cache_status, encode
+from llm_lite.core.generation.answer import Emit, cache_status, encode, is_open_answer
 from llm_lite.core.generation.prompts.prompt import Encoded, check_size
 from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.kv_cache import on_disk
@@ -77,6 +78,9 @@ class KeptConversations:
         begun = time.perf_counter()
         try:
             identity = self._identity_of(runner)
+            made = runner.session.cache.held.made
+            if made:  # the gains in force may be those of the conversation that comes next
+                identity = replace(identity, gains=made[0].gains)
             holds = (identity, runner.session.tokens())
             if self._known.get(command.path) == holds and Path(command.path).is_file():
                 return
@@ -195,8 +199,7 @@ class KeptConversations:
 
 def _encoded(runner: Runner, messages: tuple[ChatMessage, ...], thinking: bool) -> Encoded:
     """As a `Read` of the conversation encodes it."""
-    last = messages[-1] if messages else None
-    spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
+    spoken = is_open_answer(messages)
     check_size(runner.model_file.tokenizer, messages, runner.session.context)
     return encode(runner.model_file, messages, spoken, thinking)
 

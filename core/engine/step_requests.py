@@ -166,7 +166,7 @@ class StepRequestServer:
         elif isinstance(request, ExportMaps):
             self._export(request, runner)
         elif isinstance(request, CountTokens):
-            self._counter.ask(request, runner.model_file.tokenizer)
+            self._counter.ask(request, runner.model_file, runner.model_info.context)
         elif isinstance(request, FollowToken):
             self._emit(TokenFollowed(request.request, followed(runner, request)))
         else:

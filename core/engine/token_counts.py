@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.generation.answer import encode, is_open_answer
+from llm_lite.core.generation.prompts.prompt import ChatFile, check_size
 from llm_lite.core.messages import CountTokens, TokensCounted
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -19,14 +22,15 @@ Emit = Callable[[TokensCounted], None]
 class TokenCounter:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._waiting: deque[tuple[CountTokens, Tokenizer]] = deque()
+        self._waiting: deque[tuple[CountTokens, ChatFile, int]] = deque()
         self._lock = threading.Lock()
         self._is_running = False
 
-    def ask(self, request: CountTokens, tokenizer: Tokenizer) -> None:
-        """The answer follows as an event."""
+    def ask(self, request: CountTokens, file: ChatFile, context: int) -> None:
+        """The answer follows as an event; of a conversation that is longer than `context` tokens
+        can be, without its length."""
         with self._lock:
-            self._waiting.append((request, tokenizer))
+            self._waiting.append((request, file, context))
             if self._is_running:
                 return
             self._is_running = True
@@ -38,13 +42,24 @@ class TokenCounter:
                 if not self._waiting:
                     self._is_running = False
                     return
-                request, tokenizer = self._waiting.popleft()
+                request, file, context = self._waiting.popleft()
             try:
-                self._emit(counted(request, tokenizer))
+                found = counted(request, file.tokenizer)
+                if request.messages:
+                    found = replace(found, conversation=count_conversation(request, file, context))
+                self._emit(found)
             except LlmLiteError as error:
                 self._emit(TokensCounted(request.request, message=str(error)))
             except Exception as error:  # a defect costs this request only
                 self._emit(TokensCounted(request.request, message=f"not counted: {error!r}"))
+
+
+def count_conversation(request: CountTokens, file: ChatFile, context: int) -> int:
+    """As a `Read` brings it into the cache. LlmLiteError where the template refuses it, or where
+    it is far too long."""
+    check_size(file.tokenizer, request.messages, context)
+    spoken = is_open_answer(request.messages)
+    return len(encode(file, request.messages, spoken, request.thinking, request.tools).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:

@@ -24,7 +24,7 @@ from llm_lite.core.generation.prompts import completion, prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
-from llm_lite.core.generation.steps import AnswerItem, Waiting, answer_steps
+from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
 from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -110,7 +110,7 @@ class Answer:
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
                 self._tell_rewritten()
-            case Waiting():
+            case MaskPending():
                 pass
             case TokenChoice():
                 self._take(item)
@@ -353,6 +353,13 @@ def encode(
         begins_line = tokenizer.decode(encoded.ids[-1:]).endswith("\n")
         encoded.roles = completion.role_ends(tokenizer, begins_line=begins_line, in_chat=True)
     return encoded
+
+
+def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
+    """Whether the last message is an answer that says something: it is left open when it is
+    read."""
+    last = messages[-1] if messages else None
+    return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 
 
 def peak_rss_bytes() -> int:

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.answer import ChatRunner, Emit, cache_status, encode, name_of
+from llm_lite.core.generation.answer import (
+    ChatRunner,
+    Emit,
+    cache_status,
+    encode,
+    is_open_answer,
+    name_of,
+)
 from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
 from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.steps import prefill_steps
@@ -31,8 +38,7 @@ class ConversationPrefill:
     def begin(self, runner: ChatRunner) -> None:
         self._runner, messages = runner, self.command.messages
         file, session = runner.model_file, runner.session
-        last = messages[-1] if messages else None
-        spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
+        spoken = is_open_answer(messages)
         prompt.check_size(file.tokenizer, messages, session.context)
         encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
         conversation, afresh = self.command.conversation, self.command.afresh

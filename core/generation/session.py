@@ -246,7 +246,10 @@ class Session(CacheSteps):
     def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
         """Weights and gains that positions must have been made with to count as read."""
         weights = None if reading.resumed else self.made_by
-        return weights, self.gains if self._throughout else None
+        # A conversation keeps what its own gains made of it; of another one, only what counts
+        # that was made with the gains in force.
+        own = reading.conversation == self._conversation and not self._throughout
+        return weights, None if own else self.gains
 
     def _take_from_pool(self, prompt: Sequence[int], reading: PrefillOptions) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context

@@ -31,11 +31,11 @@ from llm_lite.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class MaskPending:
     """The step is done, and what may come next is not found yet: nothing was chosen."""
 
 
-AnswerItem = Prefilled | Forgotten | Waiting | TokenChoice
+AnswerItem = Prefilled | Forgotten | MaskPending | TokenChoice
 PATIENCE = 0.01  # seconds in which an honest mask is there after a step
 
 
@@ -143,10 +143,10 @@ def _answer_steps(
         choice, produced = choose_next(sampler, guide, logits, tokens), produced + 1
 
 
-def _waits(guide: Guide | None) -> Iterator[Waiting]:
+def _waits(guide: Guide | None) -> Iterator[MaskPending]:
     """Until it is known what may come next; meanwhile others may be served."""
     while guide is not None and not guide.is_ready(PATIENCE):
-        yield Waiting()
+        yield MaskPending()
 
 
 def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.history.database import changes as change
@@ -243,6 +244,13 @@ class History:
     def set_system_prompt(self, conversation: int, text: str) -> None:
         self.submit(change.SetSystemPrompt(conversation, text))
 
+    def set_extras(
+        self, conversation: int, extras: ConversationExtras, before: ConversationExtras
+    ) -> None:
+        """Gains and draft, as far as they are others than `before`."""
+        for one in change.of_extras(conversation, extras, before):
+            self.submit(one)
+
     def delete(self, conversations: Collection[int]) -> None:
         """They can be restored until they are purged."""
         self.submit(change.SetDeleted(tuple(conversations), time.time()))
@@ -388,4 +396,5 @@ def renumbered(conversation: StoredConversation) -> StoredConversation:
     )
     chosen = conversation.summary.selected
     selected = ids.get(chosen) if chosen is not None else None
-    return StoredConversation(replace(conversation.summary, id=number, selected=selected), messages)
+    summary = replace(conversation.summary, id=number, selected=selected)
+    return StoredConversation(summary, messages, conversation.extras)

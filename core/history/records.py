@@ -5,9 +5,11 @@ Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.h
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
 from llm_lite.core.records import dataclass
 
@@ -73,6 +75,7 @@ class StoredConversation:
 
     summary: ConversationSummary
     messages: tuple[StoredMessage, ...] = ()
+    extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
 @dataclass(frozen=True, slots=True)

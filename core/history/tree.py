@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import field, replace
 
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
 from llm_lite.core.records import dataclass
 
@@ -81,7 +82,8 @@ class ConversationTree:
             deleted=None,
             selected=path[0].id if path else None,
         )
-        return StoredConversation(summary, messages)
+        extras = ConversationExtras(gains=self.conversation.extras.gains)  # the draft stays there
+        return StoredConversation(summary, messages, extras)
 
     def _child(self, parent: int | None, selected: int | None) -> StoredMessage | None:
         child = self.by_id.get(selected) if selected is not None else None

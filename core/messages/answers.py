@@ -35,6 +35,14 @@ Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone,
 
 
 @dataclass(frozen=True, slots=True)
+class ModelGains:
+    """Gains of the heads of the model at `path`."""
+
+    path: str
+    gains: Gains
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 
@@ -209,6 +217,12 @@ class GenerationStats:
     drafted_by: tuple[SourceDrafts, ...] = ()  # the sources that the drafted tokens are from
     # What passes over n tokens take, as far as was measured: (n, milliseconds).
     pass_ms: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def pass_share(self) -> float:
+        """Passes over the weights for each token behind the first."""
+        behind = self.passes + self.accepted
+        return self.passes / behind if behind else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,12 @@ class CancelLoad:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Run the loaded model otherwise: another executor, device, mode, cache type or context."""
+    """Run the loaded model otherwise: another executor, device, mode, cache type or context. One
+    that is still being prepared gives way to a later one, and is not told of. `request` comes back
+    with what is told."""
 
     options: EngineOptions
+    request: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,7 @@ class LoadFailed:
     source: str
     message: str
     cancelled: bool = False
+    request: int = 0  # as of `ExecutorChanged`
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +240,4 @@ class ExecutorChanged:
     executor: ExecutorInfo
     model: ModelInfo
     options: EngineOptions | None = None  # in force now
+    request: int = 0  # of the `Reconfigure` that asked for it; 0: something else did

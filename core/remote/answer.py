@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
     Thinking,
     TokenDecoded,
 )
+from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
 from llm_lite.core.remote.asking import Asked, ask
 from llm_lite.core.remote.client import Client, Exchange
@@ -191,7 +192,7 @@ class RemoteAnswer:
             return (_OURS.get(hearing.stop_text, "stop string") if known else "stop string"), note
         if hearing.finish in _REASONS:
             return _REASONS[hearing.finish], note
-        return "end", f"{hearing.host} ended the answer: {hearing.finish}"
+        return "end", f"{hearing.host} ended the answer: {quote(hearing.finish)}"
 
     def _finish(self, reason: StopReason, problem: str) -> None:
         self._close_thought()

@@ -166,7 +166,7 @@ class Hearing:
             if levels_of(arguments) > _DEEP:  # it could be read and not written
                 arguments = written
             body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-            body = body.replace("</", "<\\/")
+            body = text(body, len(body)).replace("</", "<\\/")  # escapes have become characters
             found.append(f"<tool_call>\n{body}\n</tool_call>")
         return found
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from llm_lite.core.files.json_text import finite
 
 LONGEST_NAME = 300  # characters
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def an_object(value: Any) -> dict[str, Any]:
@@ -19,7 +21,8 @@ def a_list(value: Any) -> list[Any]:
 
 
 def text(value: Any, limit: int = LONGEST_NAME) -> str:
-    return value[:limit] if isinstance(value, str) else ""
+    """Half of a surrogate pair, which JSON can escape and no encoder takes, becomes U+FFFD."""
+    return _HALF.sub("\ufffd", value[:limit]) if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int:

@@ -39,7 +39,7 @@ class EventReader:
             yield "\n".join(data)
 
     def _lines(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        rest, total, begun = b"", 0, 0.0
+        rest, total, begun = bytearray(), 0, 0.0
         for piece in pieces:
             total += len(piece)
             if total > LARGEST_STREAM:
@@ -49,9 +49,12 @@ class EventReader:
                 )
             if not rest:
                 begun = time.monotonic()
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from (line.removesuffix(b"\r") for line in whole)
-            if whole:
+            first, *others = piece.split(b"\n")
+            rest += first  # a line may come byte by byte: what there is of it is not copied
+            for other in others:
+                yield bytes(rest).removesuffix(b"\r")
+                rest = bytearray(other)
+            if others:
                 begun = time.monotonic()
             if len(rest) > LONGEST_LINE:
                 raise RemoteError(
@@ -63,7 +66,7 @@ class EventReader:
                     f"{self._host} takes more than {SLOWEST_LINE:.0f} s to send a line"
                 )
         if rest:
-            yield rest.removesuffix(b"\r")
+            yield bytes(rest).removesuffix(b"\r")
 
     def _decoded(self, raw: bytes) -> str:
         try:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
+from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.tokenizer_files import CONFIG, MERGES, NAMED, PAIRS
 from llm_lite.core.text.vocabulary import (
     BYTE_LEVEL_BPE,
@@ -77,15 +77,15 @@ def read_pairs(folder: Path, rows: int) -> Vocabulary:
 
 def _tokens(path: Path, rows: int) -> dict[str, int]:
     """Ids by token, each once and within the embedding."""
-    found = read_object(path, limit=MAX_TOKENIZER_BYTES)
-    for token, i in found.items():
+    ids = read_object(path, limit=MAX_TOKENIZER_BYTES)
+    for token, i in ids.items():
         if type(i) is not int or not 0 <= i < rows:
-            raise FileError(path, f"{token!r:.40} has the id {i!r:.20}, expected 0 to {rows - 1}")
-    if len(set(found.values())) != len(found):
+            raise FileError(path, f"{token!r:.40} has the id {found(i)}, expected 0 to {rows - 1}")
+    if len(set(ids.values())) != len(ids):
         raise FileError(path, "gives one id to several tokens")
-    if not found:
+    if not ids:
         raise FileError(path, "has no tokens")
-    return found
+    return ids
 
 
 def _special_ids(folder: Path, known: Mapping[str, int]) -> dict[str, int]:

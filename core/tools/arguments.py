@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.messages import ToolCall, ToolSpec
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
 
 MOST_PROBLEMS = 4
@@ -47,7 +48,7 @@ def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
         return (str(problem),)
     found: list[str] = []
     for sentence in _problems(value, schema, ""):
-        found.append(sentence)
+        found.append(one_line(sentence))  # a model has written the names in it
         if len(found) == MOST_PROBLEMS:
             break
     return tuple(found)

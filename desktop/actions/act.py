@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.messages import KeepConversation, Stop
 from llm_lite.desktop.actions import (
     caching,
     chatting,
@@ -22,7 +23,7 @@ from llm_lite.desktop.actions import (
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
-from llm_lite.desktop.actions.composing import attaching, presets, prompts
+from llm_lite.desktop.actions.composing import attaching, counting, presets, prompts
 from llm_lite.desktop.actions.composing.attaching import AttachingAction
 from llm_lite.desktop.actions.composing.presets import PresetAction
 from llm_lite.desktop.actions.composing.prompts import PromptAction
@@ -58,6 +59,7 @@ from llm_lite.desktop.actions.window.files import FilesAction
 from llm_lite.desktop.actions.window.layouts import LayoutAction
 from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
+from llm_lite.desktop.state.asked import settled
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
 
@@ -101,13 +103,23 @@ def act(action: Action, state: AppState, now: float) -> Result:
     after, commands = _HANDLERS[type(action)](action, state, now)
     after = showing.leaving(action, undoing.noted(action, state, after, now))
     after = following.leaving(action, after)
-    return resuming.leaving(action, state, (after, commands))
+    after, commands = resuming.leaving(action, state, (after, commands))
+    after, told = inspecting.tell_gains(settled(state, after))
+    if not told:
+        return after, commands
+    # What stops an answer or keeps its cache is of the gains before, all else of these.
+    first = tuple(c for c in commands if isinstance(c, Stop | KeepConversation))
+    return after, (*first, *told, *(c for c in commands if c not in first))
 
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
-    state, commands = inspecting.compare_gains(state)
+    state, commands = inspecting.tell_gains(state)
+    state, asked = inspecting.compare_gains(state)
+    commands = (*commands, *asked)
     state, asked = resuming.due(state)
+    commands = (*commands, *asked)
+    state, asked = counting.count_due(state)
     commands = (*commands, *asked)
     state, counts = attaching.count_due(state)
     state, served = switching.due(state)

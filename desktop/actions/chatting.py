@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
 from llm_lite.core.messages import Role, SamplingOptions, Stop
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
@@ -18,15 +19,18 @@ from llm_lite.desktop.actions.requests import (
     end_reading,
     obstacle,
     show,
+    wrote,
 )
 from llm_lite.desktop.actions.rounds import waiting
 from llm_lite.desktop.actions.texts.translating import ClearTarget, clear
 from llm_lite.desktop.actions.tools.calling import results
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.composing.draft_files import DraftFile, NewDraft
 from llm_lite.desktop.state.incoming import TYPED, typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.sampling.advised import differing, sampler
+from llm_lite.desktop.state.sampling.form import completes
+from llm_lite.desktop.state.scopes import fields_of, next_conversation
 from llm_lite.desktop.state.state import AppState, ChatForm, Message
 
 
@@ -203,6 +207,8 @@ def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Res
     last = replace(state.messages[-1], stop_reason=None, stats=None, problem="")
     if not last.whole:
         return _ask_in_place(state, now)
+    if not wrote(state, last):  # those that follow alone would tell the engine half of it
+        last = replace(last, untokenized=True)
     return ask(state, (*state.messages[:-1], last), now, continue_last=True)
 
 
@@ -257,35 +263,71 @@ def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
         return notify(state, "info", obstacle(state), now), ()
     if state.writes_targets:
         return clear(ClearTarget(), state, now)
-    if not state.messages:
+    if not state.messages and state.history.open is None:
         return end_edit(state), ()
     return turn_to(state, ())
 
 
-def turn_to(state: AppState, messages: tuple[Message, ...]) -> Result:
-    """Another conversation in the chat. An answer that is being written ends: what it has said
-    is kept."""
+def new_draft(state: AppState) -> NewDraft:
+    """That of chats that have not begun, in front or not. The draft of a conversation that is not
+    kept becomes it: it would be lost."""
+    extras, aside = extras_of(state), state.new_draft
+    if state.history.open is not None or not (extras.draft or extras.files):
+        return aside
+    return NewDraft(
+        extras.draft, state.files.aside if state.editing is not None else state.files.files
+    )
+
+
+def turn_to(
+    state: AppState, messages: tuple[Message, ...], extras: ConversationExtras | None = None
+) -> Result:
+    """Another conversation comes to the front, with what is kept as `extras` of it; a new chat
+    without. An answer that is being written ends: what it has said is kept."""
     state, ended = end_reading(end_edit(state))
     sent = state.running and not state.queued
     commands = (Stop(),) if sent else ended
-    history = state.history
-    prompt = state.system_prompt if history.own_prompt is None else history.own_prompt
-    turned = replace(
+    prompt, drafted = state.history.own_prompt, new_draft(state)
+    draining = state.running.request if state.running and sent else state.draining
+    turned = next_conversation(
         state,
         messages=messages,
-        running=None,
-        draining=state.running.request if state.running and sent else state.draining,
-        queued=None,
-        context_used=0,
-        owners=(),
-        cache=state.cache.cleared(),
-        comparing=None,
         chat=state.chat + 1,
-        form="auto",
-        system_prompt=prompt,
-        history=replace(history, open=None, opening=None, reveal=None, own_prompt=None),
+        draining=draining,
+        system_prompt=state.system_prompt if prompt is None else prompt,
+        new_draft=drafted,
+        **_of_a_text(state),
     )
-    return turned, commands
+    if extras is None:
+        files = turned.files.holding(drafted.files)
+        return replace(turned, draft=drafted.text, files=files, new_draft=NewDraft()), commands
+    steering = replace(turned.steering, kept=extras.gains)
+    if turned.model is not None:
+        steering = steering.fit(turned.model)
+    files = turned.files.holding(drafted_files(extras))
+    return replace(turned, draft=extras.draft, files=files, steering=steering), commands
+
+
+def _of_a_text(state: AppState) -> dict[str, Any]:
+    """What was read of a text that is no conversation, which stays in front."""
+    if state.holds_conversations:
+        return {}
+    kept = ("attention", "cache", "xray", "lesson", "steering")
+    return {name: getattr(state, name) for name in (*kept, *fields_of(state, "reading"))}
+
+
+def drafted_files(extras: ConversationExtras) -> tuple[DraftFile, ...]:
+    """Those of a kept draft: what has no text yet is read from its path."""
+    return tuple(DraftFile(0, one.path, one.name, one.attached) for one in extras.files)
+
+
+def extras_of(state: AppState) -> ConversationExtras:
+    """What is kept of the conversation in front beside its messages."""
+    text, files = state.draft, state.files.files
+    if state.editing is not None:
+        text, files = state.aside, state.files.aside
+    drafted = tuple(DraftedFile(one.path, one.name, one.attached) for one in files)
+    return ConversationExtras(state.steering.kept, text, drafted)
 
 
 def _set_system_prompt(action: SetSystemPrompt, state: AppState, now: float) -> Result:

@@ -9,11 +9,12 @@ from typing import Any
 from llm_lite.core.messages import ExecutorInfo, ModelInfo, ModelLoaded
 from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.actions.requests import Result, end_reading, leave_answer
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.remote.remote_state import Connection
+from llm_lite.desktop.state.scopes import next_model
 from llm_lite.desktop.state.state import AppState
 
 
@@ -113,15 +114,10 @@ def disconnected(state: AppState) -> AppState:
     """Without a model until the engine here says which it has."""
     if state.remote.connection is None:
         return state
-    return replace(
-        state,
-        remote=replace(state.remote, connection=None),
-        model=None,
-        executor=None,
-        context_used=0,
-        owners=(),
-        positions=(),
-    )
+    state, _ = leave_answer(state)
+    state = replace(state, draining=None)  # nobody tells how it ended
+    remote = replace(state.remote, connection=None, cache=None)
+    return next_model(state, remote=remote, model=None, executor=None)
 
 
 def _disconnect(action: Disconnect, state: AppState, now: float) -> Result:
@@ -141,6 +137,8 @@ def _forget_address(action: ForgetAddress, state: AppState, now: float) -> Resul
 
 
 def _tell_held(action: TellHeld, state: AppState, now: float) -> Result:
+    if not state.owners:  # of an answer to another conversation
+        return state, ()
     return replace(state, remote=replace(state.remote, cache=action.cache)), ()
 
 

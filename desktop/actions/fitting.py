@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.messages import EngineOptions, LoadModel, Reconfigure
+from llm_lite.core.messages import Command, EngineOptions, LoadModel
 from llm_lite.core.records import dataclass
+from llm_lite.desktop.actions.program import reconfigure
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
@@ -31,14 +32,13 @@ def _answer_memory(action: AnswerMemory, state: AppState, now: float) -> Result:
     if state.load:
         problem = tr("A model is already loading. Cancel it first.")
         return notify(state, "warning", problem, now), ()
+    commands: tuple[Command, ...] = (LoadModel(asked.source, action.options),)
     if asked.in_use:
-        command: LoadModel | Reconfigure = Reconfigure(action.options)
-        source = state.model.path if state.model else None
+        state, commands = reconfigure(state, action.options)
     else:
-        command, source = LoadModel(asked.source, action.options), asked.source
+        state = replace(state, load=Load(asked.source or tr("the default model")))
     # To load it all the same is said of this load only.
-    state = replace(state, options=replace(action.options, force=False))
-    return replace(state, load=Load(source or tr("the default model"))), (command,)
+    return replace(state, options=replace(action.options, force=False)), commands
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {AnswerMemory: _answer_memory}

@@ -7,9 +7,10 @@ what that finds comes back as the actions at the end. Here is what each means fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.messages import Level
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import turn_to
@@ -24,6 +25,7 @@ from llm_lite.desktop.state.history_state import (
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.tree.spelling import as_known
 
 TITLE = 200  # characters
 FileKind = Literal["markdown", "html", "json"]
@@ -155,6 +157,7 @@ class ConversationRead:
     messages: tuple[Message, ...]
     system_prompt: str
     reveal: int | None = None
+    extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +316,10 @@ def _conversation_read(action: ConversationRead, state: AppState, now: float) ->
         return _with(state, opening=None), ()
     own = state.history.own_prompt
     own = state.system_prompt if own is None else own
-    state, commands = turn_to(state, action.messages)
+    messages = action.messages
+    if action.system_prompt.strip() == state.system_prompt.strip():
+        messages = as_known(messages, state.messages)  # of a fork: what it was made of
+    state, commands = turn_to(state, messages, action.extras)
     state = _with(state, open=action.id, reveal=action.reveal, own_prompt=own)
     return replace(state, system_prompt=action.system_prompt), commands
 

@@ -113,10 +113,18 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
     return ask_rows(state)
 
 
+def is_held(state: AppState, position: int) -> bool:
+    """Whether the cache holds a token of what is in front at a position: behind it there may be
+    tokens of another conversation."""
+    if state.elsewhere:  # a server need not tell the tokens of its prompt
+        return bool(state.owners)
+    return position < len(state.owners) or not state.holds_conversations
+
+
 def ask_rows(state: AppState) -> Result:
     """Ask again where the token under the pointer looks, if there is one."""
     xray, request = state.xray, state.next_step_request
-    if xray.at is None:
+    if xray.at is None or not is_held(state, xray.at):
         return state, ()
     direction: Direction = "to" if xray.looks_back else "from"
     heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
@@ -139,6 +147,8 @@ def ask_rows(state: AppState) -> Result:
 
 def show_row(action: ShowRow, state: AppState, now: float) -> Result:
     request, details = state.next_step_request, state.row_details
+    if not is_held(state, action.position):
+        return state, ()
     rows = details.rows if details.key == action.key else ()
     details = RowDetails(action.key, action.head, request, rows)
     asked = ReadAttentionRows(
@@ -148,6 +158,8 @@ def show_row(action: ShowRow, state: AppState, now: float) -> Result:
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
+    if not is_held(state, action.position):
+        return state, ()
     request = state.next_step_request
     lens = replace(state.lens, key=action.key, request=request)
     return replace(state, lens=lens, next_step_request=request + 1), (
@@ -183,12 +195,24 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
     model, gains = state.model, action.gains
     if model is None or gains == state.steering.gains or state.elsewhere:
         return state, ()
-    ones = ((1.0,) * model.heads,) * model.gain_rows
-    if gains == ones:
+    if gains is not None and all(gain == 1.0 for row in gains for gain in row):
         gains = None
-    state = replace(state, steering=replace(state.steering, gains=gains, stale=True))
+    state = replace(state, steering=state.steering.set(gains, model))
+    state, told = tell_gains(state)
     state, commands = compare_gains(state)
-    return state, (SetGains(gains or ones), *commands)
+    return state, (*told, *commands)
+
+
+def tell_gains(state: AppState) -> Result:
+    """Tell the engine here the gains that are in force, where it has others: those of the
+    conversation in front, whatever brought it there. A model that is being loaded has its own."""
+    wanted, told = state.steering.gains, state.gains_told
+    if wanted == told or (state.load and not state.load.request):
+        return state, ()
+    gains = wanted
+    if gains is None:
+        gains = tuple((1.0,) * len(row) for row in told or ())
+    return replace(state, gains_told=wanted), (SetGains(gains),)
 
 
 def compare_gains(state: AppState) -> Result:

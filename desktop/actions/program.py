@@ -143,7 +143,7 @@ ProgramAction = (
 def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
-    if state.load:
+    if state.load and not state.load.request:
         problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
     if state.elsewhere:
@@ -151,12 +151,20 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
             "These settings apply to models on this machine. Disconnect first, then change them."
         )
         return notify(state, "warning", problem, now), ()
-    state = replace(state, options=action.options)
     if state.model is None:
-        return state, ()
-    path = state.model.path
+        return replace(state, options=action.options), ()
     state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
-    return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
+    state, commands = reconfigure(state, action.options)
+    return state, (*ended, *commands)
+
+
+def reconfigure(state: AppState, options: EngineOptions) -> Result:
+    """Run the model in use otherwise; what is still being prepared gives way."""
+    request, path = state.next_step_request, state.model.path if state.model else ""
+    in_use = state.load.in_use if state.load and state.load.request else state.options
+    load = Load(path, request=request, in_use=in_use)
+    state = replace(state, options=options, load=load, next_step_request=request + 1)
+    return state, (Reconfigure(options, request),)
 
 
 def for_any_model(options: EngineOptions) -> EngineOptions:

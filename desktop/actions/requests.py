@@ -18,9 +18,9 @@ from llm_lite.core.messages import (
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.reading import first_messages
 from llm_lite.desktop.state.sampling.advised import sampler
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
-from llm_lite.desktop.state.token_state import cut
 
 Result = tuple[AppState, tuple[Command, ...]]
 
@@ -58,10 +58,20 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
     return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
 
 
+def told_beside(state: AppState) -> tuple[object, ...]:
+    """What the engine is given of a conversation beside its messages."""
+    return (state.system_prompt.strip(), state.thinking, offered(state))
+
+
 def own_tokens(state: AppState, message: Message) -> bool:
     """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
+    return wrote(state, message) and not message.untokenized and not state.elsewhere
+
+
+def wrote(state: AppState, message: Message) -> bool:
+    """Whether the model in use wrote the tokens that are known of an answer."""
     written, model = message.written, state.model
-    if not message.tokens or state.elsewhere:  # a server takes text
+    if not message.tokens:
         return False
     return written is None or model is None or written.model.path in ("", model.path)
 
@@ -149,8 +159,7 @@ def _cut(state: AppState, messages: int) -> AppState:
     stand in their places."""
     if state.editing is not None and state.editing >= messages:
         state = end_edit(state)
-    cache = replace(state.cache, told=cut(state.cache.told, messages), pointed=None)
-    return replace(state, owners=cut(state.owners, messages), cache=cache)
+    return first_messages(state, messages)
 
 
 def read_again(state: AppState, afresh: bool = False) -> Result:
@@ -170,6 +179,23 @@ def end_reading(state: AppState) -> Result:
     return replace(state, reading=None), (Stop(),)
 
 
+def leave_answer(state: AppState) -> Result:
+    """The state without an answer that is being written: what it has said stays."""
+    running = state.running
+    if running is None:
+        return end_reading(state)
+    sent = state.queued is None
+    last = replace(state.messages[-1].ended(), stop_reason="stopped")
+    state = replace(
+        state,
+        messages=(*state.messages[:-1], last),
+        running=None,
+        queued=None,
+        draining=running.request if sent else state.draining,
+    )
+    return state, (Stop(),) if sent else ()
+
+
 def _send(
     state: AppState,
     shown: tuple[Message, ...],
@@ -186,7 +212,9 @@ def _send(
     style = state.model.tool_style if tools and state.model else ""
     state = replace(
         show(state, shown),
-        running=Running(request, now, lead=lead, forced=forced, tool_style=style),
+        running=Running(
+            request, now, lead=lead, forced=forced, tool_style=style, beside=told_beside(state)
+        ),
         next_request=request + 1,
     )
     command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)

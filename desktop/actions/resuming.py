@@ -106,8 +106,6 @@ def leaving(action: object, before: AppState, result: Result) -> Result:
     unless the conversation is deleted."""
     state, commands = result
     turned = state.chat != before.chat
-    if turned:
-        state = _with(state, offer=None, kept_tokens=0, dismissed=False)
     if state.running and not before.running and state.resume.offer is not None:
         state = _with(state, offer=None)  # the answer says itself what was there
     loads = any(isinstance(command, LoadModel) for command in commands)

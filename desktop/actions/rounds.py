@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llm_lite.core.messages import ToolCall, ToolSpec
-from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tools.tools_state import Approval, CallRound, approval_of, chosen
 

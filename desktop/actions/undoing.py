@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from llm_lite.core.messages import Command, Stop
+from llm_lite.core.messages import Command
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.chatting import Regenerate, Send, SetSystemPrompt
 from llm_lite.desktop.actions.composing.presets import UsePreset
@@ -26,7 +26,7 @@ from llm_lite.desktop.actions.history import (
 )
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer, SwitchVersion, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
-from llm_lite.desktop.actions.requests import Result, end_edit, end_reading
+from llm_lite.desktop.actions.requests import Result, end_edit, leave_answer
 from llm_lite.desktop.actions.texts.translating import RestoreTarget, restore
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.notices import notify
@@ -161,23 +161,6 @@ def _move(state: AppState, now: float, *, back: bool) -> Result:
     words = tr("Undone: {what}.") if back else tr("Redone: {what}.")
     state = notify(state, "info", words.format(what=tr(step.label)), now)
     return state, (*commands, *more)
-
-
-def leave_answer(state: AppState) -> Result:
-    """The state without an answer that is being written: what it has said stays."""
-    running = state.running
-    if running is None:
-        return end_reading(state)
-    sent = state.queued is None
-    last = replace(state.messages[-1].ended(), stop_reason="stopped")
-    state = replace(
-        state,
-        messages=(*state.messages[:-1], last),
-        running=None,
-        queued=None,
-        draining=running.request if sent else state.draining,
-    )
-    return state, (Stop(),) if sent else ()
 
 
 def _show(state: AppState, before: ConversationLook, after: ConversationLook, now: float) -> Result:

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from llm_lite.desktop.app.system_theme import SystemTheme
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
+from llm_lite.desktop.state.asked import with_asked
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts
@@ -74,11 +75,7 @@ def open_window(
     """
     store = SettingsStore(settings_path())
     state = restore(store.settings, AppState())
-    state = replace(
-        state,
-        options=given(options, EngineOptions(), state.options),
-        sampling=given(sampling, SamplingOptions(), state.sampling),
-    )
+    state = with_asked(state, options=options, sampling=sampling)
     sys.setswitchinterval(SWITCH)
     app = App(store, state, complain, history_file())
     try:
@@ -87,12 +84,6 @@ def open_window(
     finally:
         ended = app.close()
     return ended
-
-
-def given(asked: Any, default: Any, remembered: Any) -> Any:
-    """`remembered` with what was asked for on the command line, that is, is not the default."""
-    names = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(default, f.name)]
-    return replace(remembered, **{name: getattr(asked, name) for name in names})
 
 
 class App:
@@ -109,7 +100,6 @@ class App:
         self._store = store
         self._history = history
         self._complain_outside = complain
-        self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
         self._starter: Starter | None = None  # until there is an engine
         self._system_theme: SystemTheme | None = None  # once the first frame is there
@@ -317,12 +307,8 @@ class App:
         if now - self._saved_at < LOOK_PERIOD and not at_once:
             return
         self._saved_at = now
-        state, asked, old = self.program.state, self._asked, self._store.settings
-        if state.options == asked.options:
-            state = replace(state, options=old.options)
-        if state.sampling == asked.sampling:
-            state = replace(state, sampling=old.sampling)
-        place = _place(self.window.geometry(), old.window)
+        state, place = self.program.state, self._store.settings.window
+        place = _place(self.window.geometry(), place)
         io = imgui.get_io()
         layout = None
         if at_once or io.want_save_ini_settings:

@@ -46,9 +46,9 @@ from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
 from llm_lite.desktop.actions.window.files import BrowseFolder, ShowFiles
 from llm_lite.desktop.actions.window.palette import SearchPalette
-from llm_lite.desktop.app import folders
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
+from llm_lite.desktop.app.dialogs import FolderReader, begin_choosing
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
@@ -61,6 +61,7 @@ from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show
+from llm_lite.desktop.state.maps import held_in_front
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.state.window.files_state import Purpose
@@ -99,7 +100,7 @@ class Program:
         self.presets: PresetFiles | None = None
         self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
-        self.folders = folders.FolderReader()  # of the window's own file chooser
+        self.folders = FolderReader()  # of the window's own file chooser
         self.tools: ToolHost | None = None
         self.installer = Installer()  # of models that come as packages
         self.library: LibraryHost | None = None  # of models, here and on the hub
@@ -175,9 +176,9 @@ class Program:
         not draw everything."""
         maps = self.interface.maps
         if maps is not None:
-            maps.begin(self._attention(), self.state.busy)
+            maps.begin(self._attention(), self.state.busy, held_in_front(self.state))
         if self.remote is not None:  # a server's, where one answers the chat
-            self.interface.ui.maps = self.remote.maps() or maps
+            self.interface.ui.maps = self.remote.maps(bool(self.state.owners)) or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
@@ -217,7 +218,7 @@ class Program:
 
     def choose_here(self, purpose: Purpose) -> None:
         """Files are chosen in the window itself: the system has no dialog for that."""
-        self.do(folders.begin(purpose, self.state))
+        self.do(begin_choosing(purpose, self.state))
 
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):

@@ -8,7 +8,6 @@ default, keys we do not know are kept and written back. Writing never raises for
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -20,30 +19,24 @@ from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.renaming import rename_free
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import (
-    ACTIVATIONS,
-    BACKENDS,
-    DRAFT_LEARNINGS,
-    KV_TYPES,
-    MODES,
-    OVERFLOWS,
-    SPECULATES,
     EngineOptions,
     Overflow,
     SamplingOptions,
 )
 from llm_lite.core.plain_text import lines
 from llm_lite.core.records import dataclass
-from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
+from llm_lite.desktop.actions.chatting import new_draft
 from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
-from llm_lite.desktop.attention.colors import NAMES
-from llm_lite.desktop.language.catalogues import SYSTEM, languages
+from llm_lite.desktop.app.setting_values import CHOICES, LONGEST_PATH, values_of
+from llm_lite.desktop.language.catalogues import SYSTEM
+from llm_lite.desktop.state.asked import to_keep
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFiles
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
-from llm_lite.desktop.state.serving.serving_state import MOST_PARALLEL, PORTS, Reach, ServingChoice
+from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
@@ -54,75 +47,7 @@ _XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
-CHOICES: dict[str, tuple[str, ...]] = {
-    "theme": get_args(ThemeName),
-    "appearance": get_args(Appearance),
-    "language": (SYSTEM, *languages()),
-    "list": get_args(Panel),
-    "inspector": get_args(Panel),
-    "layout_name": get_args(LayoutName),
-    "backend": BACKENDS,
-    "mode": MODES,
-    "activations": ACTIVATIONS,
-    "speculate": tuple(one for one in SPECULATES if one != "slice"),  # which few models have
-    "learned_drafts": DRAFT_LEARNINGS,
-    "keys": KV_TYPES,
-    "values": KV_TYPES,
-    "overflow": OVERFLOWS,
-    "resume": get_args(ResumeMode),
-    "by": get_args(LookBy),
-    "reach": get_args(Reach),
-    "colors": NAMES,
-}
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
-LONGEST_PATH = 4096  # characters; what Linux takes
-LONGEST = {  # characters
-    "system_prompt": TYPED,
-    "draft_model": LONGEST_PATH,
-    "layout": 1 << 18,
-    "json_schema": 1 << 16,
-    "grammar": 1 << 16,
-}
-RANGES: dict[str, tuple[float, float]] = {
-    "font_size": (MIN_FONT, MAX_FONT),
-    "temperature": (0.0, 2.0),
-    "top_k": (0, 1000),
-    "top_p": (0.01, 1.0),
-    "min_p": (0.0, 1.0),
-    "typical_p": (0.0, 1.0),
-    "xtc_probability": (0.0, 1.0),
-    "xtc_threshold": (0.0, 1.0),
-    "repetition_penalty": (1.0, 2.0),
-    "presence_penalty": (-2.0, 2.0),
-    "frequency_penalty": (-2.0, 2.0),
-    "penalty_window": (0, 4096),
-    "dry_multiplier": (0.0, 100.0),
-    "dry_base": (1.0, 100.0),
-    "dry_allowed_length": (1, 4096),
-    "dry_window": (0, 1 << 20),
-    "mirostat_tau": (0.0, 100.0),
-    "mirostat_eta": (0.0, 1.0),
-    "max_new_tokens": (1, 1 << 20),
-    "max_thinking_tokens": (0, 1 << 20),
-    "threads": (0, 1024),
-    "context": (0, 1 << 24),
-    "query_budget": (0, 1 << 40),
-    "pool_budget": (0, 1 << 40),
-    "resume_budget": (0, 1 << 44),
-    "seed": (0, (1 << 63) - 1),
-    "device": (0, 255),
-    "port": PORTS,
-    "parallel": (1, MOST_PARALLEL),
-    "high": (0.02, 1.0),
-    "list_width": (0.0, 1000.0),
-    "inspector_width": (0.0, 1000.0),
-    "runs_width": (0.0, 1000.0),
-    "upper_share": (0.0, 0.95),
-    "x": (-32768, 32767),
-    "y": (-32768, 32767),
-    "width": (480, 16384),
-    "height": (320, 16384),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +99,8 @@ class Settings:
     inspect: KeptSides = field(default_factory=KeptSides)
     compare: KeptSides = field(default_factory=KeptSides)
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
+    draft: str = ""  # of a chat that has not begun
+    draft_files: tuple[str, ...] = ()  # paths of the files that go with it
     recent: tuple[str, ...] = ()
     addresses: tuple[KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
@@ -254,7 +181,8 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     _migrate(data, read)
     read["sampling_chosen"] = read_chosen(data.get("sampling_chosen", []), problems)
     read["choices"] = _choices(data.get("choices", []), problems)
-    read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
+    read["recent"] = _paths("recent", data, RECENT_FILES, problems)
+    read["draft_files"] = _paths("draft_files", data, MOST_FILES, problems)
     read["addresses"] = kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
@@ -277,23 +205,26 @@ def _choices(found: Any, problems: list[str]) -> tuple[str, ...]:
     return tuple(lines(choice) for choice in good[:MOST_RECENT])
 
 
-def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
+def _paths(name: str, data: dict[str, Any], most: int, problems: list[str]) -> tuple[str, ...]:
     """Paths that can be opened; what else is in the list is named and left out."""
+    found = data.get(name, [])
     if not isinstance(found, list):
-        problems.append("settings: recent is not a list; it is left empty.")
+        problems.append(f"settings: {name} is not a list; it is left empty.")
         return ()
     paths = [p for p in found if isinstance(p, str) and len(p) <= LONGEST_PATH and "\0" not in p]
     if len(paths) < len(found):
-        problems.append(f"settings: recent: {len(found) - len(paths)} entries are no paths.")
-    return tuple(paths[:RECENT_FILES])
+        problems.append(f"settings: {name}: {len(found) - len(paths)} entries are no paths.")
+    return tuple(paths[:most])
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
     """`settings` with what the person changed in `state`; no system prompt of an old chat."""
-    own = state.history.own_prompt
+    own, drafted = state.history.own_prompt, new_draft(state)
     looks = {name: getattr(state.xray, name) for name in _XRAY}
     looks |= {name: getattr(state.attention, name) for name in _COLORS}
-    options = replace(state.options, draft_model="")  # of the model in use, which may be another
+    options = replace(
+        to_keep(state, "options", settings.options), draft_model=""
+    )  # of the model in use
     if options.speculate not in CHOICES["speculate"]:  # what few models can do
         options = replace(options, speculate=settings.options.speculate)
     return replace(
@@ -302,7 +233,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         language=state.language,
         font_size=state.font_size,
         less_motion=state.less_motion,
-        sampling=state.sampling,
+        sampling=to_keep(state, "sampling", settings.sampling),
         sampling_chosen=tuple(sorted(state.sampling_chosen)),
         options=options,
         system_prompt=state.system_prompt if own is None else own,
@@ -315,6 +246,8 @@ def remember(state: AppState, settings: Settings) -> Settings:
         appearance=state.appearance,
         choices=state.palette.recent,
         **kept_layouts(state.layouts),
+        draft=drafted.text,
+        draft_files=tuple(file.path for file in drafted.files if file.path),
         recent=state.recent,
         addresses=remembered(state.remote),
         looks=Looks(**looks),
@@ -341,6 +274,8 @@ def restore(settings: Settings, state: AppState) -> AppState:
         appearance=settings.appearance,
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
+        draft=settings.draft,
+        files=DraftFiles().with_paths(tuple((p, Path(p).name) for p in settings.draft_files)),
         recent=settings.recent,
         remote=restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
@@ -348,47 +283,6 @@ def restore(settings: Settings, state: AppState) -> AppState:
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
         ),
     )
-
-
-def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
-    """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
-    good = {}
-    for item in fields(base):
-        old = getattr(base, item.name)
-        plain = old is None or isinstance(old, bool | int | float | str)
-        if item.name not in data or not plain:
-            continue
-        value = data[item.name]
-        if not _fits(item.name, value, old):
-            problems.append(
-                f"settings: {prefix}{item.name} cannot be {found(value)}; "
-                f"{found(old)} is used instead."
-            )
-            continue
-        if isinstance(old, str):
-            value = lines(value)
-        good[item.name] = float(value) if isinstance(old, float) else value
-    return good
-
-
-def _fits(name: str, value: Any, old: Any) -> bool:
-    low, high = RANGES.get(name, (-math.inf, math.inf))
-    if value is None:
-        return old is None
-    if isinstance(old, str):
-        short = isinstance(value, str) and len(value) <= LONGEST.get(name, LONGEST_PATH)
-        return short and value in CHOICES.get(name, (value,))
-    if isinstance(old, bool):
-        return isinstance(value, bool)
-    if old is None or isinstance(old, int):  # the optional ones are all whole numbers
-        return _is_int(value) and low <= value <= high
-    # The range first: a whole number may be too large to be asked whether it is finite.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and low <= value <= high and math.isfinite(value)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _set_aside(path: Path) -> str:

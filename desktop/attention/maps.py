@@ -218,8 +218,9 @@ class AttentionMaps:
         """Textures that pictures of earlier frames may show and that are gone, counted."""
         return self._renderer.vanished
 
-    def begin(self, source: AttentionSource | None, busy: bool) -> None:
-        """A frame is about to be built; `busy` while the model is writing."""
+    def begin(self, source: AttentionSource | None, busy: bool, most: int | None = None) -> None:
+        """A frame is about to be built; `busy` while the model is writing. Only the first `most`
+        tokens of the source are of what is in front; None: all."""
         self._asked.begin("")
         self._readings.begin()
         if busy > self._busy:  # what maps cost the answer before is not of this one
@@ -227,8 +228,8 @@ class AttentionMaps:
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)
-        if source is not None and source.version != self._text.version:
-            self._follow(source)
+        if source is not None and not self._text.follows(source, most):
+            self._follow(source, most)
         now = time.perf_counter()
         if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
             self._shown, self._shown_at = self.length, now
@@ -300,11 +301,11 @@ class AttentionMaps:
         if source.host_keys(0) is not None:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
-    def _follow(self, source: AttentionSource) -> None:
+    def _follow(self, source: AttentionSource, most: int | None) -> None:
         """The conversation has grown, or it is another one from some position on."""
         if self._store is None or self._recorder is None:
             return
-        before, kept = self.length, self._text.follow(source)
+        before, kept = self.length, self._text.follow(source, most)
         self._store.source_length = len(self._text.source_tokens)
         if kept < before:
             self._store.shrink(kept)

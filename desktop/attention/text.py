@@ -16,6 +16,7 @@ class MapText:
         self.source_tokens: tuple[int, ...] = ()
         self.rows = range(0)  # positions whose queries are held
         self.version = -1
+        self.most: int | None = None  # tokens that may be shown; None: all that there are
         self._epoch = 0
 
     @property
@@ -23,17 +24,23 @@ class MapText:
         """Of the longer of both: what a row needs room for."""
         return max(len(self.tokens), len(self.source_tokens))
 
-    def follow(self, source: AttentionSource) -> int:
-        """Hold what the source holds now; how many first tokens have the rows that they had."""
-        self.version = source.version
-        tokens, seen = source.tokens()[: source.length], source.source_tokens()
+    def follows(self, source: AttentionSource, most: int | None) -> bool:
+        """Whether nothing has changed since."""
+        return source.version == self.version and most == self.most
+
+    def follow(self, source: AttentionSource, most: int | None = None) -> int:
+        """Hold the first `most` tokens of what the source holds now; how many first tokens have the
+        rows that they had."""
+        self.version, self.most = source.version, most
+        tokens, seen = source.tokens()[: source.length][:most], source.source_tokens()
         kept = _common(self.tokens, tokens)
         if source.epoch != self._epoch or seen != self.source_tokens:
             kept = 0
         if tokens != self.tokens and any(layer.bidirectional for layer in source.layers):
             kept = 0  # each row sees all that has changed
         self.tokens, self.source_tokens = tokens, seen
-        self.rows, self._epoch = source.rows, source.epoch
+        rows, self._epoch = source.rows, source.epoch
+        self.rows = range(min(rows.start, len(tokens)), min(rows.stop, len(tokens)))
         return kept
 
 

@@ -28,7 +28,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
-from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.folding import (
     caching,
     encoding,
@@ -42,6 +41,8 @@ from llm_lite.desktop.state.folding import (
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
+from llm_lite.desktop.state.reading import begun, ended, owner_of
+from llm_lite.desktop.state.scopes import next_model
 from llm_lite.desktop.state.state import (
     RATE_WINDOW,
     RECENT_FILES,
@@ -51,11 +52,9 @@ from llm_lite.desktop.state.state import (
     LogLine,
     Message,
     Running,
-    Steering,
     Token,
 )
 from llm_lite.desktop.state.thoughts import Thought
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 from llm_lite.desktop.state.tools.tools_state import heard
 from llm_lite.desktop.state.tree.spelling import spelled
 
@@ -85,6 +84,9 @@ def _request(event: Event) -> int | None:
 
 
 def _load_started(event: LoadStarted, state: AppState, now: float) -> AppState:
+    known = state.load
+    if known is not None and known.request:  # the change that is wanted now, or one before it
+        return replace(state, load=replace(known, stage="opening", fraction=0.0))
     return replace(state, load=Load(event.source, mode=event.mode))
 
 
@@ -100,35 +102,34 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         state = quantizing.forget(state)
     opened = () if event.executor.backend == "remote" else (event.model.path,)
     recent = (*opened, *(p for p in state.recent if p not in opened))
-    return replace(
+    model, parts = event.model, event.model.kind == "encoder-decoder"
+    return next_model(
         state,
         load=None,
-        model=event.model,
+        model=model,
         executor=event.executor,
         load_seconds=event.seconds,
-        context_used=0,
         reading=None,
-        attention=state.attention.fit(
-            event.model.layers,
-            event.model.heads,
-            parts=event.model.kind == "encoder-decoder",
-        ),
-        xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
-        positions=(),
-        owners=(),
-        cache=CacheState(state.cache.by, state.cache.slots),
-        attention_rows=None,
-        lens=Lens(),
-        lesson=state.lesson.of_model(event.model),
+        attention=state.attention.fit(model.layers, model.heads, parts=parts),
+        xray=state.xray.fit(model.layers, model.heads, state.model is None),
+        lesson=state.lesson.of_model(model),
         encoding=state.encoding.forgotten(),
         translating=state.translating.forgotten(),
-        steering=Steering(),
-        last_stats=None,
+        steering=state.steering.of_next_model().fit(model),
+        # The engine loads a model with gains of 1; one elsewhere leaves those here as they are.
+        gains_told=None if opened else state.gains_told,
         recent=recent[:RECENT_FILES],
     )
 
 
 def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
+    known, superseded = state.load, False
+    if known is not None and known.request:
+        superseded = event.request != known.request
+        if not superseded and known.in_use is not None:
+            state = replace(state, options=known.in_use)  # which is what goes on
+    if superseded:
+        return state if event.cancelled else notify(state, "error", event.message, now)
     state = replace(state, load=None)
     if event.cancelled:
         return notify(state, "info", tr("Loading was cancelled."), now)
@@ -145,11 +146,17 @@ def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> Ap
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
     cache = replace(state.cache, measured=None, request=0)
-    state = replace(state, executor=event.executor, model=event.model, load=None, cache=cache)
-    if event.options is not None:  # a client of the server may have switched it
-        mode, activations = event.options.mode, event.options.activations
-        options = replace(state.options, mode=mode, activations=activations)
-        state = replace(state, options=options)
+    state = replace(state, executor=event.executor, model=event.model, cache=cache)
+    known = state.load
+    if known is not None and known.request not in (0, event.request):
+        # Something else changed it meanwhile; what a person wants now is still to come.
+        state = replace(state, load=replace(known, in_use=event.options or known.in_use))
+    else:
+        state = replace(state, load=None)
+        if event.options is not None:  # a client of the server may have switched it
+            mode, activations = event.options.mode, event.options.activations
+            options = replace(state.options, mode=mode, activations=activations)
+            state = replace(state, options=options)
     state = replace(state, encoding=state.encoding.outdated())
     state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
     state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
@@ -168,18 +175,10 @@ def _generation_started(event: GenerationStarted, state: AppState, now: float) -
         done=event.reused_tokens,
         thinking=event.thinking,
     )
-    state = replace(
-        state,
-        running=running,
-        context_used=event.reused_tokens,
-        positions=tuple(token.text for token in event.prompt),
-        owners=tuple(_owner(token.message, running.lead) for token in event.prompt),
-        cache=cache_state.started(
-            state.cache, event.prompt, event.reused_tokens, event.prompt_tokens
-        ),
-        attention_rows=None,
-    )
-    return turns.with_turns(state)
+    owners = tuple(owner_of(token.message, running.lead) for token in event.prompt)
+    reused, tokens = event.reused_tokens, event.prompt_tokens
+    state = replace(state, running=running)
+    return begun(state, event.prompt, owners, reused=reused, tokens=tokens, used=reused)
 
 
 def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> AppState:
@@ -197,18 +196,10 @@ def _conversation_read(event: ConversationRead, state: AppState, now: float) -> 
     reading = state.reading
     if reading is None or reading.request != event.request:
         return state
-    state = replace(state, reading=None)
+    state, lead = replace(state, reading=None), reading.lead
     if event.message:
         return notify(state, "error", event.message, now)
-    state = replace(
-        state,
-        context_used=len(event.prompt),
-        positions=tuple(token.text for token in event.prompt),
-        owners=tuple(_owner(token.message, reading.lead) for token in event.prompt),
-        cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
-        attention_rows=None,
-    )
-    return turns.with_turns(state)
+    return begun(state, event.prompt, tuple(owner_of(t.message, lead) for t in event.prompt))
 
 
 def _token_decoded(event: TokenDecoded, state: AppState, now: float) -> AppState:
@@ -262,9 +253,9 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
     state = replace(
         _with_answer(state, last),
         running=None,
-        last_stats=event.stats if event.stats.new_tokens else state.last_stats,
         context_used=event.stats.context_used or state.context_used,
     )
+    state = ended(state, running)
     state = speed.completed(turns.with_turns(state), running, event.stats)
     if event.stop_reason == "error" and event.message:
         return notify(state, "error", event.message, now)
@@ -284,14 +275,17 @@ def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppSta
 def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
     if event.message and event.request == state.files.request:
         state = notify(state, "warning", event.message, now)
-    return replace(state, files=state.files.counted(event))
+    counted = state.counted
+    if event.request and event.request == counted.request:
+        counted = replace(counted, request=0, tokens=event.conversation)
+    return replace(state, files=state.files.counted(event), counted=counted)
 
 
 def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
     running = state.running
     if running is None or running.request != event.request:
         return state
-    owners = tuple(_owner(token.message, running.lead) for token in event.tokens)
+    owners = tuple(owner_of(token.message, running.lead) for token in event.tokens)
     cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
     return replace(
         state,
@@ -338,13 +332,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     **translating.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
-
-
-def _owner(message: int, lead: int) -> int:
-    """Of a position, by the message's number in what the engine was told."""
-    if message < 0:
-        return TEMPLATE
-    return message - lead if message >= lead else SYSTEM
 
 
 def _judged(event: TokenDecoded, running: Running, index: int) -> Token:

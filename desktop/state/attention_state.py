@@ -65,6 +65,12 @@ class AttentionChoice:
             self, part=part, locked=locked, aside=aside, layer=None, group=None, row=None
         )
 
+    def of_next_conversation(self) -> AttentionChoice:
+        return replace(self, row=None)
+
+    def of_next_model(self) -> AttentionChoice:
+        return replace(self, row=None)
+
     def fit(self, layers: int, heads: int, *, parts: bool = False) -> AttentionChoice:
         """For a model of so many layers and heads: what it lacks is not chosen. `parts`: it is an
         encoder-decoder, which shows its cross-attention first."""

@@ -62,9 +62,26 @@ class CacheState:
     problem: str = ""  # why there is no measurement
     turns: tuple[int, ...] = ()  # tokens of each whole turn
 
-    def cleared(self) -> CacheState:
-        """Of a new conversation."""
+    def of_next_conversation(self) -> CacheState:
+        """`status` says what the cache holds, whosever it is."""
         return CacheState(self.by, self.slots, status=self.status, computed=self.computed)
+
+    def of_next_model(self) -> CacheState:
+        return CacheState(self.by, self.slots)
+
+    def first(self, positions: int, told: tuple[int, ...]) -> CacheState:
+        """The first positions alone: the conversation is another one behind them."""
+        tokens = len(told) or positions
+        return replace(
+            self,
+            pointed=None,
+            prompt=self.prompt[:positions],
+            reused=min(self.reused, tokens),
+            made=tuple((first, number) for first, number in self.made if first < tokens),
+            told=told,
+            measured=_first(self.measured, positions),
+            request=0,
+        )
 
 
 def started(

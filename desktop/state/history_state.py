@@ -62,6 +62,12 @@ class HistoryState:
     title_asked: int | None = None  # the conversation whose title was asked for, or found given
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
 
+    def of_next_conversation(self) -> HistoryState:
+        return replace(self, open=None, opening=None, reveal=None, own_prompt=None)
+
+    def of_next_model(self) -> HistoryState:
+        return self
+
     @property
     def searching(self) -> bool:
         return bool(self.query.strip())

@@ -21,7 +21,6 @@ from llm_lite.core.messages import (
     EngineOptions,
     ExecutorInfo,
     Gains,
-    GainsEffect,
     Generate,
     GenerationStats,
     LensResult,
@@ -41,17 +40,19 @@ from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.state.composing.draft_files import DraftFiles
+from llm_lite.desktop.state.composing.draft_files import DraftFiles, NewDraft
 from llm_lite.desktop.state.composing.prompts import PromptLibrary
+from llm_lite.desktop.state.context import Counted
 from llm_lite.desktop.state.encoding.encoding_state import EncodingState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.lesson.lesson_state import LessonState
 from llm_lite.desktop.state.library.library_state import LibraryState
-from llm_lite.desktop.state.plots.rate_sample import RateSample
-from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.quant_state import Quantization, RateSample
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
+from llm_lite.desktop.state.scopes import divided, made, of
 from llm_lite.desktop.state.serving.serving_state import ServingState
+from llm_lite.desktop.state.steering import Steering
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import DraftOutcome, XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
@@ -110,6 +111,7 @@ class Message:
     calls: CallSplit | None = None  # None: no functions were offered; `text` is without its calls
     reply: ToolReply | None = None  # of a tool's message
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    untokenized: bool = False  # the tokens of its beginning are not known, or another model's
     attachments: tuple[Attachment, ...] = ()
     unfolded: int = -1  # the attachment whose text is shown
     likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
@@ -186,6 +188,7 @@ class Running:
     thinking: Thinking | None = None  # how the answer marks its thoughts
     tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
     heard: float | None = None  # when its last tokens came
+    beside: tuple[object, ...] = ()  # what was told beside the messages, as of `Counted`
 
     @property
     def rate(self) -> float:
@@ -232,21 +235,13 @@ class Lens:
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
-    """Gains of the heads, None where all are 1, and what they change."""
-
-    gains: Gains | None = None
-    effect: GainsEffect | None = None
-    request: int = 0  # of the effect, not answered yet; 0: none
-    stale: bool = False  # the gains changed since
-
-
-@dataclass(frozen=True, slots=True)
 class Load:
     source: str
     stage: str = "opening"
     fraction: float = 0.0
     cancelling: bool = False
+    request: int = 0  # of a change of how the model in use runs; 0: a model is loaded
+    in_use: EngineOptions | None = None  # until then
     mode: Mode | None = None  # that a client of the server asked for
 
 
@@ -270,82 +265,92 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    messages: tuple[Message, ...] = ()
-    draft: str = ""
-    editing: int | None = None  # index of the message whose text is in the draft
-    aside: str = ""  # the draft of before, which comes back when the edit ends
-    files: DraftFiles = field(default_factory=DraftFiles)  # that go with the draft
-    running: Running | None = None
-    reading: Reading | None = None
-    next_request: int = 1
-    draining: int | None = None  # a dropped request that has not ended in the engine yet
-    queued: Generate | None = None  # what is asked as soon as it has
-    chat: int = 0  # counts conversations: views forget their scroll when it changes
+    messages: tuple[Message, ...] = of("conversation", ())
+    draft: str = of("conversation", "")
+    # index of the message whose text is in the draft
+    editing: int | None = of("conversation", None)
+    aside: str = of("conversation", "")  # the draft of before, which comes back when the edit ends
+    files: DraftFiles = divided(DraftFiles)  # that go with the draft
+    new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
+    running: Running | None = of("conversation", None)
+    reading: Reading | None = of("conversation", None)
+    next_request: int = of("program", 1)
+    draining: int | None = of("program", None)  # a dropped request that has not ended yet
+    queued: Generate | None = of("conversation", None)  # what is asked as soon as it has
+    chat: int = of("program", 0)  # counts conversations that came to the front
 
-    model: ModelInfo | None = None
-    executor: ExecutorInfo | None = None
-    load: Load | None = None
-    first_source: str | None = None  # of the model that was opened first; None: none was yet
-    memory_question: LoadNeedsMemory | None = None  # before what does not fit is loaded
-    load_seconds: float = 0.0
-    context_used: int = 0  # tokens in the cache
-    last_stats: GenerationStats | None = None
-    rates: tuple[RateSample, ...] = ()
+    model: ModelInfo | None = of("model", None)
+    executor: ExecutorInfo | None = of("model", None)
+    load: Load | None = of("program", None)
+    # of the model that was opened first; None: none was yet
+    first_source: str | None = of("program", None)
+    # before what does not fit is loaded
+    memory_question: LoadNeedsMemory | None = of("program", None)
+    load_seconds: float = of("model", 0.0)
+    context_used: int = of("reading", 0)  # tokens of the conversation that the cache holds
+    counted: Counted = made("reading", Counted)  # tokens of the whole conversation
+    rates: tuple[RateSample, ...] = of("conversation", ())
 
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # as the person set it
-    sampling_chosen: frozenset[str] = frozenset()  # fields set to the program's own default
-    form: ChatForm = "auto"  # of a conversation that has not begun
-    presets: tuple[str, ...] = ()  # names of those that are kept
-    preset: str = ""  # the one that was chosen or saved last
-    prompts: PromptLibrary = field(default_factory=PromptLibrary)
-    system_prompt: str = ""
-    overflow: Overflow = "stop"
-    thinking: bool = True  # what the switch of a template is set to, where it has one
-    options: EngineOptions = field(default_factory=EngineOptions)
-    theme: ThemeName = "dark"  # what is shown
-    appearance: Appearance = "system"
-    system_theme: ThemeName | None = None  # None: the system does not say
-    language: str = "en"  # a code, or "system"
-    font_size: float = 15.0  # logical pixels
-    less_motion: bool = False  # pictures that move show their ends at once
-    recent: tuple[str, ...] = ()
-    devices: tuple[DeviceChoice, ...] = ()
-    catalogue: tuple[CatalogueEntry, ...] = ()
-    memory_available: int | None = None  # bytes of the machine; None: not known
+    # as the person set it
+    sampling: SamplingOptions = made("setting", SamplingOptions)
+    # fields of it that are set to the program's own default
+    sampling_chosen: frozenset[str] = of("setting", frozenset())
+    form: ChatForm = of("conversation", "auto")  # of a conversation that has not begun
+    presets: tuple[str, ...] = of("program", ())  # names of those that are kept
+    preset: str = of("program", "")  # the one that was chosen or saved last
+    prompts: PromptLibrary = made("program", PromptLibrary)
+    # that of new chats is a setting: `HistoryState.own_prompt`
+    system_prompt: str = of("conversation", "")
+    overflow: Overflow = of("setting", "stop")
+    thinking: bool = of("setting", True)  # what the switch of a template is set to
+    options: EngineOptions = made("setting", EngineOptions)
+    # Settings, by "sampling.temperature", that only the command line asked for: they are not kept.
+    unkept: frozenset[str] = of("program", frozenset())
+    theme: ThemeName = of("setting", "dark")  # what is shown
+    appearance: Appearance = of("setting", "system")
+    system_theme: ThemeName | None = of("program", None)  # None: the system does not say
+    language: str = of("setting", "en")  # a code, or "system"
+    font_size: float = of("setting", 15.0)  # logical pixels
+    less_motion: bool = of("setting", False)  # pictures that move show their ends at once
+    recent: tuple[str, ...] = of("setting", ())
+    devices: tuple[DeviceChoice, ...] = of("program", ())
+    catalogue: tuple[CatalogueEntry, ...] = of("program", ())
+    memory_available: int | None = of("program", None)  # bytes of the machine; None: not known
 
-    positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
-    attention: AttentionChoice = field(default_factory=AttentionChoice)
+    positions: tuple[str, ...] = of("reading", ())  # text of the tokens in the cache, by position
+    attention: AttentionChoice = divided(AttentionChoice)
 
-    owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
-    cache: CacheState = field(default_factory=CacheState)
-    xray: XRay = field(default_factory=XRay)
-    row_details: RowDetails = field(default_factory=RowDetails)
-    rows_request: int = 0  # the one whose answer is wanted
-    attention_rows: AttentionRows | None = None
-    lens: Lens = field(default_factory=Lens)
-    lesson: LessonState = field(default_factory=LessonState)
-    steering: Steering = field(default_factory=Steering)
-    encoding: EncodingState = field(default_factory=EncodingState)
-    tokenizer: TokenizerState = field(default_factory=TokenizerState)
-    translating: TranslatingState = field(default_factory=TranslatingState)
-    comparing: AnswerComparison | None = None
-    quantization: Quantization = field(default_factory=Quantization)
-    history: HistoryState = field(default_factory=HistoryState)
-    tools: ToolsState = field(default_factory=ToolsState)
-    undoing: Undoing = field(default_factory=Undoing)
-    resume: ResumeState = field(default_factory=ResumeState)
-    learned_drafts: DraftsLearned | None = None  # None: the engine has not said
-    layouts: Layouts = field(default_factory=Layouts)
-    palette: PaletteState = field(default_factory=PaletteState)
-    chooser: FilesState = field(default_factory=FilesState)  # of files, in the window
-    library: LibraryState = field(default_factory=LibraryState)
-    serving: ServingState = field(default_factory=ServingState)
-    remote: RemoteState = field(default_factory=RemoteState)
-    next_step_request: int = 1  # requests that are no answers
+    owners: tuple[int, ...] = of("reading", ())  # by position: message, or TEMPLATE or SYSTEM
+    cache: CacheState = divided(CacheState)
+    xray: XRay = divided(XRay)
+    row_details: RowDetails = made("reading", RowDetails)
+    rows_request: int = of("reading", 0)  # the one whose answer is wanted
+    attention_rows: AttentionRows | None = of("reading", None)
+    lens: Lens = made("reading", Lens)
+    lesson: LessonState = divided(LessonState)
+    steering: Steering = divided(Steering)
+    gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1
+    encoding: EncodingState = made("model", EncodingState)  # of a text, which it shows
+    tokenizer: TokenizerState = made("program", TokenizerState)  # of a text, which it shows
+    translating: TranslatingState = made("model", TranslatingState)  # of a source, likewise
+    comparing: AnswerComparison | None = of("conversation", None)
+    quantization: Quantization = made("model", Quantization)  # of prompts and texts that it names
+    history: HistoryState = divided(HistoryState)
+    tools: ToolsState = divided(ToolsState)
+    undoing: Undoing = made("program", Undoing)  # each step says of which conversation it is
+    resume: ResumeState = divided(ResumeState)
+    learned_drafts: DraftsLearned | None = of("model", None)  # None: the engine has not said
+    layouts: Layouts = made("setting", Layouts)
+    palette: PaletteState = made("program", PaletteState)
+    chooser: FilesState = made("program", FilesState)  # of files, in the window
+    library: LibraryState = made("program", LibraryState)
+    serving: ServingState = made("program", ServingState)
+    remote: RemoteState = divided(RemoteState)
+    next_step_request: int = of("program", 1)  # requests that are no answers
 
-    log: tuple[LogLine, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    next_notice: int = 1
+    log: tuple[LogLine, ...] = of("program", ())
+    notices: tuple[Notice, ...] = of("program", ())
+    next_notice: int = of("program", 1)
 
     @property
     def busy(self) -> bool:
@@ -376,6 +381,16 @@ class AppState:
         """The answer being written, if one is."""
         last = self.messages[-1] if self.messages else None
         return last if self.running and last and last.role == "assistant" else None
+
+    @property
+    def last_stats(self) -> GenerationStats | None:
+        """Of the newest answer in front; None where another model wrote it."""
+        for message in reversed(self.messages):
+            if message.stats is not None and message.stats.new_tokens:
+                written, model = message.written, self.model
+                known = written is None or model is None or written.model.path in ("", model.path)
+                return message.stats if known else None
+        return None
 
     @property
     def decode_rate(self) -> float:

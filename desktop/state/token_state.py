@@ -37,6 +37,12 @@ class XRay:
     def looks_back(self) -> bool:
         return self.reverse != self.flipped
 
+    def of_next_conversation(self) -> XRay:
+        return replace(self, at=None)
+
+    def of_next_model(self) -> XRay:
+        return replace(self, at=None)
+
     def fit(self, layers: int, heads: int, fresh: bool) -> XRay:
         """For a model of so many; a `fresh` one begins in the middle."""
         layer = layers // 2 if fresh else min(self.layer, layers - 1)

@@ -1,4 +1,5 @@
-"""What the conversation makes of the cache: whole turns, how many more fit, a position's token."""
+"""How much of the context the conversation in front takes, whatever the cache holds: its tokens,
+whole turns, how many more fit, a position's token."""
 
 from __future__ import annotations
 
@@ -20,6 +21,16 @@ def token_id(state: AppState, position: int) -> int | None:
     return answer[index].id if 0 <= index < len(answer) else None
 
 
+def tokens_in_front(state: AppState) -> int | None:
+    """Of the conversation in front; None where they are not counted yet."""
+    running = state.running
+    if running is not None and running.phase != "waiting":
+        return max(running.prompt_tokens, state.context_used)
+    if not state.messages:
+        return 0
+    return state.counted.tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """How many turns as long as those before, in the median, still fit."""
@@ -35,7 +46,7 @@ def forecast(state: AppState) -> Forecast | None:
     if not state.cache.turns:
         return None
     typical = max(1, round(median(state.cache.turns)))
-    room = max(0, state.model.context - state.context_used)
+    room = max(0, state.model.context - (tokens_in_front(state) or state.context_used))
     return Forecast(room // typical, typical)
 
 

@@ -62,7 +62,7 @@ PROMPT = "Why is the sky blue? Answer in three sentences."
 LARGE = (3840, 2160, 2.0)  # width, height, scale
 SMALL = (1600, 1000, 1.0)
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
-LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
+LOAD_LIMIT, ANSWER_LIMIT = PATIENCE, 900.0  # seconds
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
 

@@ -42,6 +42,9 @@ from llm_lite.desktop.widgets.icons import (
 from llm_lite.desktop.widgets.ui import Ui
 
 Place = Literal["middle", "left", "beside", "upper right", "lower right"]
+# Whose data a view draws. What is of a conversation is of the one in front: a view of another
+# subject reads nothing of it, and shows itself which text, model or conversations it is of.
+Subject = Literal["conversation", "conversations", "model", "text", "program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class View:
     title: str
     icon: str
     place: Place
+    subject: Subject
     draw: Callable[[AppState, Ui], list[Action]]
     turn: int | None  # of pacing.TURNS, the one that draws it; dear ones differ; None: each
 
@@ -61,18 +65,36 @@ class View:
 
 
 VIEWS = (
-    View("chat", mark("Chat"), ICON_CHAT, "middle", draw_chat, None),
-    View("conversations", mark("Conversations"), ICON_SIDEBAR, "left", draw_conversations, 2),
-    View("attention", mark("Attention"), ICON_EYE, "upper right", draw_attention, 0),
-    View("lens", mark("Lens"), ICON_LENS, "upper right", draw_lens, 1),
-    View("tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", draw_tokenizer, None),
-    View("kv_cache", mark("KV cache"), ICON_DATABASE, "upper right", draw_cache, 2),
-    View("quantization", mark("Quantization"), ICON_SCALE, "upper right", draw_modes, 3),
-    View("performance", mark("Performance"), ICON_CHART, "lower right", draw_performance, 1),
-    View("head", mark("Head"), ICON_GRID, "lower right", draw_heads, 0),
-    View("steer", mark("Steer"), ICON_STEER, "lower right", draw_steer, 3),
-    View("log", mark("Log"), ICON_LOG, "lower right", draw_log, 2),
-    View("runs", mark("Two runs"), ICON_COMPARE, "beside", draw_runs, None),
+    View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat, None),
+    View(
+        "conversations",
+        mark("Conversations"),
+        ICON_SIDEBAR,
+        "left",
+        "conversations",
+        draw_conversations,
+        2,
+    ),
+    View(
+        "attention", mark("Attention"), ICON_EYE, "upper right", "conversation", draw_attention, 0
+    ),
+    View("lens", mark("Lens"), ICON_LENS, "upper right", "conversation", draw_lens, 1),
+    View("tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", "text", draw_tokenizer, None),
+    View("kv_cache", mark("KV cache"), ICON_DATABASE, "upper right", "conversation", draw_cache, 2),
+    View("quantization", mark("Quantization"), ICON_SCALE, "upper right", "model", draw_modes, 3),
+    View(
+        "performance",
+        mark("Performance"),
+        ICON_CHART,
+        "lower right",
+        "conversation",
+        draw_performance,
+        1,
+    ),
+    View("head", mark("Head"), ICON_GRID, "lower right", "conversation", draw_heads, 0),
+    View("steer", mark("Steer"), ICON_STEER, "lower right", "conversation", draw_steer, 3),
+    View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, 2),
+    View("runs", mark("Two runs"), ICON_COMPARE, "beside", "text", draw_runs, None),
 )
 
 

@@ -28,6 +28,14 @@ LAYOUTS: tuple[tuple[LayoutName, str, str, str], ...] = (
 ROOMY = 190.0  # spacing units: a header so wide has room for labels
 
 
+def show_view(name: str, state: AppState, ui: Ui) -> list[Action]:
+    """Bring a view of the inspector to the front."""
+    ui.ask(f"view:{name}")
+    if state.layouts.shows_inspector:
+        return []
+    return [UseLayout("inspect"), ShowInspector(True)]
+
+
 def width_of(ui: Ui, header: float) -> float:
     """Of all that `draw` shows in a header so many pixels wide."""
     parts = (_segment(ui, label, header) for _, _, label, _ in LAYOUTS)

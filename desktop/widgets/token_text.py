@@ -5,6 +5,7 @@ Positions are in pixels from the upper left corner of the text.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -179,6 +180,9 @@ def draw_boxes(
 
 
 LABEL_CHARACTERS = 12
+NAMED = re.compile(
+    r"(<[|｜]?)([^<>|｜]+)([|｜]?>)$"
+)  # a token that stands for no text, as <|im_end|>
 
 
 def visible(words: str, most: int = LABEL_CHARACTERS) -> str:
@@ -186,4 +190,10 @@ def visible(words: str, most: int = LABEL_CHARACTERS) -> str:
     shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
     if not shown.isprintable() and len(shown) == 1:
         shown = f"U+{ord(shown):04X}"
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    if len(shown) <= most:
+        return shown
+    named = NAMED.match(shown)
+    if named is not None and most > 6:  # its marks stay, or it would look like a word of the text
+        opens, name, closes = named.groups()
+        return f"{opens}{name[: most - 1 - len(opens + closes)]}…{closes}"
+    return shown[: most - 1] + "…"

@@ -1,8 +1,8 @@
 """Answers of a JSON schema: how many are valid, and what the sampler costs beside the model.
 
 `python -m tests.bench.grammar` asks the bundled model at temperature 1, checks every answer with
-jsonschema, and measures the time from a step to its token and the time of the model's steps in the same
-run, with the schema and without. It fails where an answer is not valid.
+jsonschema, and measures the time from a step to its token and the time of the model's steps in the
+same run, with the schema and without. It fails where an answer is not valid.
 """
 
 from __future__ import annotations

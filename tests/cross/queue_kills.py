@@ -1,250 +1,140 @@
-"""Kills the program that carries out the queue of models, or the process of its stage, at random
-moments of download, quantization and deletion; begins it again until it is done, and checks.
+"""Kills `llm-lite models queue run` at random moments, and checks what is left.
 
-    python -m tests.cross.queue_kills [--times 50] [--rate BYTES]
+    python -m tests.cross.queue_kills [--times 50] [--seed 1]
 
-A hub of ours on 127.0.0.1 has the bundled SmolLM2; `llm-lite models pull --quantize int8
---delete-source` is the program. After each kill no process may go on for long, and everything that
-is listed must be whole. In the end the variant must be, byte for byte, the one of a run that nobody
-disturbed, the source gone, and after `llm-lite models gc` nothing half may be left. Ends with 1
-where anything was wrong.
+The queue has a download that becomes int8 and loses its source, a checkpoint, and a repository that
+is not there. After each kill (SIGKILL) the queue's file must be whole with all of its jobs, the
+processes of its stages must end, and whatever has a file's name must have the file's hash; the next
+run goes on, and is killed in its turn. Runs that come to their end must have done all that can be
+done; then everything begins anew.
+Ends with 1 where anything was wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import hashlib
 import json
 import os
 import random
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 import psutil
 
-from llm_lite.core.hub import catalog
+from llm_lite.core.hub.queue import commands
+from llm_lite.core.hub.queue.queue_file import QueueFile
+from tests.cross.pull_kills import (
+    CHECKPOINT,
+    GGUF,
+    PATIENCE,
+    RATE,
+    Tally,
+    done,
+    ended,
+    hub_of_two,
+    look,
+    start,
+)
 from tests.hub.faults import Fault
-from tests.hub.server import running_hub
-from tests.paths import ROOT
+from tests.hub.server import TestHub
 
-REPO = "llm-lite-tests/SmolLM2-135M-Instruct-GGUF"
-PULL = ("models", "pull", REPO, "--quantize", "int8", "--delete-source")
-WORKER = "convert.stages.worker"
-PATIENCE = 240.0  # seconds of a run that nobody disturbs, on a busy machine
-ENDS = 20.0  # seconds in which the process of a killed program has ended
-STAGES = ("download", "quantize", "delete source")
-Whole = tuple[dict[str, str], dict[str, float]]  # of a run that nobody disturbed
-MOST_KILLS = 3  # of one job
+LONGEST_LIFE = 4.0  # seconds: the program starts, fetches and quantizes in so many
+JOBS = {"gguf": "done", "checkpoint": "done", "nobody": "failed"}
 
 
-class Person:
-    """Folders of a person of its own."""
-
-    def __init__(self, folder: Path, hub: str) -> None:
-        self.folder = folder
-        self.environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("HF_")},
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(folder),
-            "HF_HOME": str(folder / "hf"),
-            "HF_ENDPOINT": hub,
-            **{f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("DATA", "STATE")},
-            **{f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "CONFIG")},
-        }
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "llm_lite", *words],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-    def run(self, *words: str) -> str:
-        child = self.start(*words)
-        out, err = child.communicate(timeout=PATIENCE)
-        assert child.returncode == 0, f"{words}: {child.returncode}: {err.decode()[-2000:]}"
-        return out.decode()
-
-    @property
-    def rows(self) -> list[dict]:
-        return json.loads(self.run("models", "queue", "--json"))
-
-    def models(self) -> dict[str, dict]:
-        return {row["path"]: row for row in json.loads(self.run("models", "list", "--json"))}
-
-    def variants(self) -> list[Path]:
-        return sorted((self.folder / "data" / "llm-lite" / "models").glob("[!.]*"))
+def filled(home: Path) -> QueueFile:
+    """A queue of a person who has never had one."""
+    home.mkdir()
+    file = QueueFile(home / "state" / "llm-lite" / "models")
+    file.edit(commands.fetch(GGUF, mode="int8", delete_source=True, job_id="gguf"))
+    file.edit(commands.fetch(CHECKPOINT, job_id="checkpoint"))
+    file.edit(commands.fetch("tiny/nobody", job_id="nobody"))
+    return file
 
 
-def kill_once(person: Person, stage: str, seconds: float, what: str) -> str:
-    """Once it has been so long in a stage; the one that was hit, "" where all was over before."""
-    child = person.start(*PULL)
-    while child.poll() is None and stage_of(person) != stage:
-        time.sleep(0.01)
-    begun = time.monotonic()
-    while time.monotonic() - begun < seconds and child.poll() is None:
-        time.sleep(0.01)
-    workers = workers_of(child.pid)
-    if child.poll() is not None:
-        child.communicate()
-        return ""
-    hit = stage_of(person)
-    if what == "program":
-        child.send_signal(signal.SIGKILL)
-    else:
-        for worker in workers:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                worker.kill()
-        if not workers:  # between two stages
-            child.send_signal(signal.SIGKILL)
+def stages_of(home: Path) -> list[int]:
+    """Processes that the queue of this home has started and that live."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "environ", "status"]):
+        words = " ".join(process.info["cmdline"] or ())
+        ours = (process.info["environ"] or {}).get("HOME") == str(home)
+        if ours and "llm_lite" in words and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process.pid)
+    return found
+
+
+def kill_once(
+    hub: TestHub, home: Path, file: QueueFile, chance: random.Random, tally: Tally
+) -> bool:
+    """Whether the run came to its end before it was killed."""
+    process = start(hub, home, "queue", "run", "--json")
+    time.sleep(chance.uniform(0, LONGEST_LIFE))
+    early = process.poll() is not None
+    if not early:
+        os.kill(process.pid, 9)
+    code, said = ended(process)
+    tally.check(not early or code == 1, f"a run ended with {code}: {said[-500:]}")
+    tally.kills += not early
+    _check_left(hub, home, file, tally)
+    return early
+
+
+def _check_left(hub: TestHub, home: Path, file: QueueFile, tally: Tally) -> None:
+    end = time.monotonic() + PATIENCE
+    while (left := stages_of(home)) and time.monotonic() < end:
+        time.sleep(0.05)
+    tally.check(not left, f"processes {left} live on")
+    raw = file.path.read_bytes()
     try:
-        child.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"{what} killed: the program does not end") from None
-    _, alive = psutil.wait_procs(workers, timeout=ENDS)
-    assert not alive, f"{what} killed: a stage goes on after {ENDS} s"
-    return hit
+        ids = {job["row"]["id"] for job in json.loads(raw)["jobs"]}
+    except (ValueError, KeyError):
+        ids = set()
+    tally.check(ids == set(JOBS), f"the queue's file holds {sorted(ids)}: {raw[:200]!r}")
+    tally.check(not list(file.folder.glob("*damaged*")), "the queue was set aside as damaged")
+    look(hub, home, tally)
 
 
-def workers_of(pid: int) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [
-            process
-            for process in psutil.Process(pid).children(recursive=True)
-            if any(WORKER in word for word in process.cmdline())
-        ]
-    return []
+def check_end(hub: TestHub, home: Path, tally: Tally) -> None:
+    """All is done that can be, and can be used."""
+    jobs = json.loads(done(hub, home, tally, "queue", "--json"))
+    for job in jobs:
+        states = {stage["state"] for stage in job["stages"]}
+        tally.check(JOBS[job["id"]] in states, f"{job['id']} ended with {sorted(states)}")
+    listed = json.loads(done(hub, home, tally, "list", "--json"))
+    for model in listed:
+        tally.check(not model["problem"], f"{model['name']}: {model['problem']}")
+    names = {model["name"] for model in listed if model["origin"] != "bundled"}
+    tally.check(len(names) == 2, f"the models are {sorted(names)}")
+    for name in names:
+        done(hub, home, tally, "verify", name)
+    tally.finished += 1
 
 
-def stage_of(person: Person) -> str:
-    """What the queue's file says that runs."""
-    path = person.folder / "state" / "llm-lite" / "models" / "queue.json"
-    if not path.exists():
-        return "before"
-    for job in json.loads(path.read_text())["jobs"]:
-        for stage in job["row"]["stages"]:
-            if stage["state"] not in ("done", "skipped"):
-                return stage["stage"] if stage["state"] == "running" else f"before {stage['stage']}"
-    return "after"
-
-
-def check_listed(person: Person, source: int, variant: int) -> None:
-    """What is listed is whole."""
-    for path, row in person.models().items():
-        assert not row["problem"], f"listed: {path}: {row['problem']}"
-        expected = variant if row["origin"] == "llm-lite" else source
-        assert row["size"] == expected, f"listed: {path} has {row['size']} of {expected} bytes"
-
-
-def digest(folder: Path) -> dict[str, str]:
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.iterdir())
-    }
-
-
-def check_end(person: Person, expected: dict[str, str]) -> None:
-    rows = person.rows
-    states = [stage["state"] for stage in rows[0]["stages"]]
-    assert len(rows) == 1 and states == ["done"] * 3, f"rows: {rows}"
-    variants = person.variants()
-    assert len(variants) == 1, f"variants: {variants}"
-    assert digest(variants[0]) == expected, "the variant differs from that of a whole run"
-    person.run("models", "gc")
-    left = [
-        path
-        for path in (person.folder / "hf" / "hub").rglob("*")
-        if path.is_file() and path.suffix not in (".lock", ".TAG") and ".locks" not in path.parts
-    ]
-    assert not left, f"left in the cache: {left}"
-    hidden = [path for path in variants[0].parent.iterdir() if path.name.startswith(".")]
-    assert not hidden, f"left beside the variant: {hidden}"
-
-
-def one(number: int, hub: str, size: int, whole: Whole) -> list[str]:
-    """A job, killed up to MOST_KILLS times: the stages that were hit."""
-    chance = random.Random(number)
-    expected, seconds = whole
-    hits = []
-    with tempfile.TemporaryDirectory() as name:
-        person = Person(Path(name), hub)
-        for _ in range(chance.randint(1, MOST_KILLS)):
-            if is_done(person):
-                break
-            what = chance.choice(["program", "stage"])
-            stage = chance.choice(list(seconds))
-            hit = kill_once(person, stage, chance.uniform(0.0, seconds[stage]), what)
-            if hit:
-                hits.append(f"{hit} ({what})")
-            check_listed(person, size, sum_of(person))
-        if not is_done(person):
-            person.run(*PULL)
-        check_end(person, expected)
-    return hits
-
-
-def undisturbed(hub: str) -> Whole:
-    """What the variant is, and the seconds of each stage."""
-    with tempfile.TemporaryDirectory() as name:
-        person = Person(Path(name), hub)
-        child = person.start(*PULL)
-        seconds: Counter[str] = Counter()
-        while child.poll() is None:
-            begun, stage = time.monotonic(), stage_of(person)
-            time.sleep(0.01)
-            seconds[stage] += time.monotonic() - begun
-        assert child.returncode == 0, child.communicate()[1].decode()
-        child.communicate()
-        return digest(person.variants()[0]), {stage: seconds[stage] for stage in STAGES}
-
-
-def sum_of(person: Person) -> int:
-    """Bytes of the variant as it lies there, by what its own manifest lists."""
-    for folder in person.variants():
-        files = json.loads((folder / "variant.json").read_text())["files"]
-        return sum(files.values()) + (folder / "variant.json").stat().st_size
-    return 0
-
-
-def is_done(person: Person) -> bool:
-    return stage_of(person) == "after"
+def run(times: int, seed: int) -> Tally:
+    tally, chance = Tally(), random.Random(seed)
+    with tempfile.TemporaryDirectory() as name, hub_of_two(Path(name)) as hub:
+        hub.faults.append(Fault("/cdn/", rate=RATE))
+        home = Path(name) / "home"
+        file = filled(home)
+        while (tally.kills < times or not tally.finished) and not tally.wrong:
+            if kill_once(hub, home, file, chance, tally):
+                check_end(hub, home, tally)
+                shutil.rmtree(home)
+                file = filled(home)
+    return tally
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--first", type=int, default=1, help="the number of the first run")
-    parser.add_argument("--rate", type=float, default=100e6, help="bytes/s of the hub")
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(words)
-    model = catalog.resolve(None)
-    hits: Counter[str] = Counter()
-    wrong = []
-    with running_hub() as hub:
-        hub.add(REPO, {model.name: model})
-        hub.faults.append(Fault("", rate=options.rate))
-        whole = undisturbed(hub.url)
-        print("undisturbed:", {stage: round(s, 1) for stage, s in whole[1].items()}, flush=True)
-        for number in range(options.first, options.first + options.times):
-            try:
-                found = one(number, hub.url, model.stat().st_size, whole)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                wrong.append(number)
-                print(f"run {number}: {error}", flush=True)
-                continue
-            hits.update(found)
-            print(f"run {number}: {', '.join(found) or 'nothing was hit'}", flush=True)
-    print(f"{options.times} runs, {len(wrong)} wrong {wrong or ''}; {hits.total()} kills:")
-    for hit, count in sorted(hits.items()):
-        print(f"  {hit}: {count}")
-    return int(bool(wrong))
+    tally = run(options.times, options.seed)
+    print(f"{tally.kills} kills, {tally.wrong} wrong; {tally.finished} runs came to their end")
+    return int(bool(tally.wrong))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ def count(command: CountTokens) -> TokensCounted:
     kept = [len(text) for text in command.texts]
     for place, most in enumerate(command.most):
         kept[place] = min(kept[place], 4 * most)
-    return TokensCounted(command.request, tuple(k // 4 + 1 for k in kept), tuple(kept))
+    told = len(prompt_tokens(command)[:-2]) if command.messages else None
+    tokens = tuple(k // 4 + 1 for k in kept)
+    return TokensCounted(command.request, tokens, tuple(kept), conversation=told)
 
 
 def begun(command: Generate) -> str:
@@ -90,7 +92,10 @@ def pieces_of(text: str) -> list[str]:
     return [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
-def prompt_tokens(command: Generate | Read | CheckKept | ResumeKept) -> tuple[PromptToken, ...]:
+Told = Generate | Read | CheckKept | ResumeKept | CountTokens
+
+
+def prompt_tokens(command: Told) -> tuple[PromptToken, ...]:
     """A template token and a line for each message, and a line before the answer."""
     tokens = []
     for index, message in enumerate(command.messages):

@@ -170,7 +170,7 @@ class FakeEngine:
             elif isinstance(command, Reconfigure):
                 self._reconfigure(command)
                 self.executor = replace(EXECUTOR, mode=command.options.mode)
-                self._say(ExecutorChanged(self.executor, self.model))
+                self._say(ExecutorChanged(self.executor, self.model, request=command.request))
                 self._tell_cache()
             elif isinstance(command, Generate):
                 self._generate(command)

@@ -48,6 +48,13 @@ TEXTS = (
 )
 VALUES: tuple[Any, ...] = (*INTEGERS, *FLOATS, *TEXTS, True, False, None)
 LISTS: tuple[Any, ...] = ([], [0], [None], [[]], [""], [1, "a"], [1.5] * 7, [-1] * 3, [0, 8])
+_NUMBERS = {  # that Python's own writer cannot write, or no float holds
+    "a number of 400 digits": "9" * 400,
+    "a number of 5000 digits": "-" + "9" * 5000,
+    "a number that overflows": "1e999",
+    "NaN as a number": "NaN",
+    "infinity as a number": "-Infinity",
+}
 _DEEP = ("deep 40 lists", "deep 900 objects", "deep 20000 lists", "deep 100000 objects")
 OBJECTS: tuple[Any, ...] = ({}, {"": 0}, {"a": {"b": {}}}, {"content": 5}, {"type": "x"})
 
@@ -58,12 +65,14 @@ def odd_value(rng: random.Random) -> Any:
         return rng.choice(VALUES)
     if kind < 0.9:
         return copy.deepcopy(rng.choice(LISTS if kind < 0.83 else OBJECTS))
-    return rng.choice(_DEEP)
+    return rng.choice(_DEEP if kind < 0.95 else tuple(_NUMBERS))
 
 
 def to_json(value: Any) -> bytes:
-    """As JSON; what stands for deep nesting becomes it, which Python's own writer can not nest."""
+    """As JSON; marks become what they stand for, which Python's own writer can not write."""
     text = json.dumps(value)
+    for mark, digits in _NUMBERS.items():
+        text = text.replace(f'"{mark}"', digits)
     for mark in _DEEP:
         if f'"{mark}"' in text:
             opening, depth = ("[", "]") if "lists" in mark else ('{"a":', "}"), int(mark.split()[1])

@@ -177,7 +177,7 @@ class _Worker:
         if waited:
             _kill(process)
         code = process.wait()
-        if not waited and code != -signal.SIGXCPU:
+        if not waited and code != -signal.SIGPROF:
             what = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             self._tell({"ended": number, "outcome": "signal", "detail": what + _tail(work)}, work)
             return

@@ -25,6 +25,10 @@ WEIGHTS = {
     "cli": 5,
     "markdown": 6,
     "server": 6,
+    "tools": 5,
+    "elsewhere": 5,
+    "kept": 4,
+    "page": 4,
 }
 DOORS = tuple(WEIGHTS)
 

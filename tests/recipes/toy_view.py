@@ -25,7 +25,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         "import draw as draw_performance": (
             "from llm_lite.desktop.views.program.toy import draw as draw_toy\n"
         ),
-        'View("log"': ('    View("toy", "Toy", ICON_LOG, "lower right", draw_toy, 3),\n'),
+        'View("log"': (
+            '    View("toy", "Toy", ICON_LOG, "lower right", "conversation", draw_toy, 3),\n'
+        ),
     },
     "docs/views/toy.md": """# Toy
 

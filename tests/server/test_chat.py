@@ -2,10 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 
 import openai
 import pytest
 
+from llm_lite.core.messages import GenerationFinished, GenerationStats, SamplingDefault
+from llm_lite.server.openai.choice import Choice
+from llm_lite.server.openai.tools import ToolPlan
 from tests.server.scripted_service import PAGE
 
 USER = [{"role": "user", "content": "hello there"}]
@@ -274,3 +278,36 @@ def test_the_model_is_listed_without_its_path(served):
     assert [one.id for one in found] == ["scripted"]
     assert "secret" not in found[0].model_dump_json()
     assert served.client().models.retrieve("scripted").id == "scripted"
+
+
+def test_why_an_answer_stopped_is_said_beside_openais_word(served):
+    made = ask(served, stop=["said"])
+    assert (made.choices[0].finish_reason, made.choices[0].stop_reason) == ("stop", "stop string")
+    assert ask(served).choices[0].stop_reason is None
+    last = [c for c in ask(served, stream=True, stop=["said"]) if c.choices[0].finish_reason][-1]
+    assert last.choices[0].stop_reason == "stop string"
+
+
+@pytest.mark.parametrize("reason", ["role", "repetition"])
+def test_ends_that_openai_has_no_word_for(reason):
+    choice = Choice(ToolPlan())
+    choice.hear(GenerationFinished(1, reason, GenerationStats()))
+    assert (choice.finish_reason, choice.stop_reason) == ("stop", reason)
+
+
+def test_the_guard_is_a_field_of_a_request(served):
+    ask(served)
+    assert told(served).sampling.repetition_guard
+    ask(served, extra_body={"repetition_guard": False})
+    assert not told(served).sampling.repetition_guard
+
+
+def test_what_the_model_advises_holds_where_a_request_says_nothing(served):
+    advised = (SamplingDefault("temperature", 0.2, "a card"), SamplingDefault("top_k", 7, "a card"))
+    served.service._model = replace(served.service.model, sampling_defaults=advised)
+    ask(served, temperature=0.9)
+    sampling = told(served).sampling
+    assert (sampling.temperature, sampling.top_k) == (0.9, 7)
+    (model,) = served.client().models.list().data
+    assert model.has_chat_template
+    assert model.sampling_defaults[0] == {"name": "temperature", "value": 0.2, "source": "a card"}

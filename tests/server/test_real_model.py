@@ -109,6 +109,39 @@ def test_a_demanded_call_has_its_arguments(client):
     jsonschema.validate(json.loads(call.function.arguments), parameters)
 
 
+def test_one_of_as_many_functions_as_may_be_is_called(smollm2):
+    """Each with a schema of its own, all of them in one grammar and one prompt."""
+    schemas = {
+        f"t{number}": {
+            "type": "object",
+            "properties": {"n": {"enum": [number]}},
+            "required": ["n"],
+            "additionalProperties": False,
+        }
+        for number in range(128)
+    }
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": schema}}
+        for name, schema in schemas.items()
+    ]
+    engine = Client()
+    engine.load(smollm2, EngineOptions(backend="cpu", context=8192))
+    serve(engine, parallel=1)
+    server = Server(engine.engine.service, ServerConfig(port=0))
+    server.start()
+    url = f"{server.address}/v1"
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=600)
+    for choice in ("required", {"type": "function", "function": {"name": "t77"}}):
+        made = ask(client, tools=tools, tool_choice=choice, max_tokens=60)
+        [call] = made.choices[0].message.tool_calls
+        jsonschema.validate(json.loads(call.function.arguments), schemas[call.function.name])
+        assert choice == "required" or call.function.name == "t77"
+    with pytest.raises(openai.BadRequestError, match="tools"):
+        ask(client, tools=[*tools, tools[0]], tool_choice="required")
+    server.stop()
+    assert engine.engine.close(10)
+
+
 def test_a_prefix_is_found_in_the_cache(client):
     long = "Count the words of this sentence. " * 40
     ask(client, long, max_tokens=1)

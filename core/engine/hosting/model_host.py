@@ -85,7 +85,7 @@ class ModelHost:
         self.coming = ""  # the name of the model that is being loaded
         self.options = EngineOptions()
         self._verification = Verification()
-        self._noted = ""  # of the model's formats, in the log
+        self._noted, self._request = "", 0  # of formats, in the log; of the last change asked for
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
@@ -157,8 +157,7 @@ class ModelHost:
         return self.loaded is runner
 
     def hand_over(self, successor: ModelHost) -> None:
-        """Give what is in use to another; a load under way here is then discarded. For any
-        thread."""
+        """For any thread: give what is in use to another; a load under way is discarded."""
         with self._lock:
             self._is_left = True
             successor.file, successor.loaded = self.file, self.loaded
@@ -195,22 +194,23 @@ class ModelHost:
 
     def switch(self, preparation: Preparation) -> None:
         """Put the runner that was prepared in the place of the one in use, or say why not."""
-        path = str(self.file.path) if self.file else ""
+        path, command = str(self.file.path) if self.file else "", preparation.request.command
+        self._request = command.request if isinstance(command, Reconfigure) else 0
         failed: LoadFailed | None = None
         pathless = ""  # the sentence, for clients, who hear of no path
         try:
             self._put(preparation)
         except CancelledError:
-            failed = LoadFailed(path, "the change was cancelled", cancelled=True)
+            failed = LoadFailed(path, "the change was cancelled", True, self._request)
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(preparation.request.command, error)
-            failed = LoadFailed(path, str(error))
+            self._tell_of_memory(command, error)
+            failed = LoadFailed(path, str(error), request=self._request)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            failed = LoadFailed(path, system_errors.defect(error))
-        if isinstance(preparation.request.command, SwitchMode):
+            failed = LoadFailed(path, system_errors.defect(error), request=self._request)
+        if isinstance(command, SwitchMode):
             self._modes.end(failed, pathless)
         if failed is not None:
             self._emit(failed)
@@ -243,8 +243,7 @@ class ModelHost:
         progress: loader.Progress,
         problem: LlmLiteError,
     ) -> None:
-        """There is no room for two executors: close the old one first, and restore it if even so
-        the new one does not fit."""
+        """Close the old executor first, as both do not fit; restore it if the new one does not."""
         old = self.loaded
         if old is None:
             raise problem
@@ -328,7 +327,8 @@ class ModelHost:
         cache_transfer.hand_over(kept, old, runner)
         self.loaded = runner
         self._verification.add(runner.unchecked)
-        self._emit(ExecutorChanged(runner.executor_info, runner.model_info, self.options))
+        changed = ExecutorChanged(runner.executor_info, runner.model_info, self.options)
+        self._emit(replace(changed, request=self._request))
         self._log_executor(runner)
         self._tell_cache()
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from llm_lite.core.loading.encoders.starting import AnyRunner
 from llm_lite.core.messages import EngineOptions, Reconfigure, SwitchMode
 from llm_lite.core.records import dataclass
 
+MOST_WISHES = 1000  # that are remembered
 CLIENTS_SECONDS = 0.01  # that a client may wait for notice while a runner is prepared
 
 
@@ -67,12 +69,21 @@ class Preparation:
 
 
 class Switching:
-    """Requests in order, one prepared at a time. `ask` is for any thread, the rest for one."""
+    """Requests in order, one prepared at a time. `ask`, `supersede` and `is_superseded` are for any
+    thread, the rest for one."""
 
     def __init__(self, make: Callable[[Request], AnyRunner]) -> None:
         self._make = make
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
+        self._wished: list[int] = []  # numbers of `Reconfigure`s, the newest last
+
+    def supersede(self, number: int) -> None:
+        """A `Reconfigure` of this number was sent: those before it are no longer wanted."""
+        self._wished = [*self._wished[-MOST_WISHES:], number]
+
+    def is_superseded(self, number: int) -> bool:
+        return number in self._wished[:-1]
 
     def ask(self, number: int, command: Reconfigure | SwitchMode) -> None:
         self._waiting.put(Request(number, command))
@@ -85,15 +96,29 @@ class Switching:
         if not self._preparing.ended:
             return None
         preparation, self._preparing = self._preparing, None
-        return preparation
+        return self._wanted(preparation)
 
     def left(self) -> Preparation | None:
         """After an answer: the preparation that is left, begun if it was not yet."""
         preparation, self._preparing = self._preparing or self._begin(), None
         return preparation
 
+    def drop(self, preparation: Preparation) -> bool:
+        """Whether the preparation has ended in vain: a later one has taken its place."""
+        return self._wanted(preparation) is None
+
+    def _wanted(self, preparation: Preparation) -> Preparation | None:
+        if not self.is_superseded(preparation.request.number):
+            return preparation
+        with suppress(Exception):  # that it was cancelled, above all
+            preparation.result().close()
+        return None
+
     def _begin(self) -> Preparation | None:
-        try:
-            return Preparation(self._waiting.get_nowait(), self._make)
-        except queue.Empty:
-            return None
+        while True:
+            try:
+                request = self._waiting.get_nowait()
+            except queue.Empty:
+                return None
+            if not self.is_superseded(request.number):
+                return Preparation(request, self._make)

@@ -117,7 +117,7 @@ class Matcher:
         self._kind = ""
         self._asked: deque[int] = deque()  # messages that are not answered
         self._data = b""  # what the last of them is answered with
-        self._later: Future[bytes] | None = None  # that, where a reader finds it
+        self._later: Future[None] | None = None  # that, where a reader finds it
         self._problem: Exception | None = None
         self._deadline = 0.0
         self._is_closed = False
@@ -213,7 +213,7 @@ class Matcher:
     def _read_later(self, first: Message | None) -> None:
         self._later = self._process.readers.submit(partial(self._read, first))
 
-    def _is_found(self, later: Future[bytes], seconds: float) -> bool:
+    def _is_found(self, later: Future[None], seconds: float) -> bool:
         try:
             later.exception(seconds)
         except NotYetError:
@@ -221,7 +221,7 @@ class Matcher:
         self._later = None
         return True
 
-    def _read(self, message: Message | None) -> bytes:
+    def _read(self, message: Message | None) -> None:
         """All answers, the first of them perhaps read already. On a thread of the readers."""
         try:
             while self._asked:
@@ -238,7 +238,6 @@ class Matcher:
                 _how_it_ended(code, self._kind, self._asked[0], self.limits)
             )
             self._asked.clear()
-        return b""
 
     def _end(self) -> None:
         self._process.exit_code()
@@ -269,13 +268,13 @@ class Readers:
     """Threads that wait for processes. They keep nobody from ending the program."""
 
     def __init__(self) -> None:
-        self._work: queue.SimpleQueue[tuple[Future[bytes], Callable[[], bytes]]]
+        self._work: queue.SimpleQueue[tuple[Future[None], Callable[[], None]]]
         self._work = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._count = 0
 
-    def submit(self, work: Callable[[], bytes]) -> Future[bytes]:
-        done: Future[bytes] = Future()
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        done: Future[None] = Future()
         self._work.put((done, work))
         if not self._idle.acquire(blocking=False) and self._count < MOST_AT_ONCE:
             self._count += 1
@@ -286,7 +285,8 @@ class Readers:
         while True:
             done, work = self._work.get()
             try:
-                done.set_result(work())
+                work()
+                done.set_result(None)
             except BaseException as error:  # whoever waits for it says it
                 done.set_exception(error)
             del done, work

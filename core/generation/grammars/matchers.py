@@ -90,14 +90,13 @@ class Matchers:
         spare.close()
         return None
 
-    def _start_spare(self, tokenizer: weakref.ref[Tokenizer]) -> bytes:
+    def _start_spare(self, tokenizer: weakref.ref[Tokenizer]) -> None:
         """On a thread of the readers."""
         found = tokenizer()
         with self._lock, suppress(EOFError, OSError, SandboxError):
             if self._spare is None and found is not None:
                 vocabulary = self._vocabulary_of(found)
                 self._spare = vocabulary, self._started(found, vocabulary)
-        return b""
 
     def _started(self, tokenizer: Tokenizer | None, vocabulary: _Vocabulary) -> Matcher:
         if not FORKS:
@@ -319,7 +318,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _vocabulary_data(tokenizer: Tokenizer) -> bytes:
-    """As `worker.Vocabulary` reads it."""
+    """As `worker.MatcherVocabulary` reads it."""
     everything = range(tokenizer.vocab_size)
     tokens = [tokenizer.token_bytes(token) for token in everything]
     head = {

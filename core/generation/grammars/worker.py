@@ -63,10 +63,10 @@ def main() -> None:
         reads, writes = requests.fileno(), answers.fileno()
         channel = Channel(lambda n: os.read(reads, n), lambda data: _write(writes, data), 1 << 30)
         vocabulary, limits = channel.receive().data, json.loads(channel.receive().data)
-        _match(channel, Vocabulary(vocabulary) if vocabulary else None, limits)
+        _match(channel, MatcherVocabulary(vocabulary) if vocabulary else None, limits)
 
 
-class Vocabulary:
+class MatcherVocabulary:
     """The tokens as llguidance takes them. Byte-level and SentencePiece's tokens alike are the
     bytes that they stand for.
 
@@ -117,7 +117,7 @@ class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._channel = Channel(control.recv, control.sendall, _MOST_BYTES)
-        self._vocabularies: dict[int, Vocabulary] = {}
+        self._vocabularies: dict[int, MatcherVocabulary] = {}
         self._matchers: dict[int, int] = {}  # number -> process
         self._codes: dict[int, int] = {}  # number -> how it ended, until the program has asked
 
@@ -143,7 +143,7 @@ class _Server:
         try:
             if message.kind == TABLE:
                 key = unpacked(message.data[:4])[0]
-                self._vocabularies[key] = Vocabulary(message.data[4:])
+                self._vocabularies[key] = MatcherVocabulary(message.data[4:])
             elif message.kind == DROP:
                 self._vocabularies.pop(unpacked(message.data)[0], None)
             elif message.kind == START:
@@ -194,7 +194,7 @@ class _Server:
 class _Matcher:
     """What an answer has said of a grammar, and what it may say next."""
 
-    def __init__(self, channel: Channel, vocabulary: Vocabulary | None) -> None:
+    def __init__(self, channel: Channel, vocabulary: MatcherVocabulary | None) -> None:
         self._vocabulary = vocabulary
         self._matcher: LLMatcher | None = None
         if vocabulary is not None:
@@ -244,7 +244,7 @@ class _Matcher:
         return Message(DONE, bytes(mask))
 
 
-def _match(channel: Channel, vocabulary: Vocabulary | None, limits: dict[str, Any]) -> None:
+def _match(channel: Channel, vocabulary: MatcherVocabulary | None, limits: dict[str, Any]) -> None:
     """Serve one answer, until the other side closes."""
     allow_memory(limits["memory_bytes"])
     allow_stack(limits["stack_bytes"])
@@ -273,7 +273,7 @@ def _match(channel: Channel, vocabulary: Vocabulary | None, limits: dict[str, An
             channel.send(*reply)
 
 
-def _touch(vocabulary: Vocabulary) -> None:
+def _touch(vocabulary: MatcherVocabulary) -> None:
     """Use what any answer uses, so that the system has copied those pages before one waits."""
     grammar = form_of(
         "JSON schema", '{"type": "object", "properties": {"a": {"enum": ["b", "c"]}}}'

@@ -7,7 +7,10 @@ memory, so that both come to the same.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from typing import Literal
 
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.database.rows import storable
 from llm_lite.core.history.records import (
@@ -37,6 +40,11 @@ class AddConversation:
         )
         for message in self.conversation.messages:
             insert_message(connection, message)
+        if self.conversation.extras != ConversationExtras():
+            extras = rows.extras_row(self.conversation.summary.id, self.conversation.extras)
+            connection.execute(
+                f"INSERT INTO extras ({rows.EXTRAS}) VALUES ({rows.marks(rows.EXTRAS)})", extras
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,29 @@ class SetSystemPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class SetExtra:
+    """A column of what is kept beside the messages of a conversation that is still there."""
+
+    conversation: int
+    column: Literal["gains", "draft", "files"]
+    value: str
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT OR IGNORE INTO extras (conversation) SELECT id FROM conversations WHERE id = ?",
+            (self.conversation,),
+        )
+        connection.execute(
+            f"UPDATE extras SET {self.column} = ? WHERE conversation = ?",
+            (self.value, self.conversation),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SetDeleted:
     """When they were deleted; None brings them back."""
 
@@ -298,6 +329,7 @@ Change = (
     | SetPinned
     | SetArchived
     | SetSystemPrompt
+    | SetExtra
     | SetDeleted
     | Purge
     | AddCache
@@ -322,6 +354,17 @@ def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> No
         f"INSERT INTO attachments ({rows.ATTACHMENT}) VALUES ({rows.marks(rows.ATTACHMENT)})",
         [rows.attachment_row(message.id, place, a) for place, a in enumerate(message.attachments)],
     )
+
+
+def of_extras(
+    conversation: int, extras: ConversationExtras, before: ConversationExtras
+) -> Iterator[SetExtra]:
+    if extras.gains != before.gains:
+        yield SetExtra(conversation, "gains", rows.gains_to_json(extras.gains))
+    if extras.draft != before.draft:
+        yield SetExtra(conversation, "draft", storable(extras.draft))
+    if extras.files != before.files:
+        yield SetExtra(conversation, "files", rows.files_to_json(extras.files))
 
 
 def _touch(connection: sqlite3.Connection, conversation: int, at: float) -> None:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from llm_lite.core.errors import FileError
@@ -16,6 +17,18 @@ BUSY_MS = 2000  # how long a lock of another process is waited for before the ne
 MAGIC = b"SQLite format 3\0"
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READ_CACHE_KB = 16384
+
+
+class _Connection(sqlite3.Connection):
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        """Python's module cannot say what SQLite says of a schema that holds bytes that are no
+        UTF-8: its error about the error would hide that the file is damaged."""
+        try:
+            return super().execute(*given)
+        except UnicodeDecodeError as error:
+            damaged = sqlite3.DatabaseError(f"malformed database schema ({error})")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from None
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
@@ -127,7 +140,9 @@ def integrity(path: Path) -> str:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Autocommit: transactions are begun by us. Readers are handed from thread to thread."""
     place = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
-    return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(
+        place, uri=True, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
 
 
 def _is_no_room_for_log(error: sqlite3.OperationalError, path: Path) -> bool:

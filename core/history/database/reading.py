@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from llm_lite.core.attached_text import Attachment
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.records import (
     AnswerEnd,
@@ -89,7 +90,14 @@ def conversation(connection: sqlite3.Connection, number: int) -> StoredConversat
         run, end = runs.get(row[0], (None, None))
         attached = tuple(kept.get(row[0], ()))
         messages.append(rows.message_of(row, run=run, end=end, attachments=attached))
-    return StoredConversation(found[0], parents_first(messages))
+    return StoredConversation(found[0], parents_first(messages), _extras(connection, number))
+
+
+def _extras(connection: sqlite3.Connection, number: int) -> ConversationExtras:
+    row = connection.execute(
+        f"SELECT {rows.EXTRAS} FROM extras WHERE conversation = ?", (number,)
+    ).fetchone()
+    return rows.extras_of(row) if row is not None else ConversationExtras()
 
 
 def parents_first(messages: list[StoredMessage]) -> tuple[StoredMessage, ...]:
@@ -137,6 +145,7 @@ def copy_conversations(
         _copy(source, target, "messages", rows.MESSAGE, "conversation IN ({0})", ids)
         _copy(source, target, "answers", rows.ANSWER, of_messages, ids)
         _copy(source, target, "attachments", rows.attachment_columns(source), of_messages, ids)
+        _copy(source, target, "extras", rows.EXTRAS, "conversation IN ({0})", ids)
 
 
 def _copy(

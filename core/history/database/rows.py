@@ -17,6 +17,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar, get_args
 
 from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
+from llm_lite.core.conversation_extras import ConversationExtras, DraftedFile
 from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
@@ -30,6 +31,7 @@ from llm_lite.core.messages import (
     AnswerRun,
     Gains,
     GenerationStats,
+    ModelGains,
     ModelIdentity,
     SamplingOptions,
     SourceDrafts,
@@ -50,6 +52,7 @@ ANSWER = (
 _FIRST_ATTACHMENT = "message, place, name, text, tokens"
 ATTACHMENT = f"{_FIRST_ATTACHMENT}, kind, whole"
 CACHE = "id, conversation, message, file, bytes, model, created, used"
+EXTRAS = "conversation, gains, draft, files"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
@@ -172,6 +175,50 @@ def answer_of(row: tuple[Any, ...]) -> tuple[AnswerRun | None, AnswerEnd | None]
     measured = from_mapping(GenerationStats, _object(stats)) if stats else None
     end = AnswerEnd(known, measured, problem, seconds)
     return run_from_json(run, model), None if end == AnswerEnd() else end
+
+
+def extras_row(conversation: int, extras: ConversationExtras) -> tuple[object, ...]:
+    gains, files = gains_to_json(extras.gains), files_to_json(extras.files)
+    return (conversation, gains, storable(extras.draft), files)
+
+
+def gains_to_json(kept: ModelGains | None) -> str:
+    if kept is None:
+        return ""
+    return json.dumps({"model": storable(kept.path), "gains": kept.gains})
+
+
+def files_to_json(files: tuple[DraftedFile, ...]) -> str:
+    return json.dumps([_drafted(file) for file in files]) if files else ""
+
+
+def _drafted(file: DraftedFile) -> dict[str, object]:
+    named: dict[str, object] = {"path": storable(file.path), "name": storable(file.name)}
+    known = file.attached
+    if known is None:
+        return named
+    return named | {"text": storable(known.text), "kind": known.kind, "whole": known.whole}
+
+
+def extras_of(row: tuple[Any, ...]) -> ConversationExtras:
+    _, gains, draft, files = row
+    kept = _object(gains)
+    found, path = _gains(kept.get("gains")), _text(kept.get("model"))
+    drafted = _list(files)
+    return ConversationExtras(
+        ModelGains(path, found) if found and path is not None else None,
+        _text(draft) or "",
+        tuple(_drafted_of(one) for one in drafted if isinstance(one, dict)),
+    )
+
+
+def _drafted_of(kept: Mapping[str, Any]) -> DraftedFile:
+    path, name = _text(kept.get("path")) or "", _text(kept.get("name")) or ""
+    text = _text(kept.get("text"))
+    if text is None:
+        return DraftedFile(path, name)
+    row = (0, 0, name, text, 0, kept.get("kind"), kept.get("whole"))
+    return DraftedFile(path, name, attachment_of(row))
 
 
 def attachment_columns(connection: sqlite3.Connection) -> str:
@@ -305,8 +352,17 @@ def _is_number(value: object) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return {}
+    value = _read_json(text)
     return value if isinstance(value, dict) else {}
+
+
+def _list(text: str) -> list[Any]:
+    value = _read_json(text)
+    return value if isinstance(value, list) else []
+
+
+def _read_json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None

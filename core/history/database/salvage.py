@@ -98,6 +98,7 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
             columns = rows.attachment_columns(old)
             attachments = list(_table(old, "attachments", columns, "rowid"))
             caches = list(_table(old, "caches", rows.CACHE, "id"))
+            extras = list(_table(old, "extras", rows.EXTRAS, "conversation"))
     except sqlite3.Error:
         return 0, 0
     for row in messages.values():
@@ -109,6 +110,8 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
         _insert(new, "messages", rows.MESSAGE, [row])
     _insert(new, "answers", rows.ANSWER, [row for row in answers if row[0] in messages])
     _insert(new, "attachments", columns, [r for r in attachments if r[0] in messages])
+    texts = [(r[0], *map(_text, r[1:])) for r in extras if r[0] in talks]
+    _insert(new, "extras", rows.EXTRAS, texts)
     _insert(
         new, "caches", rows.CACHE, [r for r in caches if {r[1], r[2]} <= {None, *talks, *messages}]
     )

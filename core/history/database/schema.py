@@ -93,13 +93,26 @@ ALTER TABLE attachments ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE attachments ADD COLUMN whole INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS, _ATTACHED)
+# Gains of heads and an unsent draft, `rows.extras_row`.
+_EXTRAS = """
+CREATE TABLE extras (
+  conversation INTEGER PRIMARY KEY REFERENCES conversations (id) ON DELETE CASCADE,
+  gains TEXT NOT NULL DEFAULT '',
+  draft TEXT NOT NULL DEFAULT '',
+  files TEXT NOT NULL DEFAULT ''
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS, _ATTACHED, _EXTRAS)
 
 # What a file lacks that has seen so many migrations, and cannot be brought further as it may not be
 # written to: readings have it as empty.
 _LACKING = {
     1: {"messages": "x'' AS likelihoods"},
     2: {"attachments": "'' AS kind, 0 AS whole"},
+}
+_LACKING_TABLES = {
+    3: {"extras": "0 AS conversation, '' AS gains, '' AS draft, '' AS files"},
 }
 
 # The index of words follows what is finished: an answer that is being written would be indexed
@@ -143,9 +156,14 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
 
 
 def complete(connection: sqlite3.Connection) -> None:
-    """For reading an older file: views in place of tables that lack a column. sqlite3.Error."""
+    """For reading an older file: views in place of tables that lack a column, or that are not
+    there. sqlite3.Error."""
     lacking: dict[str, list[str]] = {}
     for version in range(version_of(connection), len(MIGRATIONS)):
+        for table, columns in _LACKING_TABLES.get(version, {}).items():
+            connection.execute(
+                f"CREATE TEMP VIEW IF NOT EXISTS {table} AS SELECT {columns} WHERE 0"
+            )
         for table, columns in _LACKING.get(version, {}).items():
             lacking.setdefault(table, []).append(columns)
     for table, added in lacking.items():

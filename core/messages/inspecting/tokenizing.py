@@ -190,11 +190,15 @@ class TextTokenized:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Count each of `texts`. With `most`, in tokens, also say how much of each would fit."""
+    """Count each of `texts`. With `most`, in tokens, also say how much of each would fit.
+    `messages` are counted together, as `Read` brings them into the cache."""
 
     request: int
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     most: tuple[int, ...] = ()
+    messages: tuple[ChatMessage, ...] = ()
+    thinking: bool = True
+    tools: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +207,4 @@ class TokensCounted:
     tokens: tuple[int, ...] = ()  # of each text; where it was cut, of what is left
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit
     message: str = ""  # a sentence where they could not be counted
+    conversation: int | None = None  # tokens of the messages; None: not asked, or not known

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
+from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
 from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
 from llm_lite.core.text.tokenizer_files import CONFIG, WORDS
 from llm_lite.core.text.vocabulary import (
@@ -187,5 +187,5 @@ def word_pieces(
 
 def _flag(folder: Path, value: object, key: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise FileError(folder / CONFIG, f"{key} is {value!r:.40}, expected true or false")
+        raise FileError(folder / CONFIG, f"{key} is {found(value)}, expected true or false")
     return value

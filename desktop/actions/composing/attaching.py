@@ -15,11 +15,12 @@ from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
-from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.composing.pasting import Pasted
 from llm_lite.desktop.state.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import tokens_in_front
 
 TEMPLATE = 32  # tokens that a turn takes beside its text, or less
 COUNTED = 2000  # characters of a draft without files, from which on its tokens are counted
@@ -133,9 +134,11 @@ def budget(state: AppState) -> DraftBudget | None:
     if not is_counted(state) or state.model is None:
         return None
     key = _before(state)
-    before = state.context_used if key is None else files.before[1]
+    known = tokens_in_front(state)
+    before = (known or 0) if key is None else files.before[1]
     counted = [max(0, file.tokens) for file in files.files]
     is_whole = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    is_whole = is_whole and (key is not None or known is not None)
     draft = sum(counted) + files.draft[1] + TEMPLATE
     return DraftBudget(before, draft, state.model.context, is_whole)
 
@@ -191,9 +194,9 @@ def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] 
 
 
 def _before(state: AppState) -> object:
-    """What tells the conversation up to the draft from others; None where the cache holds just
-    that, and knows its tokens."""
-    if state.editing is None and (state.context_used or not state.messages):
+    """What tells the conversation up to a message that is edited from others; None where the draft
+    follows all of it."""
+    if state.editing is None:
         return None
     before = state.messages[: state.editing]
     return (state.chat, len(before), before[-1].key if before else 0, state.system_prompt)

@@ -10,7 +10,7 @@ from llm_lite.core.messages import TokenizeText
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result, conversation
 from llm_lite.desktop.actions.rounds import offered
-from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tokenizing.examples import LANGUAGES
 from llm_lite.desktop.state.tokenizing.tokenizer_state import MODEL, TokenizerChoice

@@ -10,7 +10,7 @@ from typing import Any
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.window.files_state import Entry, Place, Purpose
+from llm_lite.desktop.state.window.files_state import FileEntry, Place, Purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FolderRead:
 
     asked: str
     folder: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FileEntry, ...] = ()
     left_out: int = 0
     named: str = ""
     problem: str = ""

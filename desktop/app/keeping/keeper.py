@@ -161,6 +161,7 @@ class HistoryKeeper:
         self._submit(lambda: self._read(number, message))
 
     def _fork(self, key: int) -> None:
+        self.recorder.keep_extras()
         number, message = self.recorder.conversation, self.recorder.number_of(key)
         self._submit(lambda: self._journalled(lambda: self._make_fork(number, message)))
 
@@ -239,7 +240,8 @@ class HistoryKeeper:
         if messages:
             self.recorder.expect(messages[0].key, opened)
         reveal = next((k for k, kept in opened.kept.items() if kept.stored.id == message), None)
-        read = does.ConversationRead(number, messages, opened.system_prompt, reveal)
+        prompt, extras = opened.system_prompt, opened.extras
+        read = does.ConversationRead(number, messages, prompt, reveal, extras)
         return [read, *self._caches.found(number)]
 
     def _change_caches(self, change: Callable[[], None]) -> Iterable[Act]:

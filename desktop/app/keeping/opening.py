@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import get_args
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.plain_text import lines
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
+from llm_lite.desktop.state.composing.draft_files import MOST_FILES
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
@@ -54,7 +56,8 @@ def in_chat(conversation: StoredConversation) -> tuple[tuple[Message, ...], Open
         for m in conversation.messages
     }
     prompt = typed(conversation.summary.system_prompt)
-    opened = Opened(conversation.summary.id, prompt, kept, selected)
+    extras = fit_extras(conversation.extras)
+    opened = Opened(conversation.summary.id, prompt, kept, selected, extras)
     return tuple(_walk(shown.get(None))), opened
 
 
@@ -91,6 +94,19 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         restored=bool(spelled),
         likelihoods=stored.likelihoods[: len(spelled)],
     )
+
+
+def fit_extras(kept: ConversationExtras) -> ConversationExtras:
+    files = tuple(
+        replace(
+            one,
+            name=fit_line(one.name, LONGEST_NAME),
+            attached=one.attached and _attachment(one.attached),
+        )
+        for one in kept.files[:MOST_FILES]
+        if one.attached or one.path
+    )
+    return replace(kept, draft=typed(kept.draft), files=files)
 
 
 def _attachment(stored: Attachment) -> Attachment:

@@ -7,8 +7,9 @@ changed it costs nothing. It asks the history for nothing, and waits for nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 
+from llm_lite.core.conversation_extras import ConversationExtras
 from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,
@@ -17,6 +18,7 @@ from llm_lite.core.history import (
     StoredMessage,
 )
 from llm_lite.core.records import dataclass
+from llm_lite.desktop.actions.chatting import extras_of
 from llm_lite.desktop.state.state import AppState, Message
 
 PERIOD = 0.25  # seconds between two looks at all that an answer says so far
@@ -40,6 +42,7 @@ class Opened:
     system_prompt: str
     kept: dict[int, Kept]
     selected: dict[int | None, int | None]  # the child that is shown, by its parent
+    extras: ConversationExtras = field(default_factory=ConversationExtras)
 
 
 class Recorder:
@@ -54,6 +57,8 @@ class Recorder:
         self._late: Kept | None = None  # says more than was told
         self._due = 0.0  # when it may be told
         self._opened: dict[int, Opened] = {}  # by the key of the first message
+        self._extras = self._kept_extras = ConversationExtras()  # what there is, what is kept
+        self._extras_due = 0.0  # when they may be told again
 
     def expect(self, first: int, opened: Opened) -> None:
         """A conversation whose first message has the key `first` may come into the chat. For any
@@ -68,9 +73,14 @@ class Recorder:
             self._follow(state, now)
         if self._late is not None and now >= self._due:
             self._write(self._late, now)
-        if self.conversation is not None and state.system_prompt != self._prompt:
-            self._prompt = state.system_prompt
-            self._history.set_system_prompt(self.conversation, self._prompt)
+        if self.conversation is not None:
+            if state.system_prompt != self._prompt:
+                self._prompt = state.system_prompt
+                self._history.set_system_prompt(self.conversation, self._prompt)
+            self._extras = extras_of(state)
+            if now >= self._extras_due and self._extras != self._kept_extras:
+                self._extras_due = now + PERIOD
+                self.keep_extras()
 
     def key_of(self, message: int) -> int | None:
         """Of a message in the chat, by its number in the history; None where it is not shown."""
@@ -86,6 +96,13 @@ class Recorder:
         """No more will come: an answer that is being written stays as it is."""
         for kept in self._unfinished():
             self._finish(kept, kept.shown, 0.0)
+        self.keep_extras()
+
+    def keep_extras(self) -> None:
+        """Tell at once what is kept beside the messages."""
+        if self.conversation is not None:
+            self._history.set_extras(self.conversation, self._extras, self._kept_extras)
+            self._kept_extras = self._extras
 
     def _unfinished(self) -> Iterable[Kept]:
         known = (self._kept.get(message.key) for message in self._seen[-1:])
@@ -96,12 +113,14 @@ class Recorder:
         self.end()
         self._chat, self._seen, self._late = state.chat, (), None
         self.conversation, self._kept, self._selected = None, {}, {}
+        self._extras = self._kept_extras = ConversationExtras()
         first = state.messages[0].key if state.messages else 0
         opened = self._opened.get(first)
         self._opened.clear()
         if opened is not None:
             self.conversation, self._prompt = opened.conversation, opened.system_prompt
             self._kept, self._selected = opened.kept, opened.selected
+            self._extras = self._kept_extras = opened.extras
 
     def _follow(self, state: AppState, now: float) -> None:
         messages, seen = state.messages, self._seen
@@ -234,7 +253,8 @@ class Recorder:
 def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
     """Text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
-    return message.spoken, thought, tuple(token.id for token in message.tokens)
+    known = () if message.untokenized else message.tokens
+    return message.spoken, thought, tuple(token.id for token in known)
 
 
 def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
@@ -248,6 +268,8 @@ def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
 
 def likelihoods_of(message: Message) -> tuple[float, ...]:
     """Of its tokens, -1 for what was not judged."""
+    if message.untokenized:
+        return ()
     kept = message.likelihoods
     later = (token.probability for token in message.tokens[len(kept) :])
     return (*kept, *(p if p == p else -1.0 for p in later))

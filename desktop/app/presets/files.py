@@ -25,7 +25,7 @@ from llm_lite.desktop.actions.composing.presets import (
     SavePreset,
     UsePreset,
 )
-from llm_lite.desktop.app.settings import values_of
+from llm_lite.desktop.app.setting_values import values_of
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.sampling.fields import FIELDS, read_lists
 from llm_lite.desktop.state.sampling.preset import LONGEST_NAME, Preset, preset_of

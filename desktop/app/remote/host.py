@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.messages.remote import NO_KEY, ApiKey, RemoteServer
+from llm_lite.core.messages.remote import NO_KEY, ApiKey, HeldCache, RemoteServer
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.connecting import (
     ConnectModel,
@@ -45,6 +45,7 @@ class RemoteHost:
         self._server: RemoteServer | None = None
         self._keeps = False
         self._maps: RemoteMaps | None = None
+        self._told_cache: HeldCache | None = None
         self._keys: dict[str, ApiKey] = {}  # of this run, by address
         self._told: list[Action] = []  # of what was clear at once
         self._wanted = ""  # the model that is connected to once it is found
@@ -90,7 +91,10 @@ class RemoteHost:
         engine = self.engine if there else None
         held = engine.held if engine is not None else None
         cache = held.cache if held is not None else None
-        return [] if cache is state.remote.cache else [TellHeld(cache)]
+        if cache is self._told_cache:
+            return []
+        self._told_cache = cache
+        return [TellHeld(cache)]
 
     @property
     def engine(self) -> RemoteEngine | None:
@@ -100,8 +104,9 @@ class RemoteHost:
         found = self._router.remote if self._router is not None else None
         return found if isinstance(found, RemoteEngine) else None
 
-    def maps(self) -> HeadMaps | None:
-        """Of the engine that answers, where it is elsewhere; a frame is about to be built."""
+    def maps(self, shown: bool) -> HeadMaps | None:
+        """Of the engine that answers, where it is elsewhere; a frame is about to be built. Not
+        `shown`: what it holds is not of the conversation in front."""
         engine = self._router.remote if self._router is not None else None
         if engine is None:
             if self._maps is not None:
@@ -114,7 +119,7 @@ class RemoteHost:
             from llm_lite.desktop.app.remote.maps import RemoteMaps
 
             self._maps = RemoteMaps(self._heard)
-        self._maps.begin(found)
+        self._maps.begin(found, shown)
         return self._maps
 
     def close(self) -> None:

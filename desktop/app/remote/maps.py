@@ -57,9 +57,9 @@ class RemoteMaps:
 
     # What the program calls.
 
-    def begin(self, engine: RemoteEngine) -> None:
+    def begin(self, engine: RemoteEngine, shown: bool) -> None:
         """A frame is about to be built."""
-        held = engine.held
+        held = engine.held if shown else None
         if engine is not self._engine or held is not (self._source and self._source.held):
             self._adopt(engine, held)
         self._begun.clear()

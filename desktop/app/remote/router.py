@@ -34,7 +34,6 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     ResumeKept,
-    SetGains,
     SpellTokens,
     Stop,
     Task,
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
 _LOOKS = Inspect | ReadAttentionRows | ExportMaps
 _ASKED_THERE = Generate | Read | SpellTokens | CountTokens | _LOOKS | MakeTitle | Task
 _NOT_OF_IT = (
-    KeepConversation | CheckKept | ResumeKept | SetGains | CompareGains | MeasureCache | FollowToken
-)  # of a cache and heads that lie here
+    KeepConversation | CheckKept | ResumeKept | CompareGains | MeasureCache | FollowToken
+)  # of a cache that lies here, and is not of the conversation in the chat
 _HELD_BACK = (
     ModelLoaded
     | ExecutorChanged

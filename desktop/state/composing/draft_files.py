@@ -26,6 +26,14 @@ class DraftFile:
 
 
 @dataclass(frozen=True, slots=True)
+class NewDraft:
+    """The draft of a chat that has not begun, while another is in front."""
+
+    text: str = ""
+    files: tuple[DraftFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DraftFiles:
     files: tuple[DraftFile, ...] = ()
     next_key: int = 1
@@ -50,6 +58,19 @@ class DraftFiles:
             for file in self.files
             if file.attached is not None
         )
+
+    def of_next_conversation(self) -> DraftFiles:
+        """A key is never used twice: a file that is still being read would be taken for another."""
+        return DraftFiles(next_key=self.next_key)
+
+    def of_next_model(self) -> DraftFiles:
+        return self
+
+    def holding(self, files: tuple[DraftFile, ...]) -> DraftFiles:
+        """Those of a draft that was put aside, under new keys."""
+        first = self.next_key
+        files = tuple(replace(file, key=first + n) for n, file in enumerate(files))
+        return DraftFiles(files, first + len(files))
 
     def emptied(self) -> DraftFiles:
         """Sent or given up: those of a draft that an edit has put aside come back."""

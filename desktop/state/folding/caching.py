@@ -15,13 +15,12 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
     if state.busy or state.draining:
         return state
-    owners, length = state.owners[: event.length], event.length if _is_told(state) else 0
-    return replace(state, owners=owners, context_used=length)
-
-
-def _is_told(state: AppState) -> bool:
-    """Whether what the cache holds is shown: a conversation, or a target."""
-    return bool(state.translating.asked if state.writes_targets else state.messages)
+    if state.writes_targets:
+        length = event.length if state.translating.asked else 0
+        return replace(state, owners=state.owners[:length], context_used=length)
+    # What else the cache holds is not of the conversation in front.
+    owners = state.owners[: event.length]
+    return replace(state, owners=owners, context_used=len(owners))
 
 
 def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:

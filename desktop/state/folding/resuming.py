@@ -8,11 +8,10 @@ from typing import Any
 
 from llm_lite.core.messages import CacheKept, DraftsLearned, KeptChecked, KeptResumed, TitleMade
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.reading import begun, owner_of
 from llm_lite.desktop.state.resuming.kept import Offer
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 
 
 def _kept(event: CacheKept, state: AppState, now: float) -> AppState:
@@ -50,16 +49,8 @@ def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
     state = _with_offer(state, offer, now)
     if state.running:  # an answer began meanwhile, and says itself what is there
         return state
-    length, lead = len(event.prompt), offer.lead
-    state = replace(
-        state,
-        context_used=length,
-        positions=tuple(token.text for token in event.prompt),
-        owners=tuple(_owner(token.message, lead) for token in event.prompt),
-        cache=cache_state.started(state.cache, event.prompt, 0, length),
-        attention_rows=None,
-    )
-    return turns.with_turns(state)
+    owners = tuple(owner_of(token.message, offer.lead) for token in event.prompt)
+    return begun(state, event.prompt, owners)
 
 
 def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
@@ -85,12 +76,6 @@ def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
         told = tr("It is read again.")
         return notify(state, "warning", f"{words.format(problem=offer.problem)} {told}", now)
     return state
-
-
-def _owner(message: int, lead: int) -> int:
-    if message < 0:
-        return TEMPLATE
-    return message - lead if message >= lead else SYSTEM
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {

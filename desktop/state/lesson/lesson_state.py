@@ -144,6 +144,16 @@ class LessonState:
         """As it stands on the screen, from 1; 0 where the model lacks the step."""
         return self.steps.index(name) + 1 if name in self.steps else 0
 
+    def of_next_conversation(self) -> LessonState:
+        """The token that was followed is not of it."""
+        return replace(
+            self, position=None, request=0, key=None, trace=None, words=(), problem="",
+            usual=self.steps,
+        )  # fmt: skip
+
+    def of_next_model(self) -> LessonState:
+        return self.forgotten()
+
     def forgotten(self) -> LessonState:
         """Of another model: its layers and heads are others, and the trace is gone."""
         return replace(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from llm_lite.core.messages import GenerationStats, TargetFinished
-from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import (
     AppState,
     Running,

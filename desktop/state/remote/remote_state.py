@@ -43,6 +43,12 @@ class RemoteState:
     recent: tuple[RecentAddress, ...] = ()  # the last one first
     cache: HeldCache | None = None  # of the last answer, where the server tells it
 
+    def of_next_conversation(self) -> RemoteState:
+        return replace(self, cache=None)
+
+    def of_next_model(self) -> RemoteState:
+        return replace(self, cache=None)
+
     def used(self, address: str, model: str, key: ApiKey) -> RemoteState:
         """With an address that works."""
         others = tuple(one for one in self.recent if one.address != address)

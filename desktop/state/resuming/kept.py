@@ -6,6 +6,7 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from llm_lite.core.messages import Unfit
@@ -54,6 +55,12 @@ class ResumeState:
     offer: Offer | None = None
     kept_tokens: int = 0  # that were in the cache when it was written last
     dismissed: bool = False  # the strip, for this conversation
+
+    def of_next_conversation(self) -> ResumeState:
+        return replace(self, offer=None, kept_tokens=0, dismissed=False)
+
+    def of_next_model(self) -> ResumeState:
+        return self
 
     @property
     def used(self) -> int:

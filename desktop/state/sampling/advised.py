@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 from llm_lite.core.messages import SamplingDefault, SamplingOptions
 from llm_lite.desktop.state.state import AppState
@@ -26,4 +27,5 @@ def advice(state: AppState) -> tuple[SamplingDefault, ...]:
 
 def sampler(state: AppState) -> SamplingOptions:
     """How answers are chosen now."""
-    return replace(state.sampling, **{default.name: default.value for default in advice(state)})
+    advised: dict[str, Any] = {default.name: default.value for default in advice(state)}
+    return replace(state.sampling, **advised)

@@ -91,6 +91,12 @@ class ToolsState:
     allowed: frozenset[Approval] = frozenset()  # run without asking, in this conversation
     granted: int = 0  # further rounds that a person has allowed since the last question
 
+    def of_next_conversation(self) -> ToolsState:
+        return replace(self, round=CallRound(), granted=0)
+
+    def of_next_model(self) -> ToolsState:
+        return self
+
     def server(self, name: str) -> ToolServer | None:
         return next((server for server in self.servers if server.spec.name == name), None)
 

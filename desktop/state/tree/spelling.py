@@ -27,3 +27,29 @@ def spelled(message: Message, ids: tuple[int, ...], texts: tuple[str, ...]) -> M
     if fold is not None:
         fold = replace(fold, split=replace(fold.split, raw=raw))
     return replace(message, tokens=(*tokens, *later), restored=False, likelihoods=(), thought=fold)
+
+
+def as_known(messages: tuple[Message, ...], shown: tuple[Message, ...]) -> tuple[Message, ...]:
+    """`messages` that were read from the history, with all that is known of the same beginning as
+    it is shown, as a fork has it: what its tokens spell, and what else could have stood there."""
+    known: list[Message] = []
+    for message, same in zip(messages, shown, strict=False):
+        if _said(message) != _said(same):
+            break
+        known.append(
+            replace(
+                message,
+                tokens=same.tokens,
+                restored=same.restored,
+                untokenized=same.untokenized,
+                likelihoods=same.likelihoods,
+                thought=same.thought,
+            )
+        )
+    return (*known, *messages[len(known) :])
+
+
+def _said(message: Message) -> tuple[object, ...]:
+    thought = message.thought.text if message.thought else ""
+    ids = [token.id for token in message.tokens if not message.untokenized]
+    return message.role, message.text, thought, ids, message.attachments

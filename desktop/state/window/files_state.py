@@ -16,7 +16,7 @@ MOST_FOLDERS = 6  # that were chosen from last
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """Something in a folder; `size` in bytes, -1 for a folder or where it is not known."""
 
     name: str  # as the system spells it: it may hold surrogates
@@ -30,7 +30,7 @@ class FilesState:
     purpose: Purpose = "model"
     folder: str = ""  # what is listed, an absolute path
     wanted: str = ""  # the folder that is being read; "": none
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FileEntry, ...] = ()
     left_out: int = 0  # entries beyond MOST_ENTRIES
     named: str = ""  # the file of `folder` whose path was asked for
     problem: str = ""  # why the folder that was asked for cannot be listed
@@ -43,7 +43,7 @@ class FilesState:
     def takes_many(self) -> bool:
         return self.purpose == "attach"
 
-    def listed(self, query: str) -> list[Entry]:
+    def listed(self, query: str) -> list[FileEntry]:
         """What is shown: folders first, each by its name; `query` is a part of the name."""
         wanted = query.casefold()
         found = [

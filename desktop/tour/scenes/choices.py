@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.views.tokens.choices import has_choices
 
 Picture = Callable[[str], None]
@@ -22,7 +22,6 @@ SCHEMA = """{
   "required": ["color", "clouds", "mood"],
   "additionalProperties": false
 }"""
-LIMIT = 300.0  # seconds
 
 
 def look_at_choices(driver: InputDriver, picture: Picture, name: str) -> None:
@@ -32,7 +31,7 @@ def look_at_choices(driver: InputDriver, picture: Picture, name: str) -> None:
     sampling = SamplingOptions(seed=3, max_new_tokens=60, json_schema=SCHEMA)
     driver.program.do(SetSampling(replace(sampling, temperature=0.7)))
     driver.program.do(Send(QUESTION))
-    driver.wait("the answer", lambda s: not s.busy, LIMIT)
+    driver.wait("the answer", lambda s: not s.busy, PATIENCE)
     driver.frames(3)
     if has_choices(driver.state.messages[-1]):
         driver.click("message.1.choices")

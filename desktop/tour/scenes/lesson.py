@@ -9,11 +9,10 @@ from imgui_bundle import imgui
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.lesson.lesson_state import STEPS, StepName
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.views.lesson import motion
 from llm_lite.desktop.widgets.markup.process import markup
 
-LIMIT = 120.0  # seconds
 SENTENCE = "The cat sat on the mat because it was"
 AGAIN: tuple[StepName, ...] = ("scores", "residual", "sampling")  # in the light theme too
 OF_ENCODERS: tuple[StepName, ...] = ("position", "scores", "norm")  # and their last step
@@ -31,8 +30,8 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.click("lesson.draft")
     driver.type(SENTENCE)
     driver.click("lesson.run")
-    driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), LIMIT)
-    driver.wait("the trace", _is_traced, LIMIT)
+    driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), PATIENCE)
+    driver.wait("the trace", _is_traced, PATIENCE)
     driver.leave()
     for step, name in enumerate(STEPS):
         _hold(driver, 1.0)
@@ -58,7 +57,7 @@ def look_at_encoders_lesson(
     """Steps that differ from a decoder's, on the text of its page; of the light theme the last one.
     Where the text becomes a vector, it is compared with the text `beside`."""
     driver.click("rail.lesson")
-    driver.wait("the trace", _is_traced, LIMIT)
+    driver.wait("the trace", _is_traced, PATIENCE)
     steps = driver.state.lesson.steps
     for number, step in enumerate(steps):
         seen = step in OF_ENCODERS and driver.state.theme == "dark"
@@ -70,7 +69,7 @@ def look_at_encoders_lesson(
             driver.press(imgui.Key.mod_ctrl, imgui.Key.a)
             driver.type(beside)
             driver.press(imgui.Key.enter)
-            driver.wait("the other text", _is_compared, LIMIT)
+            driver.wait("the other text", _is_compared, PATIENCE)
         driver.leave()
         _hold(driver, 1.0)
         picture(f"{name}-{number + 1:02d}-{step}")

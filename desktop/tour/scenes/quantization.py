@@ -25,7 +25,6 @@ SAMPLE = ASSETS / "sample.txt"
 BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a slow device
 SLOW = 20.0  # tokens per second
 TOKENS, ANSWER = 96, 1000  # of a run, of the answer that is switched at most
-WRITTEN = TOKENS // 3  # tokens of a run, in the picture of the middle of both
 RUNS: tuple[Mode, Mode] = ("fp32", "int4")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
@@ -106,7 +105,7 @@ def compare(driver: InputDriver, picture: Callable[[str], None]) -> None:
     _choose(driver, runs=runs, prompt=PROMPT, greedy=True, length=TOKENS)
     driver.click("runs.start")
     driver.leave()
-    driver.wait("both runs", _run_tokens(WRITTEN), LIMIT)
+    driver.wait("both runs", _run_tokens(TOKENS // 3), LIMIT)
     picture("06-runs-writing")
     driver.wait("the comparison", _no_work, LIMIT)
     driver.leave()

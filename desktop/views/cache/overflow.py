@@ -8,7 +8,7 @@ from llm_lite.core.messages import Overflow
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.state.cache_state import ALARM, WARN
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.turns import forecast
+from llm_lite.desktop.state.turns import forecast, tokens_in_front
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped
@@ -43,7 +43,8 @@ STAYS = mark("The whole conversation stays in the window; what the model no long
 
 
 def used_share(state: AppState) -> float:
-    return state.context_used / max(state.model.context, 1) if state.model else 0.0
+    """Of the context, what the conversation in front takes."""
+    return (tokens_in_front(state) or 0) / max(state.model.context, 1) if state.model else 0.0
 
 
 def fullness(share: float) -> str:
@@ -92,7 +93,7 @@ def shade(state: AppState) -> str:
 def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> None:
     """In small type up to `right`: how full the context is; as it fills, how long it lasts."""
     share = used_share(state)
-    if state.model is None or not state.context_used:
+    if state.model is None or not tokens_in_front(state):
         return
     phrases, color = _phrases(state, share)
     bar, height, draw = ui.u(12), ui.u(0.75), imgui.get_window_draw_list()

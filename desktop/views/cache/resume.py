@@ -67,6 +67,8 @@ def _shown(state: AppState) -> Offer | None:
     offer = state.resume.offer
     if offer is None or state.resume.dismissed or state.running or state.editing is not None:
         return None
+    if offer.conversation != state.history.open:
+        return None
     if offer.phase == "unfit" and offer.unfit not in WHY:
         return None
     return offer if offer.phase in ("ready", "resuming", "resumed", "unfit") else None
@@ -120,9 +122,8 @@ def said(state: AppState, offer: Offer) -> tuple[str, str]:
     if offer.phase == "resuming":
         return tr("Resuming"), ""
     if offer.phase == "resumed":
-        words = tr("Resumed {tokens} of {total} tokens in {time}.")
-        took = duration(1e3 * offer.seconds)
-        return words.format(tokens=f"{offer.tokens:,}", total=f"{offer.total:,}", time=took), rest
+        words = tr("Resumed in {time}.").format(time=duration(1e3 * offer.seconds))
+        return words, tr("The next answer reads only what is new.")
     words = tr("Resume at once: {tokens} of {total} tokens kept, {size}.")
     counts = {"tokens": f"{offer.tokens:,}", "total": f"{offer.total:,}"}
     return words.format(**counts, size=size(offer.bytes)), rest

@@ -45,7 +45,7 @@ def draw_headline(state: AppState, ui: Ui) -> None:
     assert state.model is not None
     side = ui.u(7)
     top, right = imgui.get_cursor_pos_y(), ui.right(side)
-    shown = tr("{n:,} of {whole:,} tokens")
+    shown = tr("{n:,} of {whole:,} tokens in the cache")
     shown = shown.format(n=state.context_used, whole=state.model.context)
     text(ui, shown, bold=True)
     ui.mark("kv_cache.used")
@@ -58,6 +58,18 @@ def draw_headline(state: AppState, ui: Ui) -> None:
         ui.opened = "memory"
     if words:
         _draw_forecast(state, ui, words, color, (end + ui.u(3), top), right)
+    if other := others(state):
+        told = tr("The cache also holds {n:,} tokens that are not of this conversation.")
+        text(ui, told.format(n=other), "muted", "small")
+        ui.mark("kv_cache.others")
+
+
+def others(state: AppState) -> int:
+    """Tokens that the engine's cache holds of what is not in front."""
+    status = state.cache.status
+    if status is None or state.busy or state.reading or state.draining is not None:
+        return 0
+    return max(0, status.length - state.context_used)
 
 
 def _draw_forecast(

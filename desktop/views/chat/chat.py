@@ -10,7 +10,7 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
 from llm_lite.desktop.views import layouts

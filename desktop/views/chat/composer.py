@@ -10,12 +10,13 @@ from llm_lite.desktop.actions.composing.attaching import PasteText, files_obstac
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.commands.typing import ACTIVE
-from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.composing.form import completes
+from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.composing.pasting import pasted
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
+from llm_lite.desktop.views.layouts import show_view
 from llm_lite.desktop.views.prompts.library import draw_prompts
 from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.views.writing.escape import escape_is_free
@@ -59,8 +60,7 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
     y += files
     actions += _draw_field(state, ui, held, ImVec2(x, y), width, height)
     actions += _draw_button(state, ui, held, ImVec2(x + width, y + height))
-    _draw_hint(state, ui, x, y + height + ui.u(1.5), width)
-    return actions
+    return actions + _draw_hint(state, ui, x, y + height + ui.u(1.5), width)
 
 
 def _held(state: AppState, ui: Ui) -> Input:
@@ -155,25 +155,55 @@ def banner(state: AppState) -> str:
     return tr("Editing: the earlier version is kept")
 
 
-def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
+def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> list[Action]:
+    """What answers are made with that nothing else on the screen tells, or else the keys."""
     send, broken = keys_of("send"), keys_of("break_line")
     words = tr("{send} sends  ·  {broken} breaks the line").format(send=send, broken=broken)
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
-    form = "" if state.busy else _form(state)
-    words, color = (form, "link") if form else (cannot_draw(ui, state.draft) or words, "faint")
-    draw, at = imgui.get_window_draw_list(), ImVec2(round(x + ui.u(1)), y)
+    form, gains = "" if state.busy else _form(state), steered(state)
+    warned = cannot_draw(ui, state.draft)
+    actions, at, end = list[Action](), ImVec2(round(x + ui.u(1)), y), x + width
     with ui.font(style="small"):
-        words = fit(words, width - ui.u(2))
-        size = imgui.calc_text_size(words)
         if form:
-            imgui.set_cursor_screen_pos(at)
-            if imgui.invisible_button("form", size):
+            hint = tr("Set under Sampling. Click to change it.")
+            if _draw_link(ui, "chat.form", form, hint, at, end):
                 ui.show_popover("sampler", "sampler.form")
-            ui.mark("chat.form")
-            tip(ui, tr("Set under Sampling. Click to change it."))
-        draw.add_text(at, ui.color(color), words)
-    draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))
+        elif state.busy or warned or not gains:
+            words = fit(warned or words, width - ui.u(2))
+            imgui.get_window_draw_list().add_text(at, ui.color("faint"), words)
+            at.x += imgui.calc_text_size(words).x + ui.u(3)
+        if gains:
+            hint = tr(
+                "Answers of this conversation are made with them. Click to see or reset them."
+            )
+            if _draw_link(ui, "chat.gains", gains, hint, at, end):
+                actions += show_view("steer", state, ui)
+    draw_meter(state, ui, end - ui.u(1), y, end - at.x - ui.u(4))
+    return actions
+
+
+def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float) -> bool:
+    """Whether it was clicked; `at` is moved behind it. It is cut where there is no room."""
+    shown = fit(words, end - at.x)
+    size = imgui.calc_text_size(shown)
+    imgui.set_cursor_screen_pos(at)
+    clicked = imgui.invisible_button(name, ImVec2(max(size.x, 1.0), size.y))
+    ui.mark(name)
+    tip(ui, f"{words}\n{hint}" if shown != words else hint)
+    imgui.get_window_draw_list().add_text(at, ui.color("link"), shown)
+    at.x += size.x + ui.u(3)
+    return clicked
+
+
+def steered(state: AppState) -> str:
+    """That gains of heads are in force: they change every answer of the conversation."""
+    changed = state.steering.changed
+    if not changed or not state.holds_conversations:
+        return ""
+    return trn("Head gains: {n:,} head changed", "Head gains: {n:,} heads changed", changed).format(
+        n=changed
+    )
 
 
 def _form(state: AppState) -> str:

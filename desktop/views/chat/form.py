@@ -8,7 +8,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import SetForm
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.composing.form import completes, has_template
+from llm_lite.desktop.state.sampling.form import completes, has_template
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, text, tip

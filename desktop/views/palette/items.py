@@ -11,7 +11,6 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.program import OpenModel, SetAttention
-from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.commands.command import GROUPS, UserCommand
 from llm_lite.desktop.commands.dispatch import run
 from llm_lite.desktop.commands.hints import keys_of
@@ -23,6 +22,7 @@ from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.views.layouts import show_view
 from llm_lite.desktop.views.palette.matching import also_called, fold
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -125,15 +125,9 @@ def _of_setting(setting: NamedSetting) -> Item:
 
 def _of_panel(name: str, title: str) -> Item:
     words = also_called(title, "panel view")
-    return Item(f"panel:{name}", tr("Panel"), tr(title), lambda s, u: show(name, s, u), words=words)
-
-
-def show(name: str, state: AppState, ui: Ui) -> list[Action]:
-    """Bring a view of the inspector to the front."""
-    ui.ask(f"view:{name}")
-    if state.layouts.shows_inspector:
-        return []
-    return [UseLayout("inspect"), ShowInspector(True)]
+    return Item(
+        f"panel:{name}", tr("Panel"), tr(title), lambda s, u: show_view(name, s, u), words=words
+    )
 
 
 def _of_conversation(number: int, title: str, message: int | None, note: str) -> Item:
@@ -150,7 +144,7 @@ def _of_head(head: Head) -> Item:
     layer, number = head
 
     def lock(state: AppState, ui: Ui) -> list[Action]:
-        shown = show("head", state, ui)
+        shown = show_view("head", state, ui)
         choice = state.attention
         if head not in choice.locked:
             choice = choice.toggled(head)

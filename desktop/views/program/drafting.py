@@ -66,12 +66,6 @@ def by_source(stats: GenerationStats) -> str:
     return ", ".join(parts)
 
 
-def pass_share(stats: GenerationStats) -> float:
-    """Passes over the weights for each token behind the first."""
-    behind = stats.passes + stats.accepted
-    return stats.passes / behind if behind else 1.0
-
-
 def draw(state: AppState, ui: Ui) -> None:
     """Of the last answer; nothing where none was written with drafts on."""
     stats = state.last_stats

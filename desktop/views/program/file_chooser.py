@@ -20,7 +20,7 @@ from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.state.window.files_state import (
-    Entry,
+    FileEntry,
     FilesState,
     Place,
     Purpose,
@@ -63,7 +63,7 @@ _FLAGS = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_title_bar | imgui.Wi
 
 
 @dataclass(slots=True)
-class Held:
+class ChooserInput:
     """What is typed, which row has the keyboard, and which files are picked, by their paths."""
 
     query: str = ""
@@ -135,9 +135,9 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
     return actions
 
 
-def _held(files: FilesState, ui: Ui) -> Held:
+def _held(files: FilesState, ui: Ui) -> ChooserInput:
     """Another folder begins with an empty filter at its first row, or with the file named."""
-    held: Held = ui.memory.setdefault(POPUP, Held())
+    held: ChooserInput = ui.memory.setdefault(POPUP, ChooserInput())
     key = str(Path(files.folder) / files.named)
     if held.folder != key:
         held.folder, held.query, held.at = key, shown_path(files.named), 0
@@ -145,7 +145,7 @@ def _held(files: FilesState, ui: Ui) -> Held:
     return held
 
 
-def _path(files: FilesState, entry: Entry) -> str:
+def _path(files: FilesState, entry: FileEntry) -> str:
     return str(Path(files.folder) / entry.name)
 
 
@@ -163,7 +163,7 @@ def _end(ui: Ui, actions: list[Action]) -> list[Action]:
     return actions
 
 
-def _with(paths: list[str], files: FilesState, opened: Entry | None) -> list[str]:
+def _with(paths: list[str], files: FilesState, opened: FileEntry | None) -> list[str]:
     """What is taken: all that is picked, and what was opened by itself."""
     if opened is None:
         return paths
@@ -238,7 +238,7 @@ def _fit_end(path: str, ui: Ui) -> str:
     return fit(path, room)
 
 
-def _draw_query(files: FilesState, ui: Ui, held: Held) -> list[Action]:
+def _draw_query(files: FilesState, ui: Ui, held: ChooserInput) -> list[Action]:
     imgui.set_next_item_width(-1)
     if not imgui.is_any_item_active() and not imgui.is_mouse_down(0):
         imgui.set_keyboard_focus_here()  # the list is gone through with keys of our own
@@ -257,7 +257,7 @@ def _draw_query(files: FilesState, ui: Ui, held: Held) -> list[Action]:
     return []
 
 
-def _move(held: Held, count: int) -> None:
+def _move(held: ChooserInput, count: int) -> None:
     """The row that has the keyboard."""
     last = max(count - 1, 0)
     for key, to in (
@@ -271,10 +271,10 @@ def _move(held: Held, count: int) -> None:
 
 
 def _draw_rows(
-    files: FilesState, ui: Ui, held: Held, listed: list[Entry], height: float
-) -> Entry | None:
+    files: FilesState, ui: Ui, held: ChooserInput, listed: list[FileEntry], height: float
+) -> FileEntry | None:
     """The entry that was opened with the mouse."""
-    opened: Entry | None = None
+    opened: FileEntry | None = None
     flags = imgui.WindowFlags_.no_nav_inputs | imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("files.rows", ImVec2(0, height), imgui.ChildFlags_.borders, flags)
     line = ui.u(7.5)
@@ -302,7 +302,7 @@ def _draw_rows(
 
 
 def _draw_row(
-    files: FilesState, ui: Ui, held: Held, entry: Entry, number: int, line: float
+    files: FilesState, ui: Ui, held: ChooserInput, entry: FileEntry, number: int, line: float
 ) -> bool:
     """Whether it was opened: a folder by a click, a file by a double click."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x

@@ -13,7 +13,6 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.views.encoding.no_writing import STEPS
 from llm_lite.desktop.views.program import drafting, kernel_study, rate_plot
-from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.remote.untold import STEP, draw_untold
 from llm_lite.desktop.views.translating.measures import target_facts
@@ -150,7 +149,7 @@ def _read_rate(state: AppState, stats: GenerationStats) -> str:
     if not stats.read_bytes:
         return "–"
     limit = rate_plot.limit(state)
-    passes = stats.decode_tok_s * pass_share(stats)  # a second
+    passes = stats.decode_tok_s * stats.pass_share  # a second
     shown = f"{stats.read_bytes * passes / 1e9:.1f} GB/s"
     if limit:
         part = tr("{percent:.0f} % of a plain read")

@@ -43,7 +43,7 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RailButton:
     """A button of the rail. `active`: what it shows is on the screen."""
 
     name: str
@@ -86,31 +86,31 @@ PANELS = (
 LAST_GROUP = 3
 
 
-def entries(state: AppState, ui: Ui) -> Iterator[Entry]:
+def entries(state: AppState, ui: Ui) -> Iterator[RailButton]:
     """All buttons, from the upper end to the lower."""
     words = tr("Clear the page") if state.writes_targets else tr("New chat")
-    yield Entry("new_chat", ICON_NEW_CHAT, tr("New chat"), with_keys(words, "new_chat"))
+    yield RailButton("new_chat", ICON_NEW_CHAT, tr("New chat"), with_keys(words, "new_chat"))
     shown = ui.shows_list
     words = tr("Hide the conversations") if shown else tr("Show the conversations")
-    yield Entry("conversations", ICON_SIDEBAR, tr("Chats"), with_keys(words, "list"))
+    yield RailButton("conversations", ICON_SIDEBAR, tr("Chats"), with_keys(words, "list"))
     words = with_keys(tr("Command palette"), "palette")
-    yield Entry("palette", ICON_COMMAND, tr("Commands"), words)
+    yield RailButton("palette", ICON_COMMAND, tr("Commands"), words)
     words = with_keys(tr("Manage models"), "manage_models")
-    yield Entry("library", ICON_MODELS, tr("Models"), words, state.library.shown, 1)
+    yield RailButton("library", ICON_MODELS, tr("Models"), words, state.library.shown, 1)
     words = with_keys(tr("Lesson: how a model writes its next word"), "lesson")
-    yield Entry("lesson", ICON_LESSON, tr("Lesson"), words, state.lesson.shown, 1)
+    yield RailButton("lesson", ICON_LESSON, tr("Lesson"), words, state.lesson.shown, 1)
     for panel in PANELS[1:-1]:
         yield _entry_of(ui, panel, 2)
     dark = state.theme == "dark"
     words = tr("Use the light theme") if dark else tr("Use the dark theme")
-    yield Entry("theme", ICON_SUN if dark else ICON_MOON, tr("Theme"), words, group=LAST_GROUP)
+    yield RailButton("theme", ICON_SUN if dark else ICON_MOON, tr("Theme"), words, group=LAST_GROUP)
     yield _entry_of(ui, PANELS[-1], LAST_GROUP)
 
 
-def _entry_of(ui: Ui, panel: Panel, group: int) -> Entry:
+def _entry_of(ui: Ui, panel: Panel, group: int) -> RailButton:
     shown = ui.memory.get("popover") == panel.name
     hint = with_keys(tr(panel.title), panel.name)
-    return Entry(panel.name, panel.icon, tr(panel.label), hint, shown, group)
+    return RailButton(panel.name, panel.icon, tr(panel.label), hint, shown, group)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -135,7 +135,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def _draw_entry(ui: Ui, entry: Entry, y: float, side: float, height: float, named: bool) -> bool:
+def _draw_entry(
+    ui: Ui, entry: RailButton, y: float, side: float, height: float, named: bool
+) -> bool:
     """The icon, and its name below it where there is room; returns whether it was pressed."""
     name = f"rail.{entry.name}"
     if not named:
@@ -166,7 +168,7 @@ def _draw_entry(ui: Ui, entry: Entry, y: float, side: float, height: float, name
     return pressed
 
 
-def _press(state: AppState, ui: Ui, entry: Entry) -> list[Action]:
+def _press(state: AppState, ui: Ui, entry: RailButton) -> list[Action]:
     match entry.name:
         case "new_chat":
             return [NewChat()]

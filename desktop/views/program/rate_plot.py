@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import percent, rate, size
 from llm_lite.desktop.widgets.plots.axes import Axis, from_zero, line_spec, plot, series
@@ -102,8 +102,8 @@ def draw_token_times(state: AppState, ui: Ui, points: Sequence[RateSample]) -> N
     rows = [(tr("A token"), one_ms(pace.token_ms), tr(PACE_HINT))]
     if pace.step_ms:
         share = percent(pace.step_ms / pace.token_ms)
-        steps = tr("{time}, {share}").format(time=one_ms(pace.step_ms), share=share)
-        rows.append((tr("Of it the model"), steps, tr(PACE_HINT)))
+        words = tr("{time}, {share}").format(time=one_ms(pace.step_ms), share=share)
+        rows.append((tr("Of it the model"), words, tr(PACE_HINT)))
         rows.append((tr("Between steps"), one_ms(pace.rest_ms), tr(PACE_HINT)))
     facts(ui, "steps", rows)
 

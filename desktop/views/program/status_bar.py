@@ -20,6 +20,7 @@ from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import tokens_in_front
 from llm_lite.desktop.state.units import duration, percent, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
@@ -173,7 +174,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     first = stats.ttft_ms if stats else 0.0
     if running:  # what it brings is told as soon as it is known, not what another answer brought
         prompt, first = 0.0, running.ttft_ms
-    used, whole = state.context_used, state.model.context if state.model else 0
+    used, whole = tokens_in_front(state), state.model.context if state.model else 0
     return [
         (
             "prompt",
@@ -192,8 +193,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         ),
         (
             "context",
-            f"{used:,} / {whole:,}" if whole else "–",
-            f"{tr('Tokens of the context in use, of those available.')} "
+            f"{'–' if used is None else f'{used:,}'} / {whole:,}" if whole else "–",
+            f"{tr('Tokens of this conversation, of those that the context takes.')} "
             f"{tr(WHEN_FULL[state.overflow])}",
         ),
     ]

@@ -76,11 +76,11 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
         return rooms[number], tr(HINTS[number])
 
     mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, *begin(0))
-    labels = tr_labels(ACTIVATION_LABELS)
-    activations = picker(ui, f"{name}.activations", labels, options.activations, *begin(1))
+    kinds = tr_labels(ACTIVATION_LABELS)
+    activations = picker(ui, f"{name}.activations", kinds, options.activations, *begin(1))
     cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, *begin(2))
-    labels = tr_labels(BACKENDS)
-    backend = picker(ui, f"{name}.backend", labels, options.backend, *begin(3))
+    backends = tr_labels(BACKENDS)
+    backend = picker(ui, f"{name}.backend", backends, options.backend, *begin(3))
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=activations, backend=backend)

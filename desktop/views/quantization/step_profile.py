@@ -13,7 +13,6 @@ from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import rate as per_second
 from llm_lite.desktop.state.units import size, tokens
-from llm_lite.desktop.views.program.drafting import pass_share
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.tokens.colors import legible
 from llm_lite.desktop.widgets.controls import chooser
@@ -107,7 +106,7 @@ def beside_answer(profile: StepProfile, stats: GenerationStats | None) -> str:
     return words.format(
         alone=per_second(1 / profile.seconds),
         had=per_second(stats.decode_tok_s),
-        passes=pass_share(stats),
+        passes=stats.pass_share,
         token=1e3 / stats.decode_tok_s,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import get_args
 
@@ -41,6 +42,7 @@ BY = mark(
 )
 APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
+FIRST_TOKENS = 64  # of an answer, among which one with a probability is looked for
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
 UNTOLD = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
@@ -107,7 +109,9 @@ def _draw_tints(state: AppState, ui: Ui, xray: XRay, edge: float) -> XRay:
     drafts = toggle(ui, "xray.drafts", tr("Drafts"), xray.drafts, tr(DRAFTS))
     if drafts and not xray.drafts:
         likely = False
-    return replace(xray, probabilities=likely, drafts=drafts and not likely)
+    switched_on = (likely and not xray.probabilities) or (drafts and not xray.drafts)
+    at = None if switched_on else xray.at  # a token that is held would show its attention instead
+    return replace(xray, probabilities=likely, drafts=drafts and not likely, at=at)
 
 
 def draw_look(state: AppState, ui: Ui, edge: float) -> tuple[XRay, bool]:
@@ -204,7 +208,18 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
         return None
     if state.xray.drafts and not state.elsewhere:
         return draft_legend(ui)
-    return likelihood_legend(ui) if state.xray.probabilities else None
+    if state.xray.probabilities and _knows_probabilities(state):
+        return likelihood_legend(ui)
+    return None
+
+
+def _knows_probabilities(state: AppState) -> bool:
+    """Whether any answer has them: servers may send none, and imported answers have none."""
+    return any(
+        not math.isnan(message.likelihood(at))
+        for message in state.messages
+        for at in range(min(len(message.tokens), FIRST_TOKENS))
+    )
 
 
 def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
@@ -219,8 +234,8 @@ def weights_legend(state: AppState, found: Shades, *, back: bool) -> Legend:
 def likelihood_legend(ui: Ui) -> Legend:
     """Of tints by how likely tokens were."""
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
-    note = tr("how likely the model found each token, logarithmic")
-    return Legend(tr("certain"), colors, f"≤ {RAREST:.1%}", note)
+    note = tr("probability of each token when it was chosen, logarithmic")
+    return Legend("100%", colors, f"≤ {RAREST:.1%}", note)
 
 
 def draft_legend(ui: Ui) -> Legend:
@@ -256,6 +271,8 @@ def draw_legend_line(state: AppState, ui: Ui) -> None:
     found = legend(state, ui)
     if found is None:
         words = tr("Each box is a token. Point at one to see where it looks.")
+        if state.xray.probabilities and state.holds_conversations:
+            words = tr("No probabilities are stored for these answers.")
         if state.model is not None and not state.model.layers:
             words = tr("Each box is a token, or what the server sent at once.")
         text(ui, words, "muted", "small")

@@ -124,11 +124,12 @@ def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
 
 
 def likely(ui: Ui, value: float) -> int:
-    """The tint of a probability: none for what was certain, strong for what was rare."""
+    """The tint of a probability: none for what was certain, strong for what was rare. What was
+    half likely can be told from what was certain."""
     if math.isnan(value):
         return 0
     share = math.log(max(value, RAREST)) / math.log(RAREST)
-    return ui.color("warning", 0.75 * share) if share > 0.02 else 0
+    return ui.color("warning", 0.12 + 0.63 * share) if share > 0.02 else 0
 
 
 def draft_tint(ui: Ui, outcome: DraftOutcome) -> int:

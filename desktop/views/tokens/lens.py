@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 from imgui_bundle import ImVec2, imgui
 
@@ -17,7 +16,7 @@ from llm_lite.desktop.state.units import percent
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.theme import u32
-from llm_lite.desktop.widgets.token_text import visible
+from llm_lite.desktop.widgets.token_text import NAMED, visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 
@@ -32,7 +31,6 @@ ABOUT = mark(
 EMPTY = mark(
     "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
 )
-NAMED = re.compile(r"<[|｜]?(\w+)[|｜]?>$")
 CANDIDATES = mark("Likeliest next tokens, each with its probability; a stronger colour is likelier")
 SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
@@ -190,14 +188,16 @@ def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
 
 
 def fitting(words: str, room: float) -> str:
-    """Cut a token to its room. A control token, as <|im_end|>, keeps its marks when its name is
-    cut: the name alone would be a word."""
+    """A token with a name, as <|im_end|>, keeps its marks and is cut between them: without them it
+    would look like a word of the text."""
     named = NAMED.match(words)
-    if not named or imgui.calc_text_size(words).x <= room:
+    if named is None or imgui.calc_text_size(words).x <= room:
         return fit(words, room)
-    marks = words[: named.start(1)], words[named.end(1) :]
-    beside = imgui.calc_text_size("".join(marks)).x
-    return f"{marks[0]}{fit(named[1], room - beside)}{marks[1]}"
+    opens, name, closes = named.groups()
+    inside = room - imgui.calc_text_size(opens + closes).x
+    if inside < imgui.calc_text_size("…").x:
+        return fit(words, room)
+    return f"{opens}{fit(name, inside)}{closes}"
 
 
 def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:

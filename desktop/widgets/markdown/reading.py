@@ -45,8 +45,7 @@ def parser() -> Any:
     """The MarkdownIt of this program."""
     from markdown_it import MarkdownIt
 
-    from llm_lite.core.text.footnote_rules import add_footnotes
-    from llm_lite.core.text.math_rules import add_math
+    from llm_lite.core.text.markdown_rules import add_footnotes, add_math
 
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
     made.enable(["table", "strikethrough"])

@@ -7,8 +7,8 @@ import argparse
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal.output import show
-from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.app.app import given
+from llm_lite.desktop.state.asked import with_asked
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.clock import process_start
 from llm_lite.desktop.tour.stage import SAMPLING
 from llm_lite.desktop.tour.tour import run_tour
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
         engine_options(arguments),
         arguments.model,
         process_start(),
-        given(sampling_options(arguments), SamplingOptions(), SAMPLING),
+        with_asked(AppState(sampling=SAMPLING), sampling=sampling_options(arguments)).sampling,
         language=arguments.language,
     )
     if report["answer"]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.plain_text import can_be_opened
 from llm_lite.core.text.code_classes import CLASSES
-from llm_lite.core.text.footnote_rules import add_footnotes
-from llm_lite.core.text.math_rules import add_math
+from llm_lite.core.text.markdown_rules import add_footnotes, add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 from llm_lite.server.page.formulas import mathml
 

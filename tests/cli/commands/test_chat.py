@@ -10,7 +10,13 @@ from llm_lite.cli.conversation import loop
 from llm_lite.cli.main import main
 from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence, spawn
-from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.make_gguf import (
+    TinyLlama,
+    build_gguf,
+    llama_metadata,
+    llama_tensors,
+    write_tiny_llama,
+)
 
 
 def chat(model, *more, tokens=8):
@@ -151,3 +157,36 @@ def test_drafts_are_told_and_change_nothing(tiny_llama, capsys):
     assert f"in {stats['passes']} passes, {stats['accepted']} of {stats['drafted']}" in drafted[1]
     assert (plain[0]["stats"]["passes"], plain[0]["stats"]["drafted"]) == (59, 0)
     assert "drafted" not in plain[1]
+
+
+def test_a_model_without_a_template_continues_what_is_typed(tmp_path, capsys):
+    """As one text, unless the person wants a chat."""
+    base = write_tiny_llama(tmp_path / "base.gguf", {"tokenizer.chat_template": ""})
+
+    def answered(*more):
+        assert chat(base, "-p", "Once upon a time", "--json", *more) == 0
+        return json.loads(capsys.readouterr().out)
+
+    continued = answered()
+    assert continued["tokens"] == answered("--raw")["tokens"]
+    assert continued["tokens"] == answered("--form", "completion")["tokens"]
+    asked = answered("--form", "chat")
+    assert asked["prompt_tokens"] > continued["prompt_tokens"]
+
+
+def test_the_terminal_says_that_a_text_goes_on(tmp_path, capsys, monkeypatch):
+    base = write_tiny_llama(tmp_path / "base.gguf", {"tokenizer.chat_template": ""})
+    lines = iter(("Once upon", "/form", "/form chat", "And you?", "/form", "/temperature", None))
+
+    def read(draft):
+        line = next(lines)
+        if line is None:
+            raise EOFError
+        return line
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(loop, "make_editor", lambda commands: read)
+    assert chat(base, tokens=4) == 0
+    err = capsys.readouterr().err
+    assert "has no chat template: what you type is one text" in err
+    assert "form: completion (auto)" in err and "form: chat (chat)" in err

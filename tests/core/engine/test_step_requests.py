@@ -65,6 +65,18 @@ def test_gains_set_between_answers_keep_the_cache(client):
     assert client.ask(3)[1] == plain
 
 
+def test_another_conversation_reuses_nothing_that_other_gains_made(client):
+    """What both begin with was computed with the gains of the first."""
+    plain = client.ask(1, conversation=1)[1]
+    client.send(SetGains(HALF))
+    client.ask(2, conversation=1)
+    assert client.of(GenerationStarted)[-1].reused_tokens > 0, "of its own, all is kept"
+    steered = client.ask(3, conversation=2)[1]
+    assert client.of(GenerationStarted)[-1].reused_tokens == 0 and steered != plain
+    client.send(SetGains(ONES))
+    assert client.ask(4, conversation=3)[1] == plain
+
+
 def test_gains_outlive_a_change_of_executor(client):
     client.send(SetGains(HALF))
     steered = client.ask(1)[1]

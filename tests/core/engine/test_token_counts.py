@@ -1,14 +1,22 @@
 """Texts are counted as the tokenizer encodes them, and cut where they fit."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from llm_lite.core.engine.token_counts import AT_ONCE, TokenCounter, count_tokens, counted, fitting
 from llm_lite.core.errors import FileError
 from llm_lite.core.loading.loader import open_model
-from llm_lite.core.messages import CountTokens, TokensCounted
+from llm_lite.core.messages import (
+    ChatMessage,
+    ConversationRead,
+    CountTokens,
+    Read,
+    TokensCounted,
+)
 from tests.children import PATIENCE
+from tests.core.engine_client import HELLO, Client
 
 TEXT = "\n".join(f"Line {n} says something about <|im_end|> and the sea." for n in range(400))
 
@@ -56,6 +64,9 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
         def encode(self, text, **options):
             raise FileError("x.gguf", "the tokenizer fails at this text")
 
+    def file(tokenizer):
+        return SimpleNamespace(tokenizer=tokenizer)
+
     heard, done = [], threading.Event()
 
     def emit(event):
@@ -64,8 +75,26 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
             done.set()
 
     counter = TokenCounter(emit)
-    counter.ask(CountTokens(1, ("a",)), Broken())
-    counter.ask(CountTokens(2, ("some words",)), tokenizer)
+    counter.ask(CountTokens(1, ("a",)), file(Broken()), 100)
+    counter.ask(CountTokens(2, ("some words",)), file(tokenizer), 100)
     assert done.wait(PATIENCE)
     assert heard[0].message.startswith("x.gguf") and heard[0].tokens == ()
     assert heard[1] == TokensCounted(2, (2,), (10,))
+
+
+def test_a_conversation_is_counted_as_it_is_read(smollm2):
+    """With its template, its last answer left open; what is far too long is not."""
+    client = Client()
+    info = client.load(smollm2).model
+    told = (*HELLO, ChatMessage("assistant", "Hello! How can I help?"), ChatMessage("user", "So?"))
+    for number, messages in enumerate((told, told[:2]), 1):
+        client.send(Read(number, messages), CountTokens(number, messages=messages))
+        counted = client.until(TokensCounted)
+        while not (read := [e for e in client.of(ConversationRead) if e.request == number]):
+            client.events += client.engine.wait(0.05)
+        assert counted.conversation == len(read[0].prompt) > 10
+    long = (ChatMessage("user", "word " * 60 * info.context),)
+    client.send(CountTokens(3, messages=long))
+    answer = client.until(TokensCounted)
+    assert answer.conversation is None and "shorten it" in answer.message
+    assert client.engine.close(PATIENCE)

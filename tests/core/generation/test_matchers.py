@@ -62,7 +62,7 @@ def limits(monkeypatch):
 def host(monkeypatch):
     """Processes of this test alone, and none but those that its answers have."""
     made = Matchers()
-    monkeypatch.setattr(made, "_start_spare", lambda tokenizer: b"")
+    monkeypatch.setattr(made, "_start_spare", lambda tokenizer: None)
     for module in (grammars, hosts):
         monkeypatch.setattr(module, "matchers", lambda: made)
     yield made

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +105,20 @@ def test_what_is_no_database_is_moved_aside(tmp_path, content):
     talk = add_talk(history, "After?")
     assert history.flush() and history.conversation(talk) is not None
     history.close()
+
+
+def test_a_schema_that_is_no_utf8_is_damage(tmp_path):
+    """Python's module raises UnicodeDecodeError in the place of SQLite's sentence."""
+    path = tmp_path / "history.db"
+    many(path, 3)
+    raw = path.read_bytes()
+    assert b"CREATE TABLE messages" in raw
+    path.write_bytes(raw.replace(b"CREATE TABLE messages", b"CREATE T\x93BLE messages"))
+    history, said = repaired(path)
+    assert Path(said.kept_as).is_file()
+    talk = add_talk(history, "Once more")
+    assert history.flush() and history.conversation(talk)
+    assert history.close()
 
 
 def test_an_empty_file_is_a_new_history(tmp_path):

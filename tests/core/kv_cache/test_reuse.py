@@ -221,3 +221,15 @@ def test_a_target_is_not_that_of_another_source(tmp_path, monkeypatch):
             runner.session.prefill([4])  # what it held may go to the pool
         assert not runner.session.pool.listed()
         assert np.array_equal(logits, expected)
+
+
+def test_a_prefix_is_used_though_the_copy_of_another_takes_its_room(bench):
+    """The pool has room for one: taken from it while what the cache held goes into it."""
+    chat = Chat(bench, 1 << 20)
+    session = chat.session
+    one, other = list(range(1, 60)), list(range(100, 159))
+    session.prefill(one)
+    session.prefill(other)  # the first one goes into the pool
+    session.pool.budget = session.pool.used
+    prepared = session.prepare([*one, 7])
+    assert prepared.reused == len(one)

@@ -57,6 +57,19 @@ def test_gguf_holds_the_same_encoder(family, case, tmp_path):
         runner.model_file.close()
 
 
+@pytest.mark.parametrize(("value", "shown"), [([None], "a list of 1"), ("yes", "'yes'"), (1, "1")])
+def test_a_switch_of_its_tokenizer_is_true_or_false(value, shown, tmp_path):
+    """And is told as a file has it, not as Python does."""
+    folder = write_case(BERT, "plain", tmp_path)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"strip_accents": value}))
+    file = loader.open_model(str(folder), lambda *_: None, lambda text: None, later=True)
+    try:
+        with pytest.raises(LlmLiteError, match=f"strip_accents is {shown}, expected true or false"):
+            _ = file.tokenizer
+    finally:
+        file.close()
+
+
 @pytest.mark.parametrize("number", ["²", "٣", "-1", "1" * 5000, "", "1.0"])
 def test_a_key_that_is_no_id_of_a_token_is_passed_over(number, tmp_path):
     """Of added_tokens_decoder, where another key is one, or the vocabulary knows the token."""

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
-from llm_lite.desktop.state.plots.rate_sample import RateSample
+from llm_lite.desktop.state.quant_state import RateSample
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,
@@ -84,7 +84,6 @@ def random_state(rng):
         ),
         load=rng.choice([None, Load("s" * 200, "reading", rng.random())]),
         context_used=rng.randrange(20000),
-        last_stats=rng.choice([None, stats, GenerationStats()]),
         rates=tuple(
             RateSample(i * 0.1, i * 0.1 + 0.1, rng.randint(1, 99), answer=i // 7)
             for i in range(rng.choice([0, 1, 99]))

@@ -16,10 +16,11 @@ from llm_lite.desktop.actions.chatting import Send, SetSampling
 from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
-from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given
+from llm_lite.desktop.app.app import CLOSE_SECONDS, App
 from llm_lite.desktop.app.settings import load, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.render.window import Window
+from llm_lite.desktop.state.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
@@ -226,7 +227,8 @@ def test_settings_and_layout_are_remembered(app, tmp_path):
 
 
 def test_options_of_the_command_line_are_not_remembered(app, tmp_path):
-    state = AppState(options=EngineOptions(backend="numpy"), theme="light")
+    asked = EngineOptions(backend="numpy")
+    state = with_asked(AppState(theme="light"), options=asked)
     one = ready(app(state=state))
     assert one.engine.commands[0].options.backend == "numpy"
     one.close()
@@ -353,4 +355,5 @@ def test_without_a_file_dialog_the_window_has_its_own(app, monkeypatch):
 def test_what_the_command_line_gives_wins():
     remembered = EngineOptions(backend="cpu", threads=2)
     asked = EngineOptions(threads=4)
-    assert given(asked, EngineOptions(), remembered) == EngineOptions(backend="cpu", threads=4)
+    state = with_asked(AppState(options=remembered), options=asked)
+    assert state.options == EngineOptions(backend="cpu", threads=4)

@@ -11,9 +11,9 @@ from llm_lite.desktop.actions.composing.attaching import AttachFiles, ChooseAtta
 from llm_lite.desktop.actions.library.changing import ChooseImport, ImportLocal
 from llm_lite.desktop.actions.program import ChooseFile, OpenModel
 from llm_lite.desktop.actions.window.files import BrowseFolder, CloseFiles, ShowFiles
-from llm_lite.desktop.app import dialogs, folders
+from llm_lite.desktop.app import dialogs
 from llm_lite.desktop.app.choosing import FileChoice
-from llm_lite.desktop.state.window.files_state import Entry, FilesState, parent_of
+from llm_lite.desktop.state.window.files_state import FileEntry, FilesState, parent_of
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
@@ -54,17 +54,20 @@ def browsed(one, folder):
 
 
 def test_a_folder_is_listed(place):
-    found = folders.listing(str(place))
+    found = dialogs.listing(str(place))
     assert found.folder == str(place) and not found.problem
-    assert Entry("Qwen3", True) in found.entries and Entry("b.gguf", False, 2048) in found.entries
-    assert folders.listing(str(place / "b.gguf")).named == "b.gguf"
-    assert folders.listing(str(place / "b.gguf")).folder == str(place)
-    assert folders.listing("~").folder == str(Path.home())
+    assert (
+        FileEntry("Qwen3", True) in found.entries
+        and FileEntry("b.gguf", False, 2048) in found.entries
+    )
+    assert dialogs.listing(str(place / "b.gguf")).named == "b.gguf"
+    assert dialogs.listing(str(place / "b.gguf")).folder == str(place)
+    assert dialogs.listing("~").folder == str(Path.home())
 
 
 @pytest.mark.parametrize("asked", ["/no/such/folder", "/\0", "~nobody-of-this-name/x"])
 def test_what_cannot_be_listed_is_a_sentence(asked):
-    found = folders.listing(asked)
+    found = dialogs.listing(asked)
     assert found.problem and "\n" not in found.problem and found.entries == ()
 
 
@@ -72,21 +75,21 @@ def test_odd_names_and_links_are_listed(tmp_path):
     name = os.fsdecode(b"caf\xe9.gguf")
     (tmp_path / name).write_bytes(b"x")
     (tmp_path / "lost.gguf").symlink_to(tmp_path / "nowhere")
-    found = {entry.name: entry for entry in folders.listing(str(tmp_path)).entries}
+    found = {entry.name: entry for entry in dialogs.listing(str(tmp_path)).entries}
     assert found[name].size == 1 and found["lost.gguf"].size == -1
 
 
 def test_a_folder_of_many_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(dialogs, "MOST_ENTRIES", 3)
     for number in range(5):
         (tmp_path / str(number)).touch()
-    found = folders.listing(str(tmp_path))
+    found = dialogs.listing(str(tmp_path))
     assert len(found.entries) == 3 and found.left_out == 2
 
 
 def test_what_is_shown_of_a_folder():
-    entries = (Entry("z", True), Entry("B.gguf", False, 1), Entry("a.txt", False, 1))
-    files = FilesState(entries=(*entries, Entry(".x", True)))
+    entries = (FileEntry("z", True), FileEntry("B.gguf", False, 1), FileEntry("a.txt", False, 1))
+    files = FilesState(entries=(*entries, FileEntry(".x", True)))
     assert [e.name for e in files.listed("")] == ["z", "B.gguf"]
     assert [e.name for e in replace(files, hidden=True).listed("")] == [".x", "z", "B.gguf"]
     assert [e.name for e in replace(files, all_kinds=True).listed("")] == ["z", "a.txt", "B.gguf"]

@@ -198,7 +198,8 @@ def test_the_tab_in_front_has_a_mark_that_can_be_seen(headless):
 
 def test_the_status_bar_names_the_format_and_never_a_loss(headless):
     lost = replace(STATS, drafted=90, accepted=80, saved_ms=-1800.0)
-    one = headless(replace(TALKING, last_stats=lost))
+    talk = (*TALK[:-1], replace(TALK[-1], stats=lost))
+    one = headless(replace(TALKING, messages=talk))
     assert "Q4_1" in status_bar._executor_label(one.state)[0]
     assert "a8" not in status_bar._executor_label(one.state)[0]
     shown = " ".join(words for _, words, _ in status_bar._measures(one.state))

@@ -28,7 +28,8 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.undoing import leave_answer, undo_label
+from llm_lite.desktop.actions.requests import leave_answer
+from llm_lite.desktop.actions.undoing import undo_label
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.thoughts import Thought

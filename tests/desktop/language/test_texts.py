@@ -57,8 +57,10 @@ QUIET = {
     "app/input_method/input_method.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "app/input_method/messages.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
     "actions/undoing.py": ("[A-Z][a-z]+( all)?", "labels of the history's journal, as keys"),
-    "app/dialogs.py": ("no program .*|cannot be started:", "why another way is taken"),
-    "app/folders.py": ("Downloads", "the name of a folder"),
+    "app/dialogs.py": (
+        "no program .*|cannot be started:|Downloads",
+        "why another way is taken, and the name of a folder",
+    ),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/run_settings.py": ("Vulkan|NumPy", "names"),

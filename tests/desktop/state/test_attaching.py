@@ -27,8 +27,10 @@ from llm_lite.desktop.actions.composing.attaching import (
     level,
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
+from llm_lite.desktop.actions.requests import told_beside
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
+from llm_lite.desktop.state.context import Counted
 from llm_lite.desktop.state.state import AppState, Message
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -165,8 +167,8 @@ def test_the_conversation_before_is_counted_where_the_cache_does_not_hold_it():
     said = (Message("user", "word " * 100), Message("assistant", "word " * 100))
     state = settled(with_file(state=replace(READY, messages=said)))
     assert budget(state).before == pytest.approx(250, abs=10)
-    state = replace(state, context_used=77)
-    assert budget(settled(state)).before == 77
+    counted = Counted(state.messages, told_beside(state), 77)
+    assert budget(settled(replace(state, counted=counted))).before == 77
 
 
 def test_an_edit_brings_the_files_back_and_a_version_keeps_them():
@@ -213,7 +215,8 @@ def test_an_edit_leaves_the_draft_of_before_as_it_was(leaves):
     assert (edited.draft, edited.files.files) == ("e", ())
     ended = doing(edited, *LEAVES[leaves])
     assert (ended.editing, ended.draft, ended.aside) == (None, "half a thought", "")
-    assert ended.files.files == state.files.files
+    kept = [(file.path, file.attached) for file in ended.files.files]
+    assert kept == [(file.path, file.attached) for file in state.files.files]
 
 
 def test_an_edit_goes_on_where_its_message_stays():

@@ -180,7 +180,7 @@ def test_turns_and_how_many_still_fit():
     running, request = say(state, "third")
     running = fold(running, GenerationStarted(request, 19, 15, prompt((0, 4), (1, 3), (2, 9))))
     assert running.cache.turns == (9,), "the turn that is not over does not count"
-    full = replace(state, context_used=8190)
+    full = replace(state, counted=replace(state.counted, tokens=8190))
     assert forecast(full).turns == 0
 
 

@@ -22,8 +22,8 @@ from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
-from llm_lite.desktop.state.composing.form import completes
 from llm_lite.desktop.state.sampling.advised import advice, sampler
+from llm_lite.desktop.state.sampling.form import completes
 from llm_lite.desktop.state.sampling.preset import preset_of
 from llm_lite.desktop.state.state import AppState, Message, Token
 from tests.desktop.fake_model import EXECUTOR, MODEL

@@ -253,8 +253,23 @@ def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
 
 
 def test_another_model_begins_unsteered():
-    state, _ = play(answered(), inspecting.Steer(ABLATED), ModelLoaded(MODEL, EXECUTOR, 1.0))
+    other = replace(MODEL, path="/models/other.gguf")
+    steered, _ = play(answered(), inspecting.Steer(ABLATED))
+    state, commands = play(steered, ModelLoaded(other, EXECUTOR, 1.0))
     assert state.steering.gains is None
+    assert not [command for command in commands if isinstance(command, SetGains)]
+
+
+def test_the_conversations_gains_come_back_with_their_model():
+    other = replace(MODEL, path="/models/other.gguf")
+    state, commands = play(
+        answered(),
+        inspecting.Steer(ABLATED),
+        ModelLoaded(other, EXECUTOR, 1.0),
+        ModelLoaded(MODEL, EXECUTOR, 1.0),
+    )
+    assert state.steering.gains == ABLATED
+    assert [c for c in commands if isinstance(c, SetGains)] == [SetGains(ABLATED)] * 2
 
 
 def test_the_steered_answer_has_the_random_numbers_of_the_first():

@@ -179,7 +179,7 @@ def test_rows_are_asked_one_head_after_the_other():
     from llm_lite.desktop.state.apply import apply
 
     key = (("a", "b"), None, None)
-    state, sent = act(ShowRow(1, (0, 1), key), AppState(), 0.0)
+    state, sent = act(ShowRow(1, (0, 1), key), AppState(owners=(0, 0)), 0.0)
     assert [type(command) for command in sent] == [ReadAttentionRows]
     assert (sent[0].position, sent[0].heads, sent[0].direction) == (1, ((0, 1),), "from")
     answer = replace(ROWS, request=sent[0].request)

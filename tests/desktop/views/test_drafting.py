@@ -26,7 +26,7 @@ from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import Message, Running, Token
 from llm_lite.desktop.views.program import status_bar
 from llm_lite.desktop.views.program.draft_models import draft_models
-from llm_lite.desktop.views.program.drafting import by_source, pass_share
+from llm_lite.desktop.views.program.drafting import by_source
 from llm_lite.desktop.views.program.performance import _read_rate
 from llm_lite.desktop.views.tokens import colors, tokens
 from tests.desktop.headless import READY
@@ -64,6 +64,13 @@ def answered():
         GenerationFinished(1, "length", STATS),
     )
     return fold(events, asked, 1.0)
+
+
+def measured(stats):
+    """A state behind an answer with such figures; None: behind none."""
+    state = answered()
+    messages = () if stats is None else (state.messages[0], replace(state.messages[1], stats=stats))
+    return replace(state, messages=messages)
 
 
 @pytest.fixture
@@ -114,7 +121,7 @@ def test_what_had_been_drafted_is_said(one, monkeypatch):
 
 
 def hint_of_speed(stats):
-    measures = status_bar._measures(replace(READY, last_stats=stats))
+    measures = status_bar._measures(measured(stats))
     return next(hint for name, _, hint in measures if name == "decode")
 
 
@@ -128,8 +135,8 @@ def test_the_status_bar_tells_what_drafts_brought():
 
 def test_reads_are_those_of_passes():
     """Four passes for ten tokens read the weights four times."""
-    assert pass_share(STATS) == 0.4
-    assert pass_share(GenerationStats()) == 1
+    assert STATS.pass_share == 0.4
+    assert GenerationStats().pass_share == 1
     assert _read_rate(READY, STATS).startswith("4.0 GB/s")
 
 
@@ -137,7 +144,7 @@ def test_reads_are_those_of_passes():
     "stats", [STATS, replace(STATS, pass_ms=CURVE[:1]), replace(STATS, drafted=0)]
 )
 def test_the_curve_is_drawn_where_there_is_one(headless, stats):
-    one = headless(replace(answered(), last_stats=stats), size=(1400, 2400))
+    one = headless(measured(stats), size=(1400, 2400))
     one.driver.click("tab.performance")
     one.driver.frames(2)
     assert one.driver.shows("performance.passes") == (len(stats.pass_ms) > 1)

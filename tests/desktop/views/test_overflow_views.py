@@ -5,6 +5,7 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.caching import SetOverflow
+from llm_lite.desktop.state.context import Counted
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.turns import with_turns
 from llm_lite.desktop.views.cache.overflow import fullness, headroom
@@ -38,9 +39,14 @@ def test_the_meter_warns_at_80_and_95_percent():
     ]  # fmt: skip
     said = (Message("user", "x"), Message("assistant", "y"))
     state = with_turns(replace(READY, messages=said, owners=(0,) * 100 + (1,) * 900))
-    assert headroom(replace(state, context_used=1000)) == ("room for about 7 more turns", "muted")
-    assert headroom(replace(state, context_used=7000)) == ("room for about 1 more turn", "warning")
-    assert headroom(replace(state, context_used=8000)) == ("the next turn may not fit", "error")
+
+    def taking(tokens, **changes):
+        counted = Counted(state.messages, (), tokens)
+        return replace(state, counted=counted, **changes)
+
+    assert headroom(taking(1000)) == ("room for about 7 more turns", "muted")
+    assert headroom(taking(7000)) == ("room for about 1 more turn", "warning")
+    assert headroom(taking(8000)) == ("the next turn may not fit", "error")
     for overflow, what in (("rolling", "oldest"), ("forget-middle", "middle")):
-        full = replace(state, context_used=8000, overflow=overflow)
+        full = taking(8000, overflow=overflow)
         assert headroom(full) == (f"with the next turn, the {what} is forgotten", "warning")

@@ -14,6 +14,7 @@ from llm_lite.desktop.actions.resuming import (
     SetTitles,
     running,
 )
+from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.resuming.kept import KeptCache, Offer, ResumeState
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.cache.resume import WHY, said, seconds_to_read
@@ -30,7 +31,10 @@ KEPT = tuple(KeptCache(n, f"Talk {n}", n << 20, 1e9 + n) for n in range(1, 6))
 
 
 def offering(offer=OFFER, **changes):
-    return replace(READY, messages=TALK, resume=ResumeState(offer=offer, **changes))
+    history = HistoryState(open=7)
+    return replace(
+        READY, messages=TALK, history=history, resume=ResumeState(offer=offer, **changes)
+    )
 
 
 def test_the_strip_is_taken_or_sent_away(headless):
@@ -42,13 +46,23 @@ def test_the_strip_is_taken_or_sent_away(headless):
     assert not one.driver.shows("chat.resume.words")
 
 
+@pytest.mark.parametrize("phase", ["ready", "resuming", "resumed"])
+def test_the_strip_stands_over_its_own_conversation_alone(headless, phase):
+    one = headless(offering(replace(OFFER, phase=phase)))
+    assert one.driver.shows("chat.resume.words")
+    for other in (8, None):
+        one.program.state = replace(one.state, history=HistoryState(open=other))
+        one.driver.frames(2)
+        assert not one.driver.shows("chat.resume.words")
+
+
 def test_the_strip_says_how_much_and_what_it_spares():
     state = offering()
     first, rest = said(state, OFFER)
     assert first == "Resume at once: 2,469 of 2,470 tokens kept, 54.3 MiB."
     assert rest == "Reading them again takes about 3.1 s."
     done = replace(OFFER, phase="resumed", seconds=0.061)
-    assert said(state, done)[0] == "Resumed 2,469 of 2,470 tokens in 61 ms."
+    assert said(state, done)[0] == "Resumed in 61 ms.", "no number that is another one than before"
 
 
 def test_what_nobody_measured_is_not_guessed():

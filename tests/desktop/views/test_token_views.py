@@ -1,6 +1,7 @@
 """Tokens used through ImGui's input queue: a fake engine, then real models."""
 
 from dataclasses import replace
+from math import nan
 
 import numpy as np
 import pytest
@@ -24,9 +25,13 @@ from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import TEMPLATE, XRay
 from llm_lite.desktop.views.chat.compare import first_difference
 from llm_lite.desktop.views.tokens import colors
+from llm_lite.desktop.views.tokens.bar import legend
+from llm_lite.desktop.views.tokens.colors import likely
+from llm_lite.desktop.views.tokens.lens import fitting
 from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
+from llm_lite.desktop.widgets.token_text import visible
 from tests.counting import python_calls
 from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of
 from tests.desktop.fake_engine import FakeEngine
@@ -308,3 +313,37 @@ def test_little_attention_is_not_painted_as_if_it_were_much(headless):
     assert found.top == colors.LEAST_TOP and found.beyond
     assert found.texts[0] and not any(found.texts[1:]), "the text stays as it is"
     assert [share_words(w) for w in (0.999, 9e-5, 4e-7)] == ["99.9%", "0.009%", "< 0.001%"]
+
+
+def test_a_token_with_a_name_keeps_its_marks_where_it_is_cut(headless):
+    """Without them `<|endoftext|>` would look like a word of the text."""
+    headless(READY)
+    assert visible("<|endoftext|>") == "<|endofte…|>"
+    assert visible("<|im_end|>") == "<|im_end|>" and visible("<s>", 3) == "<s>"
+    imgui.new_frame()
+    whole = imgui.calc_text_size("<|endoftext|>").x
+    for room in range(8, round(whole) + 4):
+        shown = fitting("<|endoftext|>", room)
+        if room >= imgui.calc_text_size("<|…|>").x:
+            assert shown.startswith("<|") and shown.endswith("|>")
+            assert imgui.calc_text_size(shown).x <= room
+    assert fitting("<|endoftext|>", whole) == "<|endoftext|>"
+    imgui.end_frame()
+
+
+def test_likelihood_has_an_effect_when_it_is_switched_on(headless):
+    tokens = tuple(Token(n, f" t{n}", 0.5) for n in range(4))
+    messages = (
+        Message("user", "Why?"),
+        Message("assistant", " t0 t1 t2 t3", tokens, stop_reason="end"),
+    )
+    one = headless(replace(READY, messages=messages, xray=XRay(shown=True, at=3)))
+    one.driver.click("xray.likely")
+    one.driver.frames(2)
+    assert one.state.xray.probabilities and one.state.xray.at is None, "no token is held any more"
+    found = legend(one.state, one.ui)
+    assert found.low == "100%" and "probability" in found.note
+    assert likely(one.ui, 0.5) >> 24 > 40, "half likely can be told from certain"
+    assert likely(one.ui, 1.0) == 0
+    unknown = replace(messages[1], tokens=tuple(replace(t, probability=nan) for t in tokens))
+    assert legend(replace(one.state, messages=(messages[0], unknown)), one.ui) is None

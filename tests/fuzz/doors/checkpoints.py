@@ -93,8 +93,11 @@ def use(case: Case) -> Result:
     if rng.random() < 0.55:
         change_config(folder / "config.json", rng)
     else:
-        for _ in range(rng.choice((1, 1, 2))):
-            change_beside(folder, rng)
+        there = [name for name in _PLAIN if (folder / name).is_file()]
+        for name in sorted(
+            {rng.choice((*_BESIDE, *there, *there)) for _ in range(rng.choice((1, 1, 2)))}
+        ):
+            change_beside(folder / name, rng)
     return run(folder, rng)
 
 
@@ -116,14 +119,12 @@ def change_config(path: Path, rng: random.Random) -> None:
     path.write_bytes(to_json(config))
 
 
-def change_beside(folder: Path, rng: random.Random) -> None:
-    there = [name for name in _PLAIN if (folder / name).is_file()]
-    name = rng.choice((*_BESIDE, *there, *there))
-    path = folder / name
+def change_beside(path: Path, rng: random.Random) -> None:
     if rng.random() < 0.03 and path.is_file():
         special_file(path, rng)
         return
-    if name in there:
+    name = path.name if path.parent.name == "m" else f"{path.parent.name}/{path.name}"
+    if name not in _BESIDE:
         path.write_bytes(mutate_bytes(path.read_bytes(), rng))
         return
     path.parent.mkdir(exist_ok=True)

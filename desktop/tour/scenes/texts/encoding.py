@@ -10,11 +10,10 @@ from llm_lite.desktop.actions.program import DismissNotice, OpenModel, SetTheme
 from llm_lite.desktop.actions.texts.encoding import ChooseEncoding
 from llm_lite.desktop.state.encoding.encoding_state import EncodingMode
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 from llm_lite.desktop.tour.scenes.lesson import look_at_encoders_lesson
 
 BUNDLED = "all-minilm-l6-v2"
-LIMIT = 120.0  # seconds
 SHARE = 0.6  # of the text, where the token stands that is pointed at
 
 
@@ -25,7 +24,7 @@ def bundled_encoder(state: AppState) -> bool:
 
 def open_encoder(driver: InputDriver) -> None:
     driver.program.do(OpenModel(BUNDLED))
-    driver.wait("the encoder", lambda s: s.load is None and s.encodes, LIMIT)
+    driver.wait("the encoder", lambda s: s.load is None and s.encodes, PATIENCE)
 
 
 def look_at_encoder(
@@ -50,14 +49,14 @@ def _look_at_text(driver: InputDriver, picture: Callable[[str], None], name: str
     driver.point("tab.attention")
     at = int(len(driver.state.positions) * SHARE)
     driver.point(f"encoding.token.{at}")
-    driver.wait("where it looks", lambda s: s.attention_rows is not None, LIMIT)
+    driver.wait("where it looks", lambda s: s.attention_rows is not None, PATIENCE)
     driver.frames(3)
     picture(name)
 
 
 def _look_at_pairs(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
     _open_page(driver, "pairs")
-    driver.wait("cosines", lambda s: s.encoding.compared is not None, LIMIT)
+    driver.wait("cosines", lambda s: s.encoding.compared is not None, PATIENCE)
     driver.frames(3)
     driver.click("encoding.pair.1.0")
     _wait_for_text(driver)

@@ -11,9 +11,8 @@ from llm_lite.core.messages import AttentionPart
 from llm_lite.desktop.actions.program import DismissNotice, SetAttention, SetTheme
 from llm_lite.desktop.actions.texts.translating import ChooseBeams, WriteTarget
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.input_driver import PATIENCE, InputDriver
 
-LIMIT = 300.0  # seconds
 SOURCE = "The house is wonderful."
 BEAMS = 4
 
@@ -28,7 +27,7 @@ def look_at_targets(
     picture("18-target-begin")
     driver.program.do(ChooseBeams(BEAMS))
     driver.program.do(WriteTarget(SOURCE))
-    driver.wait("the target", _is_written, LIMIT)
+    driver.wait("the target", _is_written, PATIENCE)
     for theme in ("dark", "light"):
         driver.program.do(SetTheme(theme))
         _point(driver, picture, "target", f"18-target-looks-{theme}")
@@ -45,7 +44,7 @@ def _point(driver: InputDriver, picture: Callable[[str], None], side: str, name:
     """At a token of the target, or of the source."""
     driver.point("tab.attention")
     driver.point(f"translating.{side}.1")
-    driver.wait("where it looks", lambda s: s.attention_rows is not None, LIMIT)
+    driver.wait("where it looks", lambda s: s.attention_rows is not None, PATIENCE)
     driver.frames(3)
     picture(name)
     driver.leave()

@@ -120,14 +120,49 @@ def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, mon
 def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tiny_llama, pace):
     client.load(tiny_llama)
     answer(client)
-    client.send(Reconfigure(exact(context=10_000)), Reconfigure(exact(mode="fp32")), CancelLoad())
+    client.send(Reconfigure(exact(context=10_000), 7))
+    pace.let(2)
+    failed = client.until(LoadFailed)
+    assert "at most 128 tokens" in failed.message and failed.request == 7
+    client.send(Reconfigure(exact(mode="fp32"), 8), CancelLoad())
     pace.free.set()
     pace.let(1)
-    assert "at most 128 tokens" in client.until(LoadFailed).message
-    assert client.until(LoadFailed).cancelled
+    failed = client.until(LoadFailed)
+    assert failed.cancelled and failed.request == 8
     answered = client.of(GenerationFinished) or [client.until(GenerationFinished)]
     assert answered[0].stats.new_tokens == LONG
     assert not client.of(ExecutorChanged)
+
+
+def prepared_slowly(monkeypatch):
+    """Runners are made once the event is set; the modes that were begun."""
+    ready, start, begun = threading.Event(), loader.start, []
+
+    def slow(file, options, *arguments, **named):
+        begun.append(options.mode)
+        assert ready.wait(PATIENCE)
+        return start(file, options, *arguments, **named)
+
+    monkeypatch.setattr(loader, "start", slow)
+    return ready, begun
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_the_last_wish_counts(client, tiny_llama, monkeypatch, answers):
+    """What is being prepared gives way, what waits is not begun, and neither is told of."""
+    client.load(tiny_llama)
+    ready, begun = prepared_slowly(monkeypatch)
+    if answers:
+        answer(client)
+        client.until(TokenDecoded)
+    client.send(Reconfigure(exact(mode="int8"), 1))
+    client.until(LoadStarted)
+    client.send(Reconfigure(exact(mode="fp16"), 2), Reconfigure(exact(mode="fp32"), 3))
+    ready.set()
+    changed = client.until(ExecutorChanged)
+    assert (changed.executor.mode, changed.options.mode, changed.request) == ("fp32", "fp32", 3)
+    assert len(client.of(ExecutorChanged)) == 1 and not client.of(LoadFailed)
+    assert begun == ["int8", "fp32"]
 
 
 def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):

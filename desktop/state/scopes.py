@@ -1,0 +1,93 @@
+"""Whose each part of the state is, and what becomes of it when another conversation comes to the
+front or another model takes over.
+
+Every field of the state declares its scope where it stands; one without a scope is refused when the
+first conversation comes. So a view, which reads the state alone, shows what belongs to the one in
+front, or what says itself whose it is.
+
+- conversation: of the conversation in front; as at first in the next one
+- reading: what a model made of the conversation in front: gone with either
+- model: of the model in use
+- setting: what a person chose; it is kept from one start to the next
+- program: of the window, the engine and the files; what in it is of a conversation names it
+- divided: a record whose parts have several scopes. It has the methods `of_next_conversation` and
+  `of_next_model`, which return it as it is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, replace
+from functools import cache
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
+KEY = "scope"
+T = TypeVar("T")
+
+
+class Divided(Protocol):
+    def of_next_conversation(self) -> Any: ...
+
+    def of_next_model(self) -> Any: ...
+
+
+D = TypeVar("D", bound=Divided)
+
+
+def of(scope: Scope, default: T) -> T:
+    """A field with a default that does not change."""
+    return field(default=default, metadata={KEY: scope})
+
+
+def made(scope: Scope, factory: Callable[[], T]) -> T:
+    """A field whose default is made for each state."""
+    return field(default_factory=factory, metadata={KEY: scope})
+
+
+def divided(factory: Callable[[], D]) -> D:
+    return field(default_factory=factory, metadata={KEY: "divided"})
+
+
+@cache
+def scopes(kind: Any) -> Mapping[str, Scope]:
+    """Of a dataclass, by the names of its fields; TypeError where one has none."""
+    missing = [one.name for one in fields(kind) if KEY not in one.metadata]
+    if missing:
+        raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
+    return {one.name: one.metadata[KEY] for one in fields(kind)}
+
+
+def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:
+    """Names of the fields that have it."""
+    kind: Any = type(record)
+    return tuple(name for name, one in scopes(kind).items() if one == scope)
+
+
+def next_conversation(record: T, **changes: Any) -> T:
+    """`record` with nothing of the conversation that was in front; `changes` are of the next."""
+    return _without(record, ("conversation", "reading"), "of_next_conversation", changes)
+
+
+def next_model(record: T, **changes: Any) -> T:
+    """`record` with nothing that the model before made of the conversation in front."""
+    return _without(record, ("reading",), "of_next_model", changes)
+
+
+def _without(record: T, gone: tuple[Scope, ...], method: str, changes: Mapping[str, Any]) -> T:
+    kind: Any = type(record)
+    defaults = _defaults(kind)
+    fresh: dict[str, Any] = {}
+    for name, scope in scopes(kind).items():
+        if scope in gone:
+            fresh[name] = defaults[name]
+        elif scope == "divided":
+            fresh[name] = getattr(getattr(record, name), method)()
+    return cast(T, replace(cast(Any, record), **{**fresh, **changes}))
+
+
+@cache
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    """Of a record that never changes, and whose defaults do not either."""
+    bare = kind()
+    return {name: getattr(bare, name) for name in scopes(kind)}

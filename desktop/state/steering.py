@@ -1,0 +1,53 @@
+"""Gains of the heads: those of the conversation in front, and what they change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llm_lite.core.messages import Gains, GainsEffect, ModelGains, ModelInfo
+from llm_lite.core.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """`gains` are in force, None where all are 1; `kept` are the conversation's, which are in force
+    while the model that they were set for is in use."""
+
+    gains: Gains | None = None
+    effect: GainsEffect | None = None
+    request: int = 0  # of the effect, not answered yet; 0: none
+    stale: bool = False  # the gains changed since, or what they act on
+    kept: ModelGains | None = None
+
+    @property
+    def changed(self) -> int:
+        """How many heads have another gain than 1."""
+        return sum(gain != 1.0 for row in self.gains or () for gain in row)
+
+    def of_next_conversation(self) -> Steering:
+        return Steering()
+
+    def of_next_model(self) -> Steering:
+        return Steering(kept=self.kept)
+
+    def fit(self, model: ModelInfo) -> Steering:
+        """For the model in use: a conversation's gains are of one model's heads."""
+        kept, rows = self.kept, model.gain_rows
+        if kept is None or kept.path != model.path or model.kind != "decoder":
+            return self
+        if len(kept.gains) != rows or any(len(row) != model.heads for row in kept.gains):
+            return self
+        return replace(self, gains=kept.gains, stale=True)
+
+    def set(self, gains: Gains | None, model: ModelInfo) -> Steering:
+        """Other gains for the model in use. Only a conversation keeps them."""
+        kept = self.kept
+        if model.kind == "decoder" and gains is not None:
+            kept = ModelGains(model.path, gains)
+        elif model.kind == "decoder" and kept is not None and kept.path == model.path:
+            kept = None
+        return replace(self, gains=gains, kept=kept, stale=True)
+
+    def outdated(self) -> Steering:
+        """The conversation is another one from some token on: what was measured is not of it."""
+        return replace(self, effect=None, request=0, stale=self.gains is not None)

@@ -1,0 +1,429 @@
+"""An engine without a model or threads. All that it tells is stamped with the conversation that it
+was computed from: words hold its tag, numbers are STAMP - tag."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from llm_lite.core.messages import (
+    Alternative,
+    AttentionRows,
+    CacheKept,
+    CacheMeasured,
+    CacheStatus,
+    CancelLoad,
+    CheckKept,
+    CompareGains,
+    ConversationRead,
+    CountTokens,
+    ExecutorChanged,
+    FollowToken,
+    GainsEffect,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    Inspect,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    LensResult,
+    LensRow,
+    LoadFailed,
+    LoadModel,
+    LoadStarted,
+    MakeTitle,
+    MeasureCache,
+    ModelLoaded,
+    PrefillProgress,
+    PromptToken,
+    Read,
+    ReadAttentionRows,
+    Reconfigure,
+    ResumeKept,
+    SetGains,
+    SpellTokens,
+    Stop,
+    TitleMade,
+    TokenDecoded,
+    TokenFollowed,
+    TokensCounted,
+    TokensSpelled,
+)
+from llm_lite.core.records import dataclass
+from tests.desktop.fake_model import EXECUTOR, MODEL
+
+STAMP = -1_000_000.0
+FAST = 7e9  # of what must be above 0, and is no time
+SMALL = replace(MODEL, layers=2, heads=3, kv_heads=1, path="/models/one.gguf", name="One")
+OTHER = replace(SMALL, path="/models/other.gguf", name="Other")
+MODELS = {SMALL.path: SMALL, OTHER.path: OTHER}
+ONES = ((1.0,) * SMALL.heads,) * SMALL.layers
+LONGEST = 14  # words of an answer
+
+
+class Words:
+    """The vocabulary: a number for each word that was ever met."""
+
+    def __init__(self):
+        self.ids, self.texts = {}, []
+
+    def id(self, text):
+        if text not in self.ids:
+            self.ids[text] = len(self.texts)
+            self.texts.append(text)
+        return self.ids[text]
+
+
+@dataclass(slots=True)
+class Held:
+    """A position of the cache."""
+
+    token: PromptToken
+    gains: object  # None: all 1
+
+
+class ScriptedEngine:
+    """Commands are taken up by `poll`, a few steps each time. `tag_of` says which conversation has
+    a number of the history."""
+
+    def __init__(self, rng, tag_of, words):
+        self.rng, self.tag_of, self.words = rng, tag_of, words
+        self.model = None
+        self.mode = "as-stored"
+        self.gains = None
+        self.cache: list[Held] = []
+        self.holder = 0  # the number of the conversation in the cache
+        self.version = 0  # of the cache, for maps
+        self.answers = []  # (conversation, gains in force) of each answer that began
+        self._inbox, self._events = deque(), deque()
+        self._steps: Iterator[None] = iter(())
+        self._sent = self._stop_through = self._cancel_through = 0
+        self._wish = 0  # number of the newest change
+        self.files = {}  # kept caches, by path
+
+    # The face of an engine
+
+    def send(self, command):
+        self._sent += 1
+        if isinstance(command, Stop):
+            self._stop_through = self._sent
+        elif isinstance(command, CancelLoad):
+            self._cancel_through = self._sent
+        else:
+            if isinstance(command, Reconfigure):
+                self._wish = self._sent
+            self._inbox.append((self._sent, command))
+
+    def poll(self):
+        events, self._events = list(self._events), deque()
+        for _ in range(self.rng.randrange(4)):  # what these bring is heard the next time
+            self.step()
+        return events
+
+    def attention(self, part=None):
+        return self
+
+    def service(self):
+        return None
+
+    def close(self, timeout=2.0):
+        return True
+
+    # What maps are made of
+
+    layers, epoch, bias = (), 0, None
+
+    def tokens(self):
+        return tuple(self.words.id(held.token.text) for held in self.cache)
+
+    def source_tokens(self):
+        return ()
+
+    @property
+    def length(self):
+        return len(self.cache)
+
+    @property
+    def rows(self):
+        return range(len(self.cache))
+
+    # Its work, a step at a time
+
+    @property
+    def idle(self):
+        return not self._inbox and not self._events and not self._working
+
+    @property
+    def _working(self):
+        return getattr(self, "_busy", False)
+
+    def step(self):
+        """One step of what is under way, or the next command. Requests are served between two."""
+        if self._working:
+            self._serve_requests()
+            if next(self._steps, "over") == "over":
+                self._busy = False
+        elif self._inbox:
+            number, command = self._inbox.popleft()
+            if isinstance(command, _SERVED):
+                self._serve(command)
+            else:
+                self._steps, self._busy = self._work(number, command), True
+
+    def _serve_requests(self):
+        waiting = [one for one in self._inbox if isinstance(one[1], _SERVED)]
+        for one in waiting:
+            self._inbox.remove(one)
+            self._serve(one[1])
+
+    def _work(self, number, command):
+        match command:
+            case LoadModel():
+                yield from self._load(number, command)
+            case Reconfigure():
+                yield from self._change(number, command)
+            case Generate():
+                yield from self._answer(number, command)
+            case Read():
+                yield from self._read(number, command)
+            case KeepConversation():
+                self._keep(command)
+            case CheckKept():
+                self._check(command)
+            case ResumeKept():
+                self._resume(command)
+            case MakeTitle():
+                self._say(TitleMade(command.conversation, None))
+            case _:
+                self._serve(command)
+        yield
+
+    def _load(self, number, command):
+        source = command.source or SMALL.path
+        self._say(LoadStarted(source))
+        yield
+        yield
+        if self._cancel_through >= number:
+            self._say(LoadFailed(source, "cancelled", cancelled=True))
+            return
+        self.model, self.gains, self.mode = MODELS[source], None, command.options.mode
+        self.cache, self.holder = [], 0
+        self._changed()
+        self._say(ModelLoaded(self.model, self._executor(), 0.1))
+        self._tell_cache()
+
+    def _change(self, number, command):
+        yield
+        if number < self._wish:
+            return
+        self._say(LoadStarted(self.model.path if self.model else ""))
+        yield
+        yield
+        if number < self._wish:
+            return
+        if self._cancel_through >= number or self.model is None:
+            path = self.model.path if self.model else ""
+            self._say(LoadFailed(path, "cancelled", True, command.request))
+            return
+        self.mode = command.options.mode
+        changed = ExecutorChanged(self._executor(), self.model, command.options)
+        self._say(replace(changed, request=command.request))
+        self._tell_cache()
+
+    def _executor(self):
+        return replace(EXECUTOR, mode=self.mode)
+
+    def _answer(self, number, command):
+        if self._stop_through >= number:
+            self._say(GenerationFinished(command.request, "stopped", GenerationStats()))
+            return
+        open_answer = command.continue_last
+        prompt = self.prompt(command.messages, open_answer, answers=True)
+        gains = self.gains if command.gains is None else command.gains
+        gains = None if gains == ONES else gains
+        if command.gains is None:
+            self.answers.append((command.conversation, gains))
+        reused = self._take(prompt, command.conversation, gains, owned=command.gains is not None)
+        yield
+        started = GenerationStarted(command.request, len(prompt), reused, tuple(prompt))
+        self._say(started)
+        self._tell_cache()
+        for token in prompt[reused:]:
+            self.cache.append(Held(token, gains))
+        self._changed()
+        yield
+        self._say(PrefillProgress(command.request, len(prompt), len(prompt)))
+        tag, owner = self.tag(), len(command.messages) - open_answer
+        forced = [self.words.texts[number] for number in command.forced]
+        said, reason = 0, "end"
+        for at in range(len(forced) + self.rng.randrange(1, LONGEST)):
+            yield
+            if self._stop_through >= number:
+                reason = "stopped"
+                break
+            text = forced[at] if at < len(forced) else f"c{tag}a{self.rng.randrange(1000)} "
+            token = self.words.id(text)
+            best = (
+                Alternative(token, text, 0.5),
+                Alternative(self.words.id(f"c{tag}b "), f"c{tag}b ", 0.25),
+            )
+            self.cache.append(Held(PromptToken(token, text, owner), gains))
+            self._changed()
+            used, took = len(self.cache), STAMP - tag
+            self._say(TokenDecoded(command.request, token, text, 0.5, used, best, took))
+            said += 1
+        stats = GenerationStats(
+            prompt_tokens=len(prompt),
+            reused_tokens=reused,
+            new_tokens=said,
+            decode_tok_s=FAST + tag,
+            prefill_tok_s=STAMP - tag,
+            ttft_ms=STAMP - tag,
+            context_used=len(self.cache),
+        )
+        self._say(GenerationFinished(command.request, reason, stats))
+        self._tell_cache()
+
+    def _read(self, number, command):
+        prompt = self.prompt(command.messages, is_open(command.messages))
+        reused = self._take(prompt, command.conversation, self.gains, afresh=command.afresh)
+        self._say(PrefillProgress(command.request, reused, len(prompt)))
+        for token in prompt[reused:]:
+            if self._stop_through >= number:
+                break
+            self.cache.append(Held(token, self.gains))
+        self._changed()
+        yield
+        self._say(ConversationRead(command.request, tuple(prompt[: len(self.cache)])))
+        self._tell_cache()
+
+    def prompt(self, messages, open_answer, answers=False):
+        """A token before each message and one behind it, but for an answer that is left open."""
+        found = []
+        for index, message in enumerate(messages):
+            found.append(PromptToken(self.words.id("<start>"), "<start>", -1))
+            texts = [self.words.texts[number] for number in message.tokens]
+            texts = texts or [f"{word} " for word in message.content.split()]
+            found += [PromptToken(self.words.id(text), text, index) for text in texts]
+            if not (open_answer and index == len(messages) - 1):
+                found.append(PromptToken(self.words.id("<end>"), "<end>", -1))
+        if answers and not open_answer:
+            found.append(PromptToken(self.words.id("<start>"), "<start>", -1))
+        return found
+
+    def count(self, messages):
+        return len(self.prompt(messages, is_open(messages)))
+
+    def _take(self, prompt, conversation, gains, *, owned=False, afresh=False):
+        """Keep what the cache shares with a prompt: of another conversation, what was made with
+        these gains."""
+        strict = owned or conversation != self.holder
+        kept = 0
+        for held, token in zip(self.cache, prompt[:-1], strict=False):
+            if held.token.text != token.text or (strict and held.gains != gains) or afresh:
+                break
+            kept += 1
+        self.cache = [Held(t, h.gains) for h, t in zip(self.cache[:kept], prompt, strict=False)]
+        self.holder = conversation
+        self._changed()
+        return kept
+
+    def tag(self):
+        return self.tag_of(self.holder)
+
+    def _keep(self, command):
+        if self.cache:
+            texts = tuple(held.token.text for held in self.cache)
+            gains = self.cache[0].gains
+            self.files[command.path] = (self.model, gains, texts)
+            path = Path(command.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("kept")
+            known = (command.conversation, command.path, len(texts), 100)
+            self._say(CacheKept(*known))
+
+    def _fitting(self, command):
+        """What of a kept file is the beginning of the conversation."""
+        model, gains, texts = self.files.get(command.path, (None, None, ()))
+        if model is not self.model or gains != self.gains:
+            return []
+        prompt, found = self.prompt(command.messages, is_open(command.messages)), []
+        for token, text in zip(prompt, texts, strict=False):
+            if token.text != text:
+                break
+            found.append(token)
+        return found
+
+    def _check(self, command):
+        found = self._fitting(command)
+        total = self.count(command.messages)
+        unfit = "" if found else "beginning"
+        said = (command.conversation, command.path, len(found), total, 100, unfit, unfit)
+        self._say(KeptChecked(*said))
+
+    def _resume(self, command):
+        found = self._fitting(command)
+        known = (command.request, command.conversation, command.path)
+        if not found:
+            self._say(KeptResumed(*known, unfit="beginning", problem="other"))
+            return
+        self.cache = [Held(token, self.gains) for token in found]
+        self.holder = command.conversation
+        self._changed()
+        total = self.count(command.messages)
+        self._say(KeptResumed(*known, tuple(found), total, 0.1))
+        self._tell_cache()
+
+    def _serve(self, command):
+        tag = self.tag()
+        match command:
+            case SetGains(gains):
+                self.gains = None if gains == ONES else gains
+            case CompareGains(request):
+                self._say(GainsEffect(request, STAMP - tag))
+            case Inspect(position, request):
+                rows = tuple(
+                    LensRow(layer, (Alternative(0, f"c{tag}lens", 0.5),)) for layer in range(2)
+                )
+                self._say(LensResult(request, position, rows))
+            case ReadAttentionRows():
+                weights = (STAMP - tag,) * (command.position + 1)
+                rows = AttentionRows(command.request, command.position, command.direction, weights)
+                self._say(rows)
+            case MeasureCache():
+                many = command.last - command.first
+                values = ((STAMP - tag,) * many,) * len(self.model.cache.layers)
+                self._say(CacheMeasured(command.request, command.what, command.first, 1, values))
+            case FollowToken():
+                self._say(TokenFollowed(command.request, None, f"c{tag}trace"))
+            case CountTokens():
+                told = self.count(command.messages) if command.messages else None
+                many = tuple(len(text) // 4 + 1 for text in command.texts)
+                kept = tuple(map(len, command.texts))
+                self._say(TokensCounted(command.request, many, kept, conversation=told))
+            case SpellTokens(key, tokens):
+                texts = tuple(self.words.texts[number] for number in tokens)
+                self._say(TokensSpelled(key, tokens, texts))
+
+    def _tell_cache(self):
+        context = self.model.context if self.model else 0
+        self._say(CacheStatus(len(self.cache), context, 0, 0, 1 << 20, (), 0))
+
+    def _changed(self):
+        self.version += 1
+
+    def _say(self, event):
+        self._events.append(event)
+
+
+_LOOKS = (Inspect, ReadAttentionRows, MeasureCache, FollowToken)
+_SERVED = (SetGains, CompareGains, CountTokens, *_LOOKS)
+
+
+def is_open(messages):
+    last = messages[-1] if messages else None
+    return last is not None and last.role == "assistant" and bool(last.content)

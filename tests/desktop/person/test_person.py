@@ -1,0 +1,304 @@
+"""What is on the screen is true of what is in front, whatever a person does; and each defect that
+there was is found when it is planted."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from llm_lite.core.messages import ExecutorChanged
+from llm_lite.desktop.actions import chatting, connecting, history, requests
+from llm_lite.desktop.actions import program as program_actions
+from llm_lite.desktop.app import program, settings
+from llm_lite.desktop.state import apply as folding
+from llm_lite.desktop.state import asked, scopes
+from llm_lite.desktop.state.composing.draft_files import NewDraft
+from llm_lite.desktop.state.folding import caching
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.steering import Steering
+from llm_lite.desktop.views.program import status_bar
+from tests.desktop.person import checks
+from tests.desktop.person.person import Person, walk
+
+STEPS = 150  # of each person in the suite
+FOUND_WITHIN = 1500  # steps, in which a planted defect must be found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_screen_is_true(tmp_path, seed):
+    person = walk(tmp_path, seed, STEPS)
+    assert len(person.seen) > 3 and len(person.log) > STEPS / 2
+
+
+# Defects
+
+
+def own_value_at_start(monkeypatch):
+    """What is equal to what it was at start is taken for unchanged."""
+    first = []
+
+    def to_keep(state, part, kept):
+        if state.next_request == 1 or not first:
+            first[:] = [state]
+        same = getattr(state, part) == getattr(first[0], part)
+        return kept if same else getattr(state, part)
+
+    monkeypatch.setattr(settings, "to_keep", to_keep)
+
+
+def asked_is_kept(monkeypatch):
+    """Options of the command line are kept for the next start."""
+    monkeypatch.setattr(settings, "to_keep", lambda state, part, kept: getattr(state, part))
+
+
+def change_of_what_was_asked_is_not_kept(monkeypatch):
+    monkeypatch.setattr(asked, "settled", lambda before, after: after)
+    monkeypatch.setattr("llm_lite.desktop.actions.act.settled", lambda before, after: after)
+
+
+def maps_stay(monkeypatch):
+    monkeypatch.setattr(program, "held_in_front", lambda state: None)
+
+
+def what_was_read_stays_after_an_edit(monkeypatch):
+    monkeypatch.setattr(requests, "first_messages", lambda state, messages: state)
+
+
+def gains_stay(monkeypatch):
+    monkeypatch.setattr(Steering, "of_next_conversation", lambda self: self)
+
+
+def gains_are_not_kept(monkeypatch):
+    turn_to = chatting.turn_to
+
+    def forgetful(state, messages, extras=None):
+        return turn_to(state, messages, extras and replace(extras, gains=None))
+
+    monkeypatch.setattr(history, "turn_to", forgetful)
+
+
+def engine_keeps_gains(monkeypatch):
+    monkeypatch.setattr("llm_lite.desktop.actions.inspecting.tell_gains", lambda state: (state, ()))
+
+
+def divergence_stays(monkeypatch):
+    monkeypatch.setattr(Steering, "of_next_conversation", lambda s: Steering(effect=s.effect))
+
+
+def meter_is_the_cache(monkeypatch):
+    def length(state):
+        return state.cache.status.length if state.cache.status else 0
+
+    monkeypatch.setattr(status_bar, "tokens_in_front", length)
+
+
+def meter_is_what_was_read(monkeypatch):
+    monkeypatch.setattr(status_bar, "tokens_in_front", lambda state: state.context_used)
+
+
+def cache_is_taken_for_the_conversation(monkeypatch):
+    def status(event, state, now):
+        state = replace(state, cache=replace(state.cache, status=event))
+        return replace(state, context_used=event.length if state.messages else 0)
+
+    monkeypatch.setitem(folding._HANDLERS, caching.CacheStatus, status)
+
+
+def draft_goes_along(monkeypatch):
+    turn_to = chatting.turn_to
+
+    def carrying(state, messages, extras=None):
+        after, commands = turn_to(state, messages, extras)
+        return replace(after, draft=state.draft), commands
+
+    monkeypatch.setattr(chatting, "turn_to", carrying)
+    monkeypatch.setattr(history, "turn_to", carrying)
+
+
+def new_draft_is_lost(monkeypatch):
+    monkeypatch.setattr(chatting, "new_draft", lambda state: NewDraft())
+
+
+def draft_is_lost_by_a_restart(monkeypatch):
+    monkeypatch.setattr(settings, "new_draft", lambda state: NewDraft())
+
+
+def figures_stay(monkeypatch):
+    kept = []
+
+    def last_stats(state):
+        for message in reversed(state.messages):
+            if message.stats is not None and message.stats.new_tokens:
+                kept[:] = [message.stats]
+                break
+        return kept[0] if kept else None
+
+    monkeypatch.setattr(AppState, "last_stats", property(last_stats))
+
+
+def figures_of_the_context_stay_after_disconnecting(monkeypatch):
+    monkeypatch.setattr(connecting, "next_model", replace)
+
+
+def newer_wish_is_refused(monkeypatch):
+    set_options = program_actions.set_options
+
+    def refusing(action, state, now):
+        return (state, ()) if state.load else set_options(action, state, now)
+
+    handlers = "llm_lite.desktop.actions.act._HANDLERS"
+    monkeypatch.setitem(_named(handlers), program_actions.SetOptions, refusing)
+
+
+def older_wish_ends_the_newer(monkeypatch):
+    changed = folding._executor_changed
+
+    def any_wish(event, state, now):
+        request = state.load.request if state.load else 0
+        state = changed(replace(event, request=request), state, now)
+        mode = event.options.mode if event.options else state.options.mode
+        return replace(state, options=replace(state.options, mode=mode))
+
+    monkeypatch.setitem(folding._HANDLERS, ExecutorChanged, any_wish)
+
+
+def fork_forgets_alternatives(monkeypatch):
+    monkeypatch.setattr(history, "as_known", lambda messages, shown: messages)
+
+
+def half_an_answer_is_told(monkeypatch):
+    """What follows a text that a person wrote is taken for all of the answer's tokens."""
+    monkeypatch.setattr(chatting, "wrote", lambda state, message: True)
+
+
+def _named(path):
+    module, _, name = path.rpartition(".")
+    return getattr(__import__(module, fromlist=[name]), name)
+
+
+DEFECTS = [
+    own_value_at_start,
+    asked_is_kept,
+    change_of_what_was_asked_is_not_kept,
+    maps_stay,
+    what_was_read_stays_after_an_edit,
+    gains_stay,
+    gains_are_not_kept,
+    engine_keeps_gains,
+    divergence_stays,
+    meter_is_the_cache,
+    meter_is_what_was_read,
+    cache_is_taken_for_the_conversation,
+    draft_goes_along,
+    new_draft_is_lost,
+    draft_is_lost_by_a_restart,
+    figures_stay,
+    figures_of_the_context_stay_after_disconnecting,
+    newer_wish_is_refused,
+    older_wish_ends_the_newer,
+    fork_forgets_alternatives,
+    half_an_answer_is_told,
+]
+
+
+# What must be done often, so that a defect shows soon.
+SHOWN_BY = {
+    "half_an_answer_is_told": (Person.edit, Person.go_on),
+    "older_wish_ends_the_newer": (Person.mode,),
+    "draft_is_lost_by_a_restart": (Person.draft, Person.restart, Person.new),
+    "new_draft_is_lost": (Person.draft, Person.new, Person.open),
+    "figures_of_the_context_stay_after_disconnecting": (Person.connect, Person.disconnect),
+    "what_was_read_stays_after_an_edit": (Person.edit, Person.switch_version),
+    "asked_is_kept": (Person.restart,),
+    "change_of_what_was_asked_is_not_kept": (Person.restart, Person.sample),
+    "rows_request": (Person.look_inside, Person.new, Person.send),
+    "attention_rows": (Person.look_inside, Person.new, Person.send),
+    "row_details": (Person.look_inside, Person.open, Person.send),
+    "lens": (Person.look_inside, Person.open, Person.send),
+    "comparing": (Person.steer, Person.answer_steered, Person.open),
+    "rates": (Person.send, Person.new),
+}
+
+
+@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(tmp_path, monkeypatch, plant):
+    plant(monkeypatch)
+    assert is_found(tmp_path, plant.__name__)
+
+
+# What is set by name when another conversation comes, or has ended before.
+NEVER_LEFT = {
+    "messages",
+    "draft",
+    "system_prompt",
+    "running",
+    "queued",
+    "reading",
+    "editing",
+    "aside",
+}
+COMPUTED = [
+    name
+    for name, scope in scopes.scopes(AppState).items()
+    if scope in ("conversation", "reading") and name not in NEVER_LEFT
+]
+
+
+@contextmanager
+def kept_over(monkeypatch, name):
+    """A field that is taken for the program's: it stays when another conversation comes."""
+    known = scopes.scopes
+    monkeypatch.setattr(scopes, "scopes", lambda kind: {**known(kind), name: "program"})
+    yield
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_a_field_that_stays_is_found(tmp_path, monkeypatch, name):
+    """Each field that belongs to the conversation in front, or to what was read of it."""
+    with kept_over(monkeypatch, name):
+        assert is_found(tmp_path, name)
+
+
+def is_found(folder, name):
+    """Whether a person finds something that is not true."""
+    try:
+        walk(folder, 5, FOUND_WITHIN, SHOWN_BY.get(name, ()))
+    except AssertionError as error:
+        return bool(str(error))
+    return False
+
+
+# Scopes
+
+
+def test_every_field_of_the_state_says_whose_it_is():
+    """A field without a scope would be in no view's care."""
+    assert set(scopes.scopes(AppState)) == {one.name for one in fields(AppState)}
+
+    @dataclass(frozen=True)
+    class Forgetful:
+        known: int = scopes.of("model", 1)
+        unknown: int = 2
+
+    with pytest.raises(TypeError, match="unknown"):
+        scopes.scopes(Forgetful)
+
+
+def test_every_setting_is_kept(tmp_path):
+    """A field that is declared a setting comes back with the next start."""
+    names = {name for name, scope in scopes.scopes(AppState).items() if scope == "setting"}
+    state = AppState()
+    kept = settings.remember(state, settings.Settings())
+    restored = settings.restore(kept, AppState())
+    assert names <= {one.name for one in fields(AppState)}
+    for name in names - {"theme"}:
+        assert getattr(restored, name) == getattr(state, name), name
+
+
+def test_stamps_are_found_wherever_they_stand():
+    state = AppState(draft="x c7d1 y", rates=())
+    assert list(checks.stamps(state.draft, "draft")) == [("draft", 7, True)]
+    with pytest.raises(AssertionError, match="draft is of conversation 7, and 8 is in front"):
+        checks.state_is_in_front(state, 8, {8})

@@ -1,0 +1,71 @@
+"""Each view declares whose data it draws; one that is of no conversation reads none of it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields, replace
+from typing import ClassVar
+
+import pytest
+
+from llm_lite.desktop.app import interface
+from llm_lite.desktop.state.scopes import scopes
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views import VIEWS, draw_view
+from tests.desktop.app.test_any_state import random_state
+from tests.desktop.fake_model import EXECUTOR, MODEL
+
+OF_CONVERSATION = {
+    name for name, scope in scopes(AppState).items() if scope in ("conversation", "reading")
+}
+DIVIDED = {name for name, scope in scopes(AppState).items() if scope == "divided"}
+# Whether the engine is busy, and whether there is anything in front, is no conversation's data.
+ASKED_BY_ALL = {"running", "messages"}
+
+
+class Watched(AppState):
+    """A state that notes which of its fields are read."""
+
+    __slots__ = ()
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name):
+        if name in scopes(AppState):
+            Watched.read.add(name)
+        return super().__getattribute__(name)
+
+
+def watched(state):
+    copy = object.__new__(Watched)
+    for one in fields(AppState):
+        object.__setattr__(copy, one.name, getattr(state, one.name))
+    return copy
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_reads_what_it_declares(headless, monkeypatch, view):
+    read = set()
+
+    def draw(drawn, state, ui):
+        if drawn.name != view.name:
+            return draw_view(drawn, state, ui)
+        Watched.read = set()
+        actions = draw_view(drawn, watched(state), ui)
+        read.update(Watched.read)
+        return actions
+
+    monkeypatch.setattr(interface, "draw_view", draw)
+    one, rng = headless(size=(1600, 1000)), random.Random(view.name)
+    for _ in range(8):
+        state = random_state(rng)
+        layouts = state.layouts.to("compare" if view.place == "beside" else "inspect")
+        one.program.state = replace(state, layouts=layouts, model=MODEL, executor=EXECUTOR)
+        if one.driver.shows(f"tab.{view.name}"):
+            one.driver.click(f"tab.{view.name}")
+        one.driver.frames(2)
+    assert read, "the view was drawn"
+    if view.subject == "conversation":
+        assert read & (OF_CONVERSATION | DIVIDED), "it declares a subject that it does not draw"
+    else:
+        of_conversation = read & OF_CONVERSATION - ASKED_BY_ALL
+        assert not of_conversation, f"{view.name} draws {of_conversation} of a conversation"

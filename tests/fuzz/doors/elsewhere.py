@@ -1,0 +1,166 @@
+"""What engines elsewhere send: lists of models, answers as events, what tells of their inside."""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import (
+    ChatMessage,
+    Event,
+    Generate,
+    GenerationFinished,
+    ReadAttentionRows,
+    TokenDecoded,
+)
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.remote.address import read_address
+from llm_lite.core.remote.answer import RemoteAnswer
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import connect
+from llm_lite.core.remote.counting import prompt_of
+from llm_lite.core.remote.dialects import DIALECTS
+from llm_lite.core.remote.engine import executor_info, model_info
+from llm_lite.core.remote.glass import Glass
+from llm_lite.core.remote.sse import EventReader
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.state import AppState, Message, Running
+from tests.core.remote.servers import ScriptedServer
+from tests.fuzz.door import Case, Door, problem_of_sentence
+from tests.fuzz.mutations import change_json, mutate_bytes, to_json
+
+FORMS = ("vllm", "llama-server", "lm-studio", "plain")
+ASKED = (ChatMessage("user", "Why is the sky blue?"),)
+CACHE = {
+    "tokens": [1, 2, 3, 4],
+    "texts": ["a", "b", "c", "d"],
+    "layers": 2,
+    "heads": 2,
+    "prompt_tokens": 2,
+    "first_query": 0,
+    "page_tokens": 128,
+    "pages": 4,
+    "pages_used": 1,
+    "pages_kept": 0,
+}
+LENS = {"layers": [{"layer": 0, "tokens": [1], "texts": ["a"], "probabilities": [0.5]}]}
+OURS = {
+    "id": "tiny",
+    "owned_by": "llm-lite",
+    "version": "1",
+    "context_length": 512,
+    "layers": 2,
+    "heads": 2,
+}
+
+
+@dataclass
+class Scripted(Client):
+    """A server's bytes in the place of a network."""
+
+    rng: random.Random
+    form: ScriptedServer
+    changes: int
+
+    def __post_init__(self) -> None:
+        super().__init__(read_address("http://host:1"), ApiKey())
+
+    def fetch(self, method: str, path: str, *more: Any, **options: Any) -> bytes:
+        if path.startswith("/glass/attention"):
+            return _array(self.rng)
+        return self._changed(self._told(path))
+
+    def stream(
+        self, path: str, body: Any, exchange: Exchange, reader: EventReader
+    ) -> Iterator[str]:
+        rows = [self._changed(event) for event in self.form.events(body)]
+        raw = b"".join(b"data: " + row + b"\n\n" for row in rows) + b"data: [DONE]\n\n"
+        if self.rng.random() < 0.2:
+            raw = mutate_bytes(raw, self.rng)
+        size = self.rng.choice((1, 7, 64, 65536))
+        return reader.read(raw[at : at + size] for at in range(0, len(raw), size))
+
+    def _told(self, path: str) -> Any:
+        if path.startswith("/glass/cache"):
+            return CACHE
+        if path.startswith("/glass/lens"):
+            return LENS
+        if path == "/v1/models" and self.rng.random() < 0.2:
+            return {"data": [OURS]}
+        asked = {"messages": [], "content": "a b"}
+        return self.form.get(path) or self.form.post(path, asked) or {"tokens": [1, 2]}
+
+    def _changed(self, value: Any) -> bytes:
+        value = copy.deepcopy(value)
+        if self.rng.random() < 0.3:
+            for _ in range(self.changes):
+                change_json(value, self.rng)
+        return to_json(value)
+
+
+def use(case: Case) -> None:
+    rng = case.rng
+    form = ScriptedServer(rng.choice(FORMS), thoughts=("Hm", "."), calls=(("f", '{"a": 1}'),))
+    client = Scripted(rng, form, rng.choice((1, 1, 2, 5)))
+    server = connect(client, Exchange())
+    model = server.models[0]
+    model_info(server, model), executor_info(server, model)
+    repr(server).encode("utf-8", "backslashreplace")
+    kind = rng.random()
+    if kind < 0.25:
+        _look_inside(client)
+        return
+    dialect = DIALECTS[server.dialect]
+    command = Generate(1, ASKED)
+    prompt = prompt_of(command, client, dialect, model.name, Exchange())
+    events: list[Event] = []
+    answer = RemoteAnswer(
+        command, client, dialect, model.name, events.append, Exchange(), set(), prompt
+    )
+    answer.run()
+    _fold(events)
+
+
+def _fold(events: list[Event]) -> None:
+    """As the window takes them: one ending, with a sentence where something was wrong."""
+    state = AppState(
+        messages=(Message("user", "Why?"),), running=Running(1, 0.0, tool_style="tags")
+    )
+    for number, event in enumerate(events):
+        state = apply(event, state, float(number))
+    (ended,) = [event for event in events if isinstance(event, GenerationFinished)]
+    assert events[-1] is ended
+    said = "".join(event.text for event in events if isinstance(event, TokenDecoded))
+    said.encode()
+    if ended.message:
+        wrong = problem_of_sentence(ended.message, ("broke off: ", "ended the answer: "))
+        assert not wrong, f"{wrong}: {ended.message!r}"
+        raise RequestError(ended.message if ended.stop_reason == "error" else "it ended with notes")
+
+
+def _look_inside(client: Scripted) -> None:
+    glass = Glass(client)
+    held = glass.held("response", Exchange())
+    held.as_prompt(ASKED, 1)
+    glass.lens(held, 1, Exchange())
+    rows = glass.rows(held, ReadAttentionRows(1, 1, "from", "heads", ((0, 0), (1, 1))), Exchange())
+    assert np.isfinite(rows.weights).all()
+
+
+def _array(rng: random.Random) -> bytes:
+    file = io.BytesIO()
+    shape = rng.choice(((1, 1, 4), (1, 1, 4), (1, 1, 4), (2, 3), (1 << 20,)))
+    values = np.full(shape, rng.choice((0.5, 0.5, np.nan, 1e30)), rng.choice(("<f4", "<f4", "<f8")))
+    rng.choice((np.savez, np.savez, np.savez_compressed))(file, attention=values)
+    raw = file.getvalue()
+    return mutate_bytes(raw, rng) if rng.random() < 0.6 else raw
+
+
+DOOR = Door("elsewhere", use, quotes=("broke off: ", "ended the answer: ", "found "))

@@ -1,0 +1,117 @@
+"""What tool servers and models say of functions: tools with their schemas, calls with arguments,
+and the file that keeps servers and declarations."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any, get_args
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ServerSpec, ToolCall, ToolSpec, ToolStyle
+from llm_lite.core.tools.arguments import coerced, problems_of
+from llm_lite.core.tools.calls import CallSplit, read_calls
+from llm_lite.core.tools.commands import split_command
+from llm_lite.core.tools.declared import checked, offered, read_functions
+from llm_lite.core.tools.json_values import JsonProblem
+from llm_lite.desktop.app.tools import files
+from llm_lite.desktop.state.tools.tools_state import approval_of
+from tests.fuzz.door import Case, Door, Result, problem_of_sentence
+from tests.fuzz.mutations import change_json, mutate_bytes, odd_text, special_file, to_json
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 1, "enum": ["Oslo", "Rome"]},
+        "days": {"type": ["integer", "null"], "minimum": 1, "maximum": 14.5},
+        "at": {"type": "array", "items": {"type": "number"}, "maxItems": 3},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOL = {"name": "weather", "description": "Of a city.", "inputSchema": _SCHEMA}
+ARGUMENTS = {"city": "Oslo", "days": 3, "at": [1.5, 2]}
+SERVER = {"name": "s", "command": "a 'b c'", "environment": {"KEY": "x"}, "start_seconds": 10}
+SAID = (
+    'I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
+    "<tool_call><function=weather><parameter=city>Oslo</parameter></function></tool_call>",
+    '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Oslo"}}]',
+    '<|tool_call|>[{"name": "weather", "arguments": {}}]<|/tool_call|>',
+    '{"name": "weather", "parameters": {"city": "Oslo"}}',
+    '<|channel|>commentary to=functions.weather <|message|>{"city": "Oslo"}<|call|>',
+)
+
+
+def use(case: Case) -> Result | None:
+    kind = case.rng.random()
+    if kind < 0.25:
+        return _kept(case)
+    if kind < 0.45:
+        return _said(case.rng)
+    try:
+        spec = _declared(case.rng)
+    except JsonProblem as problem:
+        raise RequestError(str(problem)) from None
+    # What was taken can be offered, in a prompt and to a server, and told apart.
+    json.dumps(offered(spec), allow_nan=False).encode()
+    assert approval_of(ServerSpec("s", "x"), spec) == approval_of(ServerSpec("s", "x"), spec)
+    call = ToolCall(spec.name, _mutated(ARGUMENTS, case.rng).decode("utf-8", "replace"))
+    for sentence in problems_of(call, spec):
+        assert not (wrong := problem_of_sentence(sentence)), f"{wrong}: {sentence!r}"
+    coerced(call, spec)
+    return None
+
+
+def _declared(rng: random.Random) -> ToolSpec:
+    raw = _mutated(TOOL, rng)
+    if rng.random() < 0.3:
+        (spec, *_) = read_functions(raw.decode("utf-8", "replace")) or (ToolSpec("a", "", "{}"),)
+        return spec
+    try:
+        tool = json.loads(raw)  # a server's, as its JSON reader lets it through: NaN too
+    except (ValueError, RecursionError):
+        raise RequestError("the fuzzer's own JSON is none") from None
+    told = tool if isinstance(tool, dict) else {}
+    return checked(told.get("name"), told.get("description"), told.get("inputSchema"), "tool 1")
+
+
+def _kept(case: Case) -> None:
+    path = case.folder / "tools.json"
+    path.write_bytes(_mutated({"functions": json.dumps(TOOL), "servers": [SERVER] * 2}, case.rng))
+    if case.rng.random() < 0.03:
+        special_file(path, case.rng)
+    text, servers = files.read(path)
+    again = case.folder / "again.json"
+    files.write(again, text, servers)
+    assert files.read(again) == (text, servers)
+    for server in servers:
+        split_command(server.command)
+
+
+def _said(rng: random.Random) -> None:
+    text = rng.choice(SAID)
+    for _ in range(rng.choice((1, 2, 5))):
+        at = rng.randrange(len(text) + 1)
+        part = rng.choice((odd_text(rng), rng.choice(SAID), "", "9" * 400, "NaN", "[" * 500))
+        text = text[:at] + part + text[at + rng.choice((0, 0, 1, 20)) :]
+    style = rng.choice([one for one in get_args(ToolStyle) if one not in ("", "unknown")])
+    whole, split, at = read_calls(style, text), CallSplit(style), 0
+    while at < len(text):
+        at += rng.choice((1, 5, 40))
+        split = split.up_to(text[:at])
+    assert split.ended().calls == whole.calls
+    for call in whole.calls:
+        assert call.problem or isinstance(json.loads(call.arguments), dict)
+
+
+def _mutated(value: Any, rng: random.Random) -> bytes:
+    if rng.random() < 0.15:
+        return mutate_bytes(json.dumps(value).encode(), rng)
+    value = copy.deepcopy(value)
+    for _ in range(rng.choice((0, 1, 1, 2, 4))):
+        change_json(value, rng)
+    return to_json(value)
+
+
+DOOR = Door("tools", use)
