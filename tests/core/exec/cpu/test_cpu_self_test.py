@@ -54,6 +54,7 @@ def test_wrong_products_are_seen(monkeypatch: pytest.MonkeyPatch, count: int) ->
     assert largest_error(isa_name()) > ALLOWED
 
 
+@several
 def test_a_build_is_tried_once_for_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     monkeypatch.setattr(self_test, "largest_error", lambda isa: float(tried.append(isa) or 0))
@@ -63,6 +64,7 @@ def test_a_build_is_tried_once_for_a_machine(monkeypatch: pytest.MonkeyPatch) ->
     assert tried == [isa_name()]
 
 
+@several
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b'{"key": 3, "right": 4}', b"\xff\xfe"])
 def test_a_record_that_is_none_of_this_machine_is_made_again(
     nothing_known: Path, monkeypatch: pytest.MonkeyPatch, record: bytes
