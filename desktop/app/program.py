@@ -145,8 +145,10 @@ class Program:
         self.files.follow(self.state.files)
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
-        for ended in (*self.folders.poll(), *self.installer.poll()):
-            self.do(ended)
+        for folder in self.folders.poll():
+            self.do(folder)
+        for installed in self.installer.poll():
+            self.do(installed)
         for told in self.tools.poll(self.state) if self.tools else ():
             self.do(told)
         for told in self.library.poll(self.state) if self.library else ():

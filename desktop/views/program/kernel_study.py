@@ -149,8 +149,8 @@ def _draw_track(
     middle, thin = at.y + high / 2, ui.u(0.25)
     reach = ui.u(0.5)
     for rate in axis.tens:
-        x = round(at.x + axis.at(rate))
-        ends = ImVec2(x, at.y - reach), ImVec2(x, at.y + high + reach)
+        tick = round(at.x + axis.at(rate))
+        ends = ImVec2(tick, at.y - reach), ImVec2(tick, at.y + high + reach)
         draw.add_line(*ends, ui.color("border"), 1.0)
     for rate, name in ((study.roof_gflop_s, ROOF), (study.without_reuse_gflop_s, REUSE)):
         x = at.x + axis.at(rate) - thin

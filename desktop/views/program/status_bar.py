@@ -144,7 +144,7 @@ def _executor_hint(state: AppState, label: str) -> str:
     if executor is not None and state.remote.connection is None:
         stored = state.model.stored_formats if state.model else {}
         formats = ", ".join(sorted(stored, key=lambda name: -stored[name])).upper()
-        weights = executor.mode
+        weights: str = executor.mode
         if executor.mode == "as-stored" and formats:
             weights = tr("as the file stores them ({formats})").format(formats=formats)
         lines.append(tr("Weights: {format}").format(format=weights))
