@@ -158,6 +158,7 @@ from llm_lite.core.messages.options import (
     SamplingDefault,
     SamplingOptions,
     Speculate,
+    in_force,
 )
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.serving import (
@@ -332,5 +333,5 @@ __all__ = [
     "TextTokenized", "TextsCompared", "Thinking", "ThinkingStyle", "TitleMade", "TokenDecoded",
     "TokenFollowed", "TokenTrace", "TokenizeText", "TokensCounted", "TokensSpelled", "ToolCall",
     "ToolSpec", "ToolStyle", "Translate", "TranslationStats", "TranslatorInfo", "Unfit",
-    "VariantDropped", "VariantKept",
+    "VariantDropped", "VariantKept", "in_force",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from llm_lite.core.messages.options import (
     Mode,
     SamplingDefault,
     SamplingOptions,
+    in_force,
 )
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
@@ -173,8 +174,9 @@ class ModelInfo:
 
     def sampling(self, **chosen: Any) -> SamplingOptions:
         """What was `chosen`, and else what the model's defaults and the program's own are."""
-        advised = {default.name: default.value for default in self.sampling_defaults}
-        return SamplingOptions(**{**advised, **chosen})
+        held = in_force(self.sampling_defaults, chosen)
+        values: dict[str, Any] = {default.name: default.value for default in held}
+        return SamplingOptions(**values, **chosen)
 
     @property
     def gain_rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from llm_lite.core.records import dataclass
@@ -57,6 +58,19 @@ class SamplingDefault:
     name: str
     value: float
     source: str  # "generation_config.json", say
+
+
+def in_force(
+    defaults: Sequence[SamplingDefault], chosen: Mapping[str, object]
+) -> tuple[SamplingDefault, ...]:
+    """The defaults that hold beside what a person has chosen, by name: of no name that was chosen
+    and, at a temperature of 0, which asks for the likeliest token, no penalty."""
+    greedy = chosen.get("temperature") == 0
+    return tuple(
+        default
+        for default in defaults
+        if default.name not in chosen and not (greedy and default.name == "repetition_penalty")
+    )
 
 
 DRY_BREAKERS = ("\n", ":", '"', "*")

@@ -45,9 +45,11 @@ def begun(
 
 
 def ended(state: AppState, running: Running) -> AppState:
-    """An answer has ended: the cache holds all of the conversation, unless something of it was
-    forgotten or refused."""
+    """An answer has ended: the cache holds all of the conversation, unless it was stopped before
+    its prompt was read, or something was forgotten or refused."""
     state = replace(state, steering=state.steering.outdated())
+    if running.phase != "decode":
+        return state
     last = state.messages[-1]
     told_otherwise = last.untokenized or not last.whole or last.stop_reason == "error"
     if told_otherwise or state.cache.forgotten:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from llm_lite.core.messages import SamplingDefault, SamplingOptions
+from llm_lite.core.messages import SamplingDefault, SamplingOptions, in_force
 from llm_lite.desktop.state.state import AppState
 
 NAMES = frozenset(field.name for field in fields(SamplingOptions))
@@ -22,7 +22,8 @@ def advice(state: AppState) -> tuple[SamplingDefault, ...]:
     if state.model is None:
         return ()
     mine = state.sampling_chosen | differing(state.sampling, SamplingOptions())
-    return tuple(default for default in state.model.sampling_defaults if default.name not in mine)
+    chosen = {name: getattr(state.sampling, name) for name in mine}
+    return in_force(state.model.sampling_defaults, chosen)
 
 
 def sampler(state: AppState) -> SamplingOptions:

@@ -15,7 +15,7 @@ from llm_lite.desktop.views.encoding.field import TextField, draw_field, field_o
 from llm_lite.desktop.views.encoding.text_page import KEYS, draw_count, draw_encoded
 from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_NEW, ICON_UNDO
-from llm_lite.desktop.widgets.plots.shares import share_bar, share_words
+from llm_lite.desktop.widgets.plots.shares import draw_bar, share_words
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, text, tip, wrapped
 
@@ -109,10 +109,8 @@ def _draw_candidate(ui: Ui, name: str, one: Candidate, width: float) -> bool:
     share = share_words(one.probability)
     right = ui.u(13)
     long, thick = max(width - room - right, ui.u(8)), ui.u(1.25)
-    below = imgui.get_cursor_screen_pos()
-    imgui.set_cursor_screen_pos(ImVec2(at.x + room, at.y + (height - thick) / 2))
-    share_bar(ui, f"{name}.bar", one.probability, long, thick)
-    imgui.set_cursor_screen_pos(below)
+    spot = ImVec2(at.x + room, at.y + (height - thick) / 2)
+    draw_bar(ui, f"{name}.bar", spot, one.probability, long, thick)
     with ui.font(style="small"):
         size = imgui.calc_text_size(share)
         spot = ImVec2(at.x + width - size.x - ui.u(1), at.y + (height - size.y) / 2)

@@ -23,7 +23,13 @@ def filled(share: float, width: float) -> float:
 
 def share_bar(ui: Ui, name: str, share: float, width: float, height: float) -> None:
     """Draw a bar in the flow whose track stands for 100 %; `name` finds what is filled of it."""
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    draw_bar(ui, name, imgui.get_cursor_screen_pos(), share, width, height)
+    imgui.dummy(ImVec2(width, height))
+
+
+def draw_bar(ui: Ui, name: str, at: ImVec2, share: float, width: float, height: float) -> None:
+    """Draw the bar of `share_bar` at a place of the screen; the cursor stays where it is."""
+    draw = imgui.get_window_draw_list()
     end = ImVec2(at.x + width, at.y + height)
     draw.add_rect_filled(at, end, ui.color("pressed"))
     long = filled(share, width)
@@ -31,7 +37,6 @@ def share_bar(ui: Ui, name: str, share: float, width: float, height: float) -> N
         draw.add_rect_filled(at, ImVec2(at.x + long, end.y), ui.color("accent"))
     if name:
         ui.rects[name] = (at.x, at.y, at.x + long, end.y)
-    imgui.dummy(ImVec2(width, height))
 
 
 def draw_share_lines(ui: Ui, name: str, lines: Sequence[tuple[str, float]]) -> None:

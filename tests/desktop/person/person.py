@@ -211,6 +211,7 @@ class Person:
             return
         before, self.chat = self.seen[self.front], state.chat
         assert state.comparing is None, "answers of another conversation are compared"
+        assert state.form == "auto", f"another conversation was to be written as {state.form}"
         self.front = NEW if number is None else number
         if self.front not in self.seen:  # a fork of the one that was in front
             self.tags += 1
@@ -405,6 +406,10 @@ class Person:
         text = "" if self.rng.random() < 0.4 else f"p{self.rng.random()}"
         self.do(chatting.SetSystemPrompt(text))
 
+    def form(self):
+        """Whether a conversation that has not begun is a chat or a text that goes on."""
+        self.do(chatting.SetForm(self.rng.choice(["chat", "completion"])))
+
     def steer(self):
         self.do(inspecting.Steer(self.rng.choice([None, ONES, ABLATED, LOUD])))
 
@@ -428,6 +433,12 @@ class Person:
                 lambda: self.do(inspecting.ReadAgain()),
             ]
         )()
+
+    def look_and_leave(self):
+        """Another chat comes to the front before the engine has told where a token looks."""
+        xray = replace(self.state.xray, shown=True, at=self.position())
+        self.do(inspecting.SetXRay(xray))
+        self.do(chatting.NewChat())
 
     def sample(self):
         """Another value, or back to what it was at start or by default."""
@@ -539,9 +550,11 @@ DOES = (
     (Person.redo, 2),
     (Person.rename, 1),
     (Person.prompt, 3),
+    (Person.form, 2),
     (Person.steer, 5),
     (Person.answer_steered, 2),
     (Person.look_inside, 8),
+    (Person.look_and_leave, 1),
     (Person.sample, 6),
     (Person.mode, 4),
     (Person.setting, 5),
