@@ -23,7 +23,7 @@ from llm_lite.core.engine.dispatcher import Dispatcher
 from llm_lite.core.engine.hosting.idle_work import work_while_idle
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
-from llm_lite.core.engine.hosting.switching import Switching
+from llm_lite.core.engine.hosting.switching import Request, Switching
 from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.priority import let_the_window_go_first
 from llm_lite.core.engine.step_requests import StepRequestServer
@@ -92,7 +92,7 @@ class Engine:
         self._worker = 0  # its number: a thread that has another one was left to itself
         self._modes = ModeSwitches(self.send)
         self._host = self._make_host(device)
-        self._switching = Switching(self._host.prepare)
+        self._switching = Switching(self._host.prepare, self._tell_superseded)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
         self._tokenizing = Tokenizing(self._emit)
@@ -208,7 +208,7 @@ class Engine:
             self._worker += 1
             stuck, self._host = self._host, self._make_host(self._host.device)
             stuck.hand_over(self._host)
-            self._switching = Switching(self._host.prepare)
+            self._switching = Switching(self._host.prepare, self._tell_superseded)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
@@ -328,6 +328,11 @@ class Engine:
     def _cancelled(self, number: int) -> bool:
         ended = self._closing or self._cancel_through >= number
         return ended or self._switching.is_superseded(number)
+
+    def _tell_superseded(self, request: Request) -> None:
+        path = str(self._host.file.path) if self._host.file else ""
+        asked = request.command.request if isinstance(request.command, Reconfigure) else 0
+        self._emit(LoadFailed(path, "a newer change has taken its place", True, asked))
 
     def _stopped(self, number: int) -> bool:
         return self._closing or self._stop_through >= number

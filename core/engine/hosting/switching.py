@@ -72,8 +72,11 @@ class Switching:
     """Requests in order, one prepared at a time. `ask`, `supersede` and `is_superseded` are for any
     thread, the rest for one."""
 
-    def __init__(self, make: Callable[[Request], AnyRunner]) -> None:
-        self._make = make
+    def __init__(
+        self, make: Callable[[Request], AnyRunner], dropped: Callable[[Request], None]
+    ) -> None:
+        """`dropped` is told of each request that gives way to a later one."""
+        self._make, self._dropped = make, dropped
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
         self._wished: list[int] = []  # numbers of `Reconfigure`s, the newest last
@@ -112,6 +115,7 @@ class Switching:
             return preparation
         with suppress(Exception):  # that it was cancelled, above all
             preparation.result().close()
+        self._dropped(preparation.request)
         return None
 
     def _begin(self) -> Preparation | None:
@@ -122,3 +126,4 @@ class Switching:
                 return None
             if not self.is_superseded(request.number):
                 return Preparation(request, self._make)
+            self._dropped(request)

@@ -19,6 +19,7 @@ EXCEPTIONS = {
         "tempfile.TemporaryFile",
     ): "sums, in files that have no name",
     ("core/generation/session.py", "self.pool.touch"): "no file, but a prefix of the cache",
+    ("core/tools/supervisor.py", "os.open"): "nothing, in the place of a server's streams",
     ("desktop/app/interface.py", "self._turns.open"): "no file, but a view",
     ("core/history/database/connection.py", "os.open"): "an empty file for its owner alone, which "
     "SQLite then writes",

@@ -95,3 +95,15 @@ def test_what_a_person_chose_wins():
     chosen = known.sampling(temperature=0.4, seed=3)  # the program's own, on purpose
     assert (chosen.temperature, chosen.top_k, chosen.seed) == (0.4, 7, 3)
     assert MODEL.sampling().temperature == 0.4
+
+
+def test_a_greedy_answer_has_the_likeliest_tokens():
+    """Temperature 0 asks for them: no penalty changes that, unless the person wants one."""
+    advised = (
+        SamplingDefault("temperature", 0.2, "a card"),
+        SamplingDefault("repetition_penalty", 1.1, MEASURED),
+    )
+    known = replace(MODEL, sampling_defaults=advised)
+    assert known.sampling().repetition_penalty == 1.1
+    assert known.sampling(temperature=0.0).repetition_penalty == 1.0
+    assert known.sampling(temperature=0.0, repetition_penalty=1.1).repetition_penalty == 1.1

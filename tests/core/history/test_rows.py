@@ -9,6 +9,7 @@ from llm_lite.core.history.database.rows import from_mapping
 from llm_lite.core.messages import GenerationStats, SamplingOptions
 
 OTHER = {
+    "bool": False,
     "float": 0.375,
     "int": 7,
     "int | None": 8,

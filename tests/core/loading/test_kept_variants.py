@@ -66,8 +66,9 @@ def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tm
     kept = keep(client, tiny_llama)
     assert kept.mode == "int4" and kept.request == 7 and kept.nbytes > 0
     assert client.of(TaskProgress)[-1].fraction == pytest.approx(1.0)
-    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
+    client.send(Reconfigure(exact("cpu", mode="fp16")))
     client.until(ExecutorChanged)
+    client.send(Reconfigure(exact("cpu", mode="int4")))
     changed = client.until(ExecutorChanged)
     assert changed.model.kept == {"int4": kept.path}
     again = opened(tiny_llama, tmp_path / "kept")

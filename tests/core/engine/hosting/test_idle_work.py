@@ -30,7 +30,7 @@ def first_answer(client, tiny_llama):
 def test_costs_are_known_before_the_first_answer(client, tiny_llama, first_answer):
     client.load(tiny_llama, AUTO)
     host, deadline = client.engine._host, threading.Event()
-    for _ in range(100 * PATIENCE):
+    for _ in range(int(100 * PATIENCE)):
         if host.runner.session.speculation.timing is None:
             break
         deadline.wait(0.01)
