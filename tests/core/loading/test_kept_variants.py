@@ -62,14 +62,17 @@ def keep(client, path, mode="int4"):
     return kept
 
 
+def switched(client, mode):
+    client.send(Reconfigure(exact("cpu", mode=mode)))
+    return client.until(ExecutorChanged)
+
+
 def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tmp_path):
     kept = keep(client, tiny_llama)
     assert kept.mode == "int4" and kept.request == 7 and kept.nbytes > 0
     assert client.of(TaskProgress)[-1].fraction == pytest.approx(1.0)
-    client.send(Reconfigure(exact("cpu", mode="fp16")))
-    client.until(ExecutorChanged)
-    client.send(Reconfigure(exact("cpu", mode="int4")))
-    changed = client.until(ExecutorChanged)
+    switched(client, "fp16")
+    changed = switched(client, "int4")
     assert changed.model.kept == {"int4": kept.path}
     again = opened(tiny_llama, tmp_path / "kept")
     assert {mode: str(path) for mode, path in again.kept.items()} == {"int4": kept.path}
@@ -98,9 +101,8 @@ def test_a_checkpoint_in_the_hub_cache_has_its_repositorys_name(tmp_path):
 
 def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_path):
     kept = keep(client, tiny_llama)
-    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
-    client.until(ExecutorChanged)
-    client.until(ExecutorChanged)  # mapped from the variant that goes
+    switched(client, "fp16")
+    switched(client, "int4")  # mapped from the variant that goes
     client.send(DropVariant(8, "int4"))
     dropped = client.until(VariantDropped)
     assert (dropped.request, dropped.mode, dropped.nbytes >= kept.nbytes) == (8, "int4", True)
@@ -108,9 +110,8 @@ def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_
     assert list((tmp_path / "kept").iterdir()) == []
     _, tokens = client.ask(3)
     assert tokens, "the weights in use are still there"
-    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
-    client.until(ExecutorChanged)
-    assert client.until(ExecutorChanged).model.kept == {}
+    switched(client, "fp16")
+    assert switched(client, "int4").model.kept == {}
     client.send(DropVariant(9, "int4"))
     assert "no variant in int4 is kept" in client.until(TaskFinished).message
 
