@@ -27,7 +27,7 @@ def test_texts_are_the_same_alone_together_and_put_off(client, smollm2):
         service = serve(client, parallel=5, cache_budget=budget)
         together = [ask(prompt) for prompt in prompts]
         assert [asked.tokens() for asked in together] == alone
-        assert {"light", "atmosphere"} & set(together[0].text().split())
+        assert any(word in together[0].text() for word in ("light", "atmosphere"))
     assert service.status().pages == 5
 
 
