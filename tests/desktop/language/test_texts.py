@@ -32,6 +32,7 @@ QUIET_CALLS = {
 # Files, and what in them is no text for a person; why.
 QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
+    "app/presets/setting_values.py": (".*", "the same"),
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "app/remote/kept.py": (".*", "the same, of addresses in it"),
     "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
