@@ -42,6 +42,7 @@ from llm_lite.core.messages import (
     LoadFailed,
     LoadModel,
     Logged,
+    ModelLoaded,
     Reconfigure,
     Shutdown,
     StepRequest,
@@ -84,7 +85,7 @@ class Engine:
         self._stop_through = 0  # the last command that a Stop is meant for
         self._cancel_through = 0  # the last one that a CancelLoad is meant for
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
-        self._loads = 0  # LoadModel commands not finished yet
+        self._loads: set[int] = set()  # numbers of LoadModel commands not finished yet
         self._loading: tuple[int, LoadModel] | None = None  # the one under way
         self._late: threading.Timer | None = None  # rings when that one should have been cancelled
         self._closing = False
@@ -132,7 +133,7 @@ class Engine:
             if isinstance(command, Shutdown):
                 self._closing = True
             if isinstance(command, LoadModel):
-                self._loads += 1
+                self._loads.add(number)
             if isinstance(command, Reconfigure):
                 self._switching.supersede(number)
             is_beside = self._answering and not self._loads
@@ -204,7 +205,7 @@ class Engine:
             if self._closing or self._loading is None or self._loading[0] != number:
                 return
             self._loading = None
-            self._loads -= 1
+            self._loads.discard(number)
             self._worker += 1
             stuck, self._host = self._host, self._make_host(self._host.device)
             stuck.hand_over(self._host)
@@ -218,8 +219,12 @@ class Engine:
         number = self._worker
 
         def emit(event: Event) -> None:
-            if number == self._worker:
-                self._emit(event)
+            if number != self._worker:
+                return
+            if isinstance(event, ModelLoaded):
+                with self._lock:  # whoever hears of it may change it beside the first answer
+                    self._loads -= {self._loading[0]} if self._loading else set()
+            self._emit(event)
 
         def log(level: Level, text: str) -> None:
             emit(Logged(level, text, time.time()))
@@ -282,7 +287,7 @@ class Engine:
                 self._emit(event)
         with self._lock:
             self._answering.discard(number)
-            self._loads -= isinstance(command, LoadModel)
+            self._loads.discard(number)
         self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:

@@ -115,7 +115,9 @@ def test_four_heads_the_grid_and_the_text(stage, tmp_path):
     layer = saved(stage, "grid", tmp_path / "layer.png")
     choose(stage, layer=None)
     grid = saved(stage, "grid", tmp_path / "grid.png")
-    assert grid.shape[0] > 6 * figures.THUMBNAIL > layer.shape[0]  # one line of heads, its scale below
+    assert (
+        grid.shape[0] > 6 * figures.THUMBNAIL > layer.shape[0]
+    )  # one line of heads, its scale below
     assert grid.shape[1] / grid.shape[0] == pytest.approx(figures.WIDE, rel=0.5)
     choose(stage, order="induction")
     assert saved(stage, "grid", tmp_path / "ranked.png").shape != grid.shape
