@@ -42,8 +42,8 @@ class CancelLoad:
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Run the loaded model otherwise: another executor, device, mode, cache type or context. One
-    that is still being prepared gives way to a later one, and is not told of. `request` comes back
-    with what is told."""
+    that is still being prepared gives way to a later one, and ends as a `LoadFailed` that is
+    cancelled. `request` comes back in the event that ends it."""
 
     options: EngineOptions
     request: int = 0

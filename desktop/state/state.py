@@ -384,7 +384,7 @@ class AppState:
 
     @property
     def last_stats(self) -> GenerationStats | None:
-        """Of the newest answer in front; None where another model wrote it."""
+        """Return the figures of the newest answer in front; None where another model wrote it."""
         for message in reversed(self.messages):
             if message.stats is not None and message.stats.new_tokens:
                 written, model = message.written, self.model

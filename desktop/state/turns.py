@@ -22,7 +22,7 @@ def token_id(state: AppState, position: int) -> int | None:
 
 
 def tokens_in_front(state: AppState) -> int | None:
-    """Of the conversation in front; None where they are not counted yet."""
+    """Return the tokens of the conversation in front; None where they are not counted yet."""
     running = state.running
     if running is not None and running.phase != "waiting":
         return max(running.prompt_tokens, state.context_used)

@@ -107,7 +107,7 @@ class Switching:
         return preparation
 
     def drop(self, preparation: Preparation) -> bool:
-        """Whether the preparation has ended in vain: a later one has taken its place."""
+        """Close what was prepared if a later change has taken its place; return whether it has."""
         return self._wanted(preparation) is None
 
     def _wanted(self, preparation: Preparation) -> Preparation | None:

@@ -113,7 +113,7 @@ def _parsed(file: Path, mapping: MappedFile, begin: int) -> tuple[dict[str, str]
 
 
 def _nbytes(file: Path, name: str, dtype: str, shape: tuple[int, ...], most: int) -> int:
-    """Of a tensor. `most`: bytes of data; an empty tensor is bounded by it too."""
+    """Return the bytes of a tensor. `most`: bytes of data; an empty tensor is bounded by it too."""
     what = f"tensor {quote(name)}"
     if len(shape) > MAX_DIMENSIONS:
         problem = f"{what} has {len(shape)} dimensions, expected at most {MAX_DIMENSIONS}"

@@ -99,7 +99,7 @@ class RepetitionGuard:
         self._recent_tokens = self._stale_tokens = 0
 
     def feed(self, token: int, text: str) -> bool:
-        """Whether the answer loops, with this token; `text` is what became whole with it."""
+        """Return whether the answer loops with this token; `text` is what became whole with it."""
         self._count += 1
         self._tokens.append(token)
         self._texts.append(text)
@@ -120,7 +120,7 @@ class RepetitionGuard:
         return self._period(window) > 0
 
     def _period(self, window: Window) -> int:
-        """Of the window, where it is due to be searched and has a short one; else 0."""
+        """Return the period of the window where it is due and short; else 0."""
         if self._count < window.tokens or self._count % window.stride:
             return 0
         period = smallest_period(list(self._tokens)[-window.tokens :])

@@ -144,7 +144,7 @@ class Grammar:
 
 
 def grammar_of(sampling: SamplingOptions, tokenizer: Tokenizer) -> Grammar | None:
-    """None where the answer is free."""
+    """Return None where the answer is free."""
     if not sampling.json_schema and not sampling.grammar:
         return None
     return Grammar(sampling, tokenizer)

@@ -202,7 +202,7 @@ class Matchers:
         return self._control
 
     def _drop_vocabularies(self) -> None:
-        """Of models that are closed."""
+        """Drop the vocabularies of models that are closed."""
         for key in self._loaded - {one.key for one in self._vocabularies.values()}:
             self._call(DROP, packed([key]))
             self._loaded.discard(key)

@@ -51,7 +51,7 @@ def divided(factory: Callable[[], D]) -> D:
 
 @cache
 def scopes(kind: Any) -> Mapping[str, Scope]:
-    """Of a dataclass, by the names of its fields; TypeError where one has none."""
+    """Return a dataclass's scopes by the names of its fields; TypeError where one has none."""
     missing = [one.name for one in fields(kind) if KEY not in one.metadata]
     if missing:
         raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
@@ -88,6 +88,6 @@ def _without(record: T, gone: tuple[Scope, ...], method: str, changes: Mapping[s
 
 @cache
 def _defaults(kind: Any) -> Mapping[str, Any]:
-    """Of a record that never changes, and whose defaults do not either."""
+    """Return the default of each field; the record and its defaults never change."""
     bare = kind()
     return {name: getattr(bare, name) for name in scopes(kind)}

@@ -43,7 +43,7 @@ STAYS = mark("The whole conversation stays in the window; what the model no long
 
 
 def used_share(state: AppState) -> float:
-    """Of the context, what the conversation in front takes."""
+    """Return the share of the context that the conversation in front takes."""
     return (tokens_in_front(state) or 0) / max(state.model.context, 1) if state.model else 0.0
 
 
