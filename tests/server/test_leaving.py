@@ -182,17 +182,18 @@ def test_embeddings_hold_up_nobody_who_chats(serve):
 def test_a_client_that_leaves_its_embeddings_ends_them(serve):
     served = serve()
     served.service.hold.clear()
-    embed, ended = served.service.embed, threading.Semaphore(0)
+    embed, begun, ended = served.service.embed, threading.Semaphore(0), threading.Semaphore(0)
 
-    def told(texts, is_unwanted):
+    def counted(texts, is_unwanted):
+        begun.release()
         try:
             return embed(texts, is_unwanted)
         finally:
             ended.release()
 
-    served.service.embed = told
+    served.service.embed = counted
     many = [embed_endlessly(served) for _ in range(2)]
-    wait_until(lambda: served.server._shared.active == 2)
+    assert all(begun.acquire(timeout=PATIENCE) for _ in many)
     for one in many:
         one.close()
     assert all(ended.acquire(timeout=PATIENCE) for _ in many)

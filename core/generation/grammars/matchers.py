@@ -158,7 +158,8 @@ class Matchers:
             self._call(TABLE, data)
             self._loaded.add(vocabulary.key)
         self._numbers += 1
-        request = {"number": self._numbers, "key": vocabulary.key, **asdict(LIMITS)}
+        limits = LIMITS  # read once: a test may change them while the process starts
+        request = {"number": self._numbers, "key": vocabulary.key, **asdict(limits)}
         ours, theirs = socket.socketpair()
         try:
             cast(Channel, self._channel).send(START, json.dumps(request).encode())
@@ -181,7 +182,7 @@ class Matchers:
                 close=ours.close,
                 readers=self._readers,
             ),
-            LIMITS,
+            limits,
         )
 
     def _running(self) -> socket.socket:
@@ -236,7 +237,8 @@ class Matchers:
     # Where it cannot, each matcher is a process that is started for it:
 
     def _alone(self, tokenizer: Tokenizer | None, vocabulary: _Vocabulary) -> Matcher:
-        process = _started_alone(tokenizer)
+        limits = LIMITS
+        process = _started_alone(tokenizer, limits)
         return Matcher(
             _piped(process),
             vocabulary.texts,
@@ -249,18 +251,18 @@ class Matchers:
                 close=partial(_end_process, process),
                 readers=self._readers,
             ),
-            LIMITS,
+            limits,
         )
 
 
-def _started_alone(tokenizer: Tokenizer | None) -> subprocess.Popen[bytes]:
+def _started_alone(tokenizer: Tokenizer | None, limits: MatcherLimits) -> subprocess.Popen[bytes]:
     """A matcher that makes its vocabulary ready; that is not waited for."""
     process = start_worker(_WORKER)
     data = b"" if tokenizer is None else _vocabulary_data(tokenizer)
     try:
         channel = _piped(process)
         channel.send(TABLE, data)
-        channel.send(START, json.dumps(asdict(LIMITS)).encode())
+        channel.send(START, json.dumps(asdict(limits)).encode())
     except BaseException:
         _end_process(process)
         raise

@@ -139,6 +139,22 @@ def test_memory_is_limited(limits):
     assert is_fine()
 
 
+def test_a_matcher_has_the_limits_that_its_process_was_told(limits, host, monkeypatch):
+    """Also where they change while the process starts, as between tests."""
+    limits(compile_seconds=0.1, memory_bytes=4 << 30)
+    host.start(TOKENIZER).close()  # from now on one message starts a matcher
+    answer = host._answer
+
+    def change():
+        found = answer()
+        limits(compile_seconds=PATIENCE)
+        return found
+
+    monkeypatch.setattr(host, "_answer", change)
+    with pytest.raises(RequestError, match=r"more than 0\.1 s of processor time"):
+        Grammar(COSTLY, TOKENIZER).check()
+
+
 def test_who_waits_gives_up_when_the_answer_is_stopped(limits, host):
     limits(compile_seconds=PATIENCE, memory_bytes=4 << 30)
     one = Grammar(COSTLY, TOKENIZER)
