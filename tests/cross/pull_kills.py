@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.children import PATIENCE
 from tests.hub.checkpoint import make_checkpoint
 from tests.hub.faults import Fault
 from tests.hub.server import TestHub, running_hub
@@ -36,7 +37,6 @@ from tests.paths import ROOT
 GGUF, CHECKPOINT = "tiny/talker", "tiny/talker-hf"
 RATE = 4_000_000  # bytes/s of one file
 LONGEST_LIFE = 1.0  # seconds
-PATIENCE = 120  # seconds
 
 
 @dataclass

@@ -26,10 +26,10 @@ import psutil
 
 from llm_lite.core.hub.queue import commands
 from llm_lite.core.hub.queue.queue_file import QueueFile
+from tests.children import PATIENCE
 from tests.cross.pull_kills import (
     CHECKPOINT,
     GGUF,
-    PATIENCE,
     RATE,
     Tally,
     done,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.children import PATIENCE
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
@@ -58,4 +59,4 @@ def served(model: str | None = None, *words: str) -> Iterator[ServedProcess]:
             yield ServedProcess(process, found[1])
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)

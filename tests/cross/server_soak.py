@@ -21,6 +21,7 @@ from collections import Counter
 
 import httpx2 as httpx
 
+from tests.children import PATIENCE
 from tests.cross.served import ServedProcess, served
 
 _GROWTH = 24 << 20  # bytes that may come: buffers of allocators
@@ -57,7 +58,7 @@ class Soak:
 
     def _client(self, number: int) -> None:
         rng = random.Random(number)
-        with httpx.Client(base_url=self._server.address, timeout=120) as client:
+        with httpx.Client(base_url=self._server.address, timeout=PATIENCE) as client:
             while True:
                 with self._lock:
                     if self._left <= 0:
@@ -125,7 +126,7 @@ def _slow_ones(server: ServedProcess) -> list[socket.socket]:
     """Idle connections, and heads that never end."""
     made = []
     for number in range(_SLOW):
-        one = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        one = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
         if number % 2:
             one.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-")
         made.append(one)

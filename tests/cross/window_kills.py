@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.history import History
+from tests.children import PATIENCE
 from tests.core.history.killing import lives
 from tests.cross.hostile_window import x_server
 from tests.make_gguf import write_tiny_llama
@@ -33,7 +34,6 @@ from tests.paths import ROOT
 
 GRACE = 1.0  # seconds: what is older is kept
 ON_ONE_FILE = 5
-START_SECONDS = 120.0
 CONTEXT = 2048  # tokens of the tiny model
 IMPORTED = {"llm-lite": 1, "messages": [{"role": "user", "content": "Imported question"}]}
 
@@ -73,7 +73,7 @@ class Window:
         return told
 
     def wait_until_ready(self) -> None:
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + PATIENCE
         while not self._ready:
             assert self.process.poll() is None, f"ended with {self.process.returncode}"
             assert time.monotonic() < until, "the window did not open"
@@ -81,7 +81,7 @@ class Window:
 
     def end(self) -> list[dict[str, Any]]:
         """Everything it told; once it is gone."""
-        self.process.wait(120)
+        self.process.wait(PATIENCE)
         self._errors.close()
         told = self._lines.result(60)
         self._pool.shutdown()

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.children import PATIENCE
 from tests.cross.hostile_window import x_server
 from tests.desktop import x11
 from tests.paths import ROOT
 
-PATIENCE = 90.0  # seconds
 SETTLING = 0.4  # seconds: a frame or two, on a busy machine too
 QUESTION = "What is rain?"
 EDITED = "What is snow, and where does it fall?"
@@ -63,7 +63,7 @@ class Session:
         """As by the button of the window."""
         assert self.process is not None
         x11.ask_to_close(self._display, x11.mapped_window(self._display))
-        code = self.process.wait(20)
+        code = self.process.wait(PATIENCE)
         expect(code == 0, f"the window ended with {code}")
 
     def kill(self) -> None:
@@ -127,7 +127,7 @@ class Session:
 
     def clipboard(self) -> str:
         command = ["xclip", "-selection", "clipboard", "-out"]
-        ran = subprocess.run(command, env=self.environment, capture_output=True, timeout=10)
+        ran = subprocess.run(command, env=self.environment, capture_output=True, timeout=PATIENCE)
         return ran.stdout.decode()
 
     def picture(self, name: str) -> None:

@@ -130,7 +130,7 @@ def test_one_of_as_many_functions_as_may_be_is_called(smollm2):
     server = Server(engine.engine.service, ServerConfig(port=0))
     server.start()
     url = f"{server.address}/v1"
-    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=600)
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=PATIENCE)
     for choice in ("required", {"type": "function", "function": {"name": "t77"}}):
         made = ask(client, tools=tools, tool_choice=choice, max_tokens=60)
         [call] = made.choices[0].message.tool_calls

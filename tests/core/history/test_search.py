@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from llm_lite.core.history import History, HistoryOpened
 from llm_lite.core.history.database import schema
 from llm_lite.core.history.database.search import snippet_of, words_of
+from tests.children import PATIENCE
 from tests.core.history.talks import RUN, add_talk, told
 
 
 def talks_with(history: History, query: str) -> set[int]:
-    return {place.conversation for place in history.search(query, seconds=30).found}
+    return {place.conversation for place in history.search(query, seconds=PATIENCE).found}
 
 
 @pytest.fixture(params=[True, False], ids=["indexed", "without an index"])
@@ -57,7 +58,7 @@ def test_nothing_that_is_typed_is_syntax(history, query):
     add_talk(history, "word", "another")
     talk = add_talk(history, f"before {query} behind", title="odd")
     assert history.flush()
-    found = history.search(query, seconds=30)
+    found = history.search(query, seconds=PATIENCE)
     if len(query) < 40 and query.isprintable():
         assert talk in {place.conversation for place in found.found}
 

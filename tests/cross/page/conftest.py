@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.children import PATIENCE
 from tests.cross.page.site import site
 from tests.server.scripted_service import ScriptedService
 
@@ -19,7 +20,6 @@ CHROMIUM = (
     os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 )
 DESKTOP, PHONE = {"width": 1360, "height": 860}, {"width": 360, "height": 740}
-PATIENCE = 20_000  # ms
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,7 +50,7 @@ class Person:
         options = {"viewport": DESKTOP, "locale": "en-US", "color_scheme": "dark", **options}
         self.address = address
         self.context = browser.new_context(**options)
-        self.context.set_default_timeout(PATIENCE)
+        self.context.set_default_timeout(1e3 * PATIENCE)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
         self.wrong: list[str] = []
         self.elsewhere: list[str] = []
@@ -79,7 +79,7 @@ class Person:
 
     def wait(self, what: str) -> None:
         """Until an expression is true. The page's policy forbids Playwright's own way."""
-        end = time.monotonic() + PATIENCE / 1000
+        end = time.monotonic() + PATIENCE
         while not self.page.evaluate(what):
             assert time.monotonic() < end, what
             self.page.wait_for_timeout(20)

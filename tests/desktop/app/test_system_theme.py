@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,8 +12,7 @@ from llm_lite.desktop.app import system_theme
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
 from llm_lite.desktop.app.system_theme import MOST_FAILURES, SystemTheme, ask_system
 from llm_lite.desktop.state.state import AppState
-
-SOON = 20.0  # seconds, on a busy machine
+from tests.children import PATIENCE
 
 
 class Asked:
@@ -32,7 +30,7 @@ class Asked:
         return self.answer
 
     def next(self):
-        assert self.told.wait(SOON)
+        assert self.told.wait(PATIENCE)
         self.told.clear()
         return self.theme.take()
 
@@ -55,17 +53,16 @@ def test_changes_are_told_once_and_only_where_they_are_followed():
 def test_a_system_without_an_answer_is_asked_no_more(answer):
     asked = Asked(answer)
     asked.theme.follow(True)
-    asked.theme._thread.join(SOON)
+    asked.theme._thread.join(PATIENCE)
     assert asked.count == MOST_FAILURES and asked.theme.take() is None
 
 
 def test_a_question_that_hangs_is_left_behind():
     release = threading.Event()
-    theme = SystemTheme(lambda: None, lambda: release.wait(SOON) and None)
+    theme = SystemTheme(lambda: None, lambda: release.wait(PATIENCE) and None)
     theme.follow(True)
-    begun = time.monotonic()
     theme.close()
-    assert theme.take() is None and time.monotonic() - begun < 1.0
+    assert theme.take() is None and theme._thread.is_alive(), "it asks still"
     release.set()
 
 

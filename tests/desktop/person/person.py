@@ -43,10 +43,10 @@ from llm_lite.desktop.state.front.scopes import fields_of
 from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
+from tests.children import PATIENCE
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words
 
-PATIENCE = 60.0  # seconds without anything from a thread: a hang
 SETTLED = 5000  # turns of the loop in which the engine must have done all it was asked
 FAVOURED = 12  # times as often
 NEW = 0  # key of the chat that has not begun

@@ -1,6 +1,7 @@
 """Known scenes against expected pixels, on a validated device."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -277,9 +278,10 @@ def test_frames_while_another_thread_uses_the_device(scene, device):
 
 def test_frame_loop_counts_and_times(scene):
     one = scene()
+    begun = time.perf_counter()
     one.draw(nothing, frames=5)
     assert one.loop.frames == one.loop.recorded == 5
-    assert 0 < one.loop.seconds < 10
+    assert 0 < one.loop.seconds < time.perf_counter() - begun
 
 
 def test_an_error_while_drawing_leaves_the_loop_usable(scene):
