@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from llm_lite.core.assets import ASSETS
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import check_depth, found, read_bytes
 from llm_lite.core.files.places import user_folder
@@ -32,7 +33,8 @@ from llm_lite.desktop.app.presets.setting_values import CHOICES, LONGEST_PATH, v
 from llm_lite.desktop.app.remote.kept import KeptAddress, kept_addresses, own, remembered, restored
 from llm_lite.desktop.language.catalogues import SYSTEM
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFiles
+from llm_lite.desktop.state.composing.draft_files import MOST_FILES, DraftFile, DraftFiles
+from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.asked import to_keep
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
@@ -47,7 +49,7 @@ _XRAY = ("by", "reverse", "probabilities", "drafts")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
-LARGEST_FILE = 8 << 20  # bytes; ours has thousands
+LARGEST_FILE = 32 << 20  # bytes; ours has thousands, and what was pasted into a draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Settings:
     choices: tuple[str, ...] = ()  # of the command palette, the last one first
     draft: str = ""  # of a chat that has not begun
     draft_files: tuple[str, ...] = ()  # paths of the files that go with it
+    draft_texts: tuple[tuple[str, str], ...] = ()  # names and texts of what no file holds
     recent: tuple[str, ...] = ()
     addresses: tuple[KeptAddress, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
@@ -183,6 +186,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _paths("recent", data, RECENT_FILES, problems)
     read["draft_files"] = _paths("draft_files", data, MOST_FILES, problems)
+    read["draft_texts"] = _texts("draft_texts", data, MOST_FILES, problems)
     read["addresses"] = kept_addresses(data.get("addresses", []), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
@@ -217,6 +221,46 @@ def _paths(name: str, data: dict[str, Any], most: int, problems: list[str]) -> t
     return tuple(paths[:most])
 
 
+def _texts(
+    name: str, data: dict[str, Any], most: int, problems: list[str]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of a name and a text, LONGEST_TEXT characters of all; what else is in the list is named
+    and left out."""
+    found = data.get(name, [])
+    if not isinstance(found, list):
+        problems.append(f"settings: {name} is not a list; it is left empty.")
+        return ()
+    texts, room = [], LONGEST_TEXT
+    for pair in found[:most]:
+        match pair:
+            case [str(title), str(text)] if len(text) <= room:
+                texts.append((fit_line(title, LONGEST_NAME), lines(text)))
+                room -= len(text)
+    if len(texts) < len(found):
+        problems.append(f"settings: {name}: {len(found) - len(texts)} entries are no texts.")
+    return tuple(texts)
+
+
+def _pasted(files: tuple[DraftFile, ...]) -> tuple[tuple[str, str], ...]:
+    """Names and whole texts of those that no file holds, as many as are read again."""
+    texts, room = [], LONGEST_TEXT
+    for file in files:
+        if file.path or file.attached is None or file.attached.kind == "picture":
+            continue
+        text = file.text or file.attached.text
+        if len(text) <= room:
+            texts.append((file.name, text))
+            room -= len(text)
+    return tuple(texts[:MOST_FILES])
+
+
+def _draft_files(settings: Settings) -> DraftFiles:
+    files = DraftFiles().with_paths(tuple((p, Path(p).name) for p in settings.draft_files))
+    for name, text in settings.draft_texts:
+        files = files.with_text(name, text)
+    return files
+
+
 def remember(state: AppState, settings: Settings) -> Settings:
     """`settings` with what the person changed in `state`; no system prompt of an old chat."""
     own, drafted = state.history.own_prompt, new_draft(state)
@@ -248,6 +292,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         **kept_layouts(state.layouts),
         draft=drafted.text,
         draft_files=tuple(file.path for file in drafted.files if file.path),
+        draft_texts=_pasted(drafted.files),
         recent=state.recent,
         addresses=remembered(state.remote),
         looks=Looks(**looks),
@@ -275,7 +320,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         palette=replace(state.palette, recent=settings.choices),
         layouts=layouts_of(settings.layout_name, settings),
         draft=settings.draft,
-        files=DraftFiles().with_paths(tuple((p, Path(p).name) for p in settings.draft_files)),
+        files=_draft_files(settings),
         recent=settings.recent,
         remote=restored(settings.addresses),
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),

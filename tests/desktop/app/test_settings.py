@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import (
+    LARGEST_FILE,
     Settings,
     WindowPlace,
     load,
@@ -22,6 +23,7 @@ from llm_lite.desktop.app.settings import (
 )
 from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
 from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import XRay
 
@@ -180,10 +182,10 @@ def test_wildly_wrong_numbers_are_named_in_a_short_sentence(value):
 
 
 def test_a_file_of_many_megabytes_is_set_aside(path):
-    write(path, '{"theme": "light", "later": "' + "x" * (9 << 20) + '"}')
+    write(path, '{"theme": "light", "later": "' + "x" * (LARGEST_FILE + 1) + '"}')
     settings, (problem,) = load(path)
     assert settings.theme == "dark"
-    assert "has more than 8388608 bytes" in problem
+    assert f"has more than {LARGEST_FILE} bytes" in problem
     assert "set aside" in problem
 
 
@@ -225,7 +227,7 @@ def test_a_file_without_an_end_is_not_read(path):
     path.unlink()
     path.touch()
     os.truncate(path, 1 << 33)
-    assert "has more than 8388608 bytes" in load(path)[1][0]
+    assert f"has more than {LARGEST_FILE} bytes" in load(path)[1][0]
 
 
 def test_nan_is_refused(path):
@@ -349,6 +351,31 @@ def test_lists_of_the_sampling_are_kept_and_checked(tmp_path):
         "sampling.typical_p cannot be 2",
     ):
         assert sentence in told
+
+
+def test_what_was_pasted_into_a_draft_is_there_again(path):
+    """Of a chat that has not begun; a text without a file is nowhere else."""
+    files = DraftFiles().with_text("Pasted text", "x" * 5000).with_text("another", "\t안녕\n")
+    files = files.with_paths((("/a/notes.md", "notes.md"),))
+    assert save(remember(replace(AppState(), files=files), Settings()), path) == ""
+    settings, problems = load(path)
+    assert problems == []
+    found = {
+        file.name: (file.path, file.attached and file.attached.text)
+        for file in restore(settings, AppState()).files.files
+    }
+    assert found == {
+        "Pasted text": ("", "x" * 5000),
+        "another": ("", "\t안녕\n"),
+        "notes.md": ("/a/notes.md", None),
+    }
+
+
+def test_texts_of_a_draft_that_are_none_are_named(path):
+    write(path, json.dumps({"draft_texts": [["a", "b"], ["c"], 3, ["d", "e" * (5 << 20)]]}))
+    settings, problems = load(path)
+    assert settings.draft_texts == (("a", "b"),)
+    assert problems == ["settings: draft_texts: 3 entries are no texts."]
 
 
 def test_drafts_that_few_models_have_are_not_kept():

@@ -18,6 +18,7 @@ from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.desktop.actions import chatting, forking, history, inspecting, resuming
 from llm_lite.desktop.actions.caching import AskMeasure, ColorCache, SetOverflow
 from llm_lite.desktop.actions.chatting import extras_of
+from llm_lite.desktop.actions.composing import attaching
 from llm_lite.desktop.actions.connecting import Disconnect, TellConnected
 from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.program import (
@@ -39,6 +40,7 @@ from llm_lite.desktop.app.remote.router import Router
 from llm_lite.desktop.app.settings import Looks, WindowPlace, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.attention.text import MapText
+from llm_lite.desktop.state.composing.pasting import Pasted
 from llm_lite.desktop.state.front.scopes import fields_of
 from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.sampling.asked import with_asked
@@ -227,6 +229,11 @@ class Person:
         assert extras.draft == seen.extras.draft, (
             f"the draft {extras.draft!r} is not this conversation's, {seen.extras.draft!r}"
         )
+        pasted, before = (
+            [(file.name, file.attached.text) for file in kept.files]
+            for kept in (extras, seen.extras)
+        )
+        assert pasted == before, f"{pasted} goes with this draft, not {before}"
         gains = None if self.front == NEW else seen.extras.gains
         assert extras.gains == gains, "the gains are not this conversation's"
         assert state.system_prompt == seen.prompt, (
@@ -334,6 +341,12 @@ class Person:
 
     def draft(self):
         self.do(chatting.SetDraft("" if self.rng.random() < 0.2 else self.said("d")))
+
+    def paste(self):
+        self.do(attaching.PasteText(Pasted(self.state.draft, self.said("p"), "")))
+
+    def remove_files(self):
+        self.do(attaching.RemoveFiles())
 
     def stop(self):
         self.do(chatting.StopAnswer())
@@ -538,6 +551,8 @@ DOES = (
     (Person.open, 9),
     (Person.send, 14),
     (Person.draft, 5),
+    (Person.paste, 2),
+    (Person.remove_files, 0.5),
     (Person.stop, 3),
     (Person.edit, 6),
     (Person.again, 4),
