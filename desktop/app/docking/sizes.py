@@ -12,6 +12,7 @@ from llm_lite.desktop.views import VIEWS, View
 
 RUNS_SHARE = 0.62  # of chat and runs together
 LEAST_CHAT = 24.0  # text sizes
+LEAST_RUNS = 28.0  # text sizes: of a narrow window, two runs get their share before the chat
 LEAST_INSPECTOR, LEAST_LIST = 15.0, 12.0  # text sizes: the list gives way to the inspector
 MOST_LIST = 0.4  # of the width
 
@@ -50,7 +51,8 @@ def apply(layouts: Layouts, text: float, width: float, shows_list: bool) -> bool
         room = max(width - taken, 1.0)
         wanted = sizes.runs_width * text or RUNS_SHARE * room
         runs = _side("runs")
-        _set(runs, min(wanted, max(room - LEAST_CHAT * text, 1.0)))
+        most = max(room - LEAST_CHAT * text, min(LEAST_RUNS * text, RUNS_SHARE * room))
+        _set(runs, min(wanted, most))
         return runs is not None
     return True
 

@@ -40,6 +40,7 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
+LEAST_NAME, ROOMY_NAME = 10.0, 24.0  # spacing units of a model's name: two letters; a good part
 LOADING_WIDTH = 16.0  # spacing units that a name leaves to the bar of a load and its Cancel
 ALONE = mark("The model runs on this machine. Nothing you write leaves it.")
 THERE = mark("The model runs at {host}. What you write is sent there.")
@@ -106,26 +107,49 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
         talks = bool(state.messages) and state.holds_conversations
-        talk = switch_width(ui) + map_width(ui) if talks else 0.0
-        room = header - ui.u(16) - talk - beside
+        free = header - ui.u(16) - beside
+        buttons = _Buttons(ui, free) if talks else None
+        talk = buttons.width if buttons else 0.0
         beside_it = state.load and (state.messages or not state.holds_conversations)
-        name = fit(label, room - (ui.u(LOADING_WIDTH) if beside_it else 0.0))
-        if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
+        room = free - talk - (ui.u(LOADING_WIDTH) if beside_it else 0.0)
+        name = f"{fit(label, room)}  " if room >= ui.u(LEAST_NAME) else ""
+        if imgui.button(f"{name}{ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
+        if not name:
+            tip(ui, label)
     ui.mark("chat.model")
     edge = start.x + header
-    talk_x = edge - beside - (talk + ui.u(3) if talks else 0.0)
+    talk_x = edge - beside - (talk + ui.u(3) if talk else 0.0)
     actions = _draw_progress(state, ui, talk_x - ui.u(2)) if beside_it else []
-    if talks:
+    if buttons:
         imgui.set_cursor_pos(ImVec2(talk_x, start.y))
-        draw_map_button(state, ui)
-        imgui.same_line(0, ui.u(1))
-        actions += draw_switch(state, ui)
+        actions += buttons.draw(state, ui)
     imgui.set_cursor_pos(ImVec2(edge - beside, start.y))
     actions += layouts.draw(state, ui, header)
     imgui.set_cursor_pos(start)
     imgui.dummy(ImVec2(1, ui.u(8)))
     return actions + (draw_map(state, ui) if talks else [])
+
+
+class _Buttons:
+    """The header's buttons for a conversation. Where the model's name would have no room beside
+    them, X-ray loses its own; then the map goes, then X-ray: the palette has both."""
+
+    def __init__(self, ui: Ui, free: float) -> None:
+        """`free`: pixels for the model's name and these buttons."""
+        xray, icon = switch_width(ui), switch_width(ui, named=False)
+        self.named = map_width(ui) + xray + ui.u(ROOMY_NAME) <= free
+        self.has_map = self.named or map_width(ui) + icon <= free
+        self.has_xray = self.has_map or icon <= free
+        self.width = (map_width(ui) if self.has_map else 0.0) + (
+            (xray if self.named else icon) if self.has_xray else 0.0
+        )
+
+    def draw(self, state: AppState, ui: Ui) -> list[Action]:
+        if self.has_map:
+            draw_map_button(state, ui)
+            imgui.same_line(0, ui.u(1))
+        return draw_switch(state, ui, named=self.named) if self.has_xray else []
 
 
 def _draw_progress(state: AppState, ui: Ui, end: float) -> list[Action]:

@@ -39,6 +39,7 @@ from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
+    fit,
     icon_button,
     meter,
     primary_button,
@@ -54,6 +55,7 @@ EXPLAINED = mark(
 )
 GREEDY = mark("Both take the likeliest token. Otherwise both draw with the same seed.")
 REACH = (16, 512)  # tokens
+LEAST_PROMPT, LEAST_SLIDER = 40.0, 50.0  # spacing units of what shares a line with a button
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -63,7 +65,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     width = min(imgui.get_content_region_avail().x - 2 * pad, ui.u(300))
     x = imgui.get_cursor_pos_x() + (imgui.get_content_region_avail().x - width) / 2
     imgui.set_cursor_pos_x(x)
-    imgui.begin_child("runs", ImVec2(width, 0), FLAT, imgui.WindowFlags_.no_scrollbar)
+    imgui.begin_child("runs", ImVec2(width, 0), FLAT)
+    width = imgui.get_content_region_avail().x  # a scroll bar takes some of it
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
     if state.remote.connection is not None:
@@ -71,7 +74,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         changed = choices
     else:
         changed = draw_run_settings(ui, choices, column)
-    changed, asked = _draw_prompt(state, ui, changed)
+    changed, asked = _draw_prompt(state, ui, changed, width)
     actions += asked
     if changed != choices:
         actions.append(SetQuantization(changed))
@@ -83,28 +86,35 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_head(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_pos(ImVec2(imgui.get_cursor_pos_x() + ui.u(3), imgui.get_cursor_pos_y()))
     imgui.align_text_to_frame_padding()
-    text(ui, tr("Two runs, one prompt"), bold=True)
-    tip(ui, tr(EXPLAINED))
     side = ui.u(7)
+    with ui.font("bold"):
+        title = fit(tr("Two runs, one prompt"), imgui.get_content_region_avail().x - side - ui.u(2))
+    text(ui, title, bold=True)
+    tip(ui, tr(EXPLAINED))
     imgui.same_line(ui.right(side))
     if icon_button(ui, "runs.close", ICON_CLOSE, tr("Back to the conversation"), side=side):
         return [ShowRuns(False)]
     return []
 
 
-def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
-    work = state.quantization.work
+def _draw_prompt(
+    state: AppState, ui: Ui, choices: Choices, width: float
+) -> tuple[Choices, list[Action]]:
+    work, start = state.quantization.work, imgui.get_cursor_screen_pos().x
     label = tr("Stop") if work else tr("Ask both")
     room = imgui.calc_text_size(tr("Ask both")).x + ui.u(9)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    imgui.set_next_item_width(imgui.get_content_region_avail().x - room - ui.u(2))
+    beside = width - room - ui.u(2)
+    has_line = beside < ui.u(LEAST_PROMPT)  # of its own: the button stands below it
+    imgui.set_next_item_width(width if has_line else beside)
     flags = imgui.InputTextFlags_.enter_returns_true
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(1.75))):
         entered, words = imgui.input_text_with_hint(
             "##runs.prompt", tr("A prompt for both"), choices.prompt, flags
         )
         ui.mark("runs.prompt")
-        imgui.same_line(0, ui.u(2))
+        if not has_line:
+            imgui.same_line(0, ui.u(2))
         if work:
             clicked = button(ui, "runs.start", label, enabled=not work.stopping, width=room)
         else:
@@ -114,10 +124,15 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
     choices = replace(
         choices, greedy=toggle(ui, "runs.greedy", tr("Greedy"), choices.greedy, tr(GREEDY))
     )
-    imgui.same_line(0, ui.u(6))
-    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
     shown = tr("up to {n} tokens").format(n=choices.length)
-    length = line_slider(ui, "runs.length", choices.length, REACH, shown, ui.u(76))
+    taken = imgui.get_item_rect_max().x - start + ui.u(6)
+    if width - taken >= ui.u(LEAST_SLIDER):
+        imgui.same_line(0, ui.u(6))
+        imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
+    else:
+        taken = 0.0
+    wide = min(ui.u(76), width - taken)
+    length = line_slider(ui, "runs.length", choices.length, REACH, shown, wide)
     choices = replace(choices, length=length)
     asked: list[Action] = []
     if work and clicked:

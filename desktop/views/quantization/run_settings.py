@@ -20,7 +20,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Choices
 from llm_lite.desktop.views.quantization.two_machines import NAMES, draw_badge
-from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.controls import picker, picker_width
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
@@ -39,16 +39,24 @@ HINTS = (
     mark("How the cache's keys and values are kept"),
     mark("Where it runs"),
 )
-SHARES = (0.28, 0.25, 0.22, 0.25)  # of a run's line, in the order of TITLES
+# Values, in the order of TITLES: shown whole where there is room, and everywhere.
+LONGEST = ("as-stored", mark("auto"), "fp16", "Vulkan")
+USUAL = ("fp16", mark("auto"), "fp16", mark("Auto"))
 
 
 def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
-    """Draw the choices of each run above its column, and return them."""
-    top = imgui.get_cursor_pos()
+    """Draw the choices of each run above its column, `column` pixels wide, and return them. Where
+    columns are too narrow for them, the runs stand one below the other."""
+    top, gap = imgui.get_cursor_pos(), ui.u(8)
+    stacked = not _has_room(ui, column, 2)
     options = []
     for run in (0, 1):
-        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
-        options.append(_draw_run(ui, run, choices.runs[run], column))
+        if stacked:
+            imgui.set_cursor_pos_x(top.x)
+            options.append(_draw_run(ui, run, choices.runs[run], 2 * column + gap))
+        else:
+            imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y))
+            options.append(_draw_run(ui, run, choices.runs[run], column))
     return replace(choices, runs=(options[0], options[1]))
 
 
@@ -58,8 +66,8 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
     top = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(top.x, top.y + titled))
     draw_badge(ui, run)
-    gap, edge = ui.u(1), ui.u(6.5) + ui.u(1.5)
-    rooms = _rooms(ui, width - edge, gap)
+    gap, edge = ui.u(1), _edge(ui)
+    rooms = _rooms(ui, width)
     name = f"runs.{NAMES[run].lower()}"
     pitch = titled + imgui.get_frame_height() + ui.u(1)
     x, y, line = top.x + edge, top.y, 0.0
@@ -86,14 +94,34 @@ def _draw_run(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineO
     return replace(options, mode=mode, activations=activations, backend=backend)
 
 
-def _rooms(ui: Ui, room: float, gap: float) -> list[float]:
-    """Return the widths of the four choices, on one line or on two of two each."""
-    with ui.font(style="small"):
-        needed = [imgui.calc_text_size(tr(title)).x for title in TITLES]
-    one_line = [float(int(share * (room - 3 * gap))) for share in SHARES]
-    if all(wide >= least for wide, least in zip(one_line, needed, strict=True)):
-        return one_line
+def _rooms(ui: Ui, width: float) -> list[float]:
+    """Return the widths of the four choices in a run's `width`: on one line, or on two of two."""
+    room, gap = width - _edge(ui), ui.u(1)
+    for values in (LONGEST, USUAL):
+        needed = _needed(ui, values)
+        spare = (room - 3 * gap - sum(needed)) / 4
+        if spare >= 0:
+            return [float(int(least + spare)) for least in needed]
     return [float(int((room - gap) / 2))] * 4
+
+
+def _has_room(ui: Ui, width: float, on_a_line: int) -> bool:
+    """Whether so many choices on a line show their names and usual values whole."""
+    return (width - _edge(ui) - ui.u(1)) / on_a_line >= max(_needed(ui, USUAL))
+
+
+def _needed(ui: Ui, values: tuple[str, ...]) -> list[float]:
+    """Pixels of each choice's name, or of its value with its arrow."""
+    with ui.font(style="small"):
+        return [
+            max(imgui.calc_text_size(tr(title)).x, picker_width(ui, tr(value)))
+            for title, value in zip(TITLES, values, strict=True)
+        ]
+
+
+def _edge(ui: Ui) -> float:
+    """Pixels of a run's badge and the gap behind it."""
+    return float(ui.u(6.5) + ui.u(1.5))
 
 
 def _draw_title(ui: Ui, words: str, width: float) -> None:

@@ -58,19 +58,21 @@ DRAFTS = mark(
 )
 
 
-def switch_width(ui: Ui) -> float:
+def switch_width(ui: Ui, *, named: bool = True) -> float:
+    if not named:
+        return float(ui.u(8))
     with ui.font(style="small"):
         return imgui.calc_text_size(f"{ICON_XRAY}  {tr(SWITCH)}").x + ui.u(5)
 
 
-def draw_switch(state: AppState, ui: Ui) -> list[Action]:
-    """The button in the header."""
+def draw_switch(state: AppState, ui: Ui, *, named: bool = True) -> list[Action]:
+    """Draw the button in the header: its icon, with its name where there is room."""
     on = state.xray.shown
     colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
-        clicked = imgui.button(
-            f"{ICON_XRAY}  {tr(SWITCH)}##xray", ImVec2(switch_width(ui), ui.u(7))
-        )
+        label = f"{ICON_XRAY}  {tr(SWITCH)}" if named else ICON_XRAY
+        size = ImVec2(switch_width(ui, named=named), ui.u(7))
+        clicked = imgui.button(f"{label}##xray", size)
     ui.mark("chat.xray")
     tip(ui, tr(XRAY))
     return [SetXRay(replace(state.xray, shown=not on, at=None))] if clicked else []

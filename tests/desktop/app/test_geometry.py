@@ -17,6 +17,8 @@ from tests.desktop.widgets.test_theme_contrast import contrast
 
 OPENERS = [(panel.opener, panel.name) for panel in PANELS] + [("status.executor", "executor")]
 SCREENS = [((960, 540), 13), ((960, 540), 15), ((1280, 720), 26), ((1440, 900), 15)]
+SMALLEST = ((960, 540), 26)
+WHAT_A_RUN_IS = ("mode", "activations", "cache", "backend")
 STATS = GenerationStats(9, 2, 170, 100.0, 50.0, 40.0)
 TALK = (
     Message("user", "Why?"),
@@ -94,10 +96,11 @@ def test_icons_of_the_rail_have_their_whole_names(headless, font, language):
         imgui.pop_font()
 
 
-@pytest.mark.parametrize(("size", "font"), SCREENS)
+@pytest.mark.parametrize(("size", "font"), [*SCREENS, SMALLEST])
 @pytest.mark.parametrize("talk", [False, True])
 def test_nothing_in_the_header_is_covered_and_it_never_moves(headless, size, font, talk):
-    state = replace(TALKING if talk else READY, font_size=font)
+    named = replace(READY.model, name="SmolLM2 135M Instruct")
+    state = replace(TALKING if talk else READY, font_size=font, model=named)
     one = headless(state, size=size)
     starts, seen = set(), set()
     load = Load("/models/other.gguf", "preparing the weights", 0.4)
@@ -124,6 +127,23 @@ def test_nothing_in_the_header_is_covered_and_it_never_moves(headless, size, fon
             starts.add(one.driver.rect("chat.messages")[1])
     assert len(starts) == (2 if talk else 1)
     assert not talk or "chat.loading" in seen
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize(("size", "font"), [*SCREENS, SMALLEST])
+def test_choices_of_two_runs_show_their_values(headless, size, font, language):
+    """Whole and inside their panel, on one line, on two, or one run below the other."""
+    one = headless(replace(TALKING, font_size=font, language=language), size=size)
+    one.driver.click("layout.compare")
+    one.driver.frames(4)
+    names = [f"runs.{run}.{what}" for run in "ab" for what in WHAT_A_RUN_IS]
+    parts = {name: one.driver.rect(name) for name in [*names, "runs.close", "layout.inspector"]}
+    for (name, rect), (other, place) in combinations(parts.items(), 2):
+        assert not overlap(rect, place), (name, other)
+    with one.ui.font(style="small"):
+        least = imgui.calc_text_size("fp16 >").x
+    assert all(parts[name][2] - parts[name][0] >= least for name in names)
+    assert max(rect[2] for rect in parts.values()) <= size[0]
 
 
 def test_figures_of_an_answer_stay_where_they_are(headless):
