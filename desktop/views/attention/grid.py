@@ -20,7 +20,7 @@ from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.cell import HATCHED, draw_cell, group_of, shown_score
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
 from llm_lite.desktop.views.attention.parts import draw_parts, problem_of
-from llm_lite.desktop.views.attention.unkept import draw_unkept
+from llm_lite.desktop.views.attention.unkept import draw_read_again, draw_unkept, is_unread
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
@@ -48,9 +48,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         choice = draw_parts(state.attention, state, ui)
         wrapped(ui, problem)
         imgui.dummy(ImVec2(0, ui.u(1)))
-        wrapped(ui, tr(EMPTY), color="faint")
-        return [SetAttention(choice)] if choice != state.attention else []
-    actions: list[Action] = []
+        actions = []
+        if maps is not None and is_unread(state, maps):
+            actions = draw_read_again(ui, "attention")
+        else:
+            wrapped(ui, tr(EMPTY), color="faint")
+        return [*actions, SetAttention(choice)] if choice != state.attention else actions
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
     else:

@@ -9,6 +9,7 @@ from llm_lite.desktop.state.attention_state import PART_HINTS, PARTS, AttentionC
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.map import AxisLabels
+from llm_lite.desktop.views.attention.unkept import UNREAD, is_unread
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -29,7 +30,9 @@ def problem_of(state: AppState, maps: HeadMaps) -> str:
     """Why there are no maps, as a sentence; "" where there are."""
     written = maps.length >= 2 and bool(state.translating.asked)
     waits = state.writes_targets and maps.layers and not written
-    return tr(NO_TARGET) if waits else maps.problem
+    if waits:
+        return tr(NO_TARGET)
+    return tr(UNREAD) if is_unread(state, maps) else maps.problem
 
 
 def labels_of(state: AppState) -> AxisLabels:

@@ -7,6 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ReadAgain
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text, wrapped
@@ -16,9 +17,15 @@ WHY = mark(
     "it came from a saved cache. Maps begin with the next token, or with all of the text "
     "once it is read again."
 )
-
-
 NO_TEXT = mark("No queries are stored yet: write a text, and its maps appear.")
+UNREAD = mark("The cache does not hold this conversation: its maps appear once it is read.")
+
+
+def is_unread(state: AppState, maps: HeadMaps) -> bool:
+    """Whether there is a conversation, and the cache does not hold it."""
+    here = state.model is not None and state.holds_conversations and not state.elsewhere
+    shown = here and bool(state.messages) and not state.running
+    return shown and bool(maps.layers) and maps.length < 2
 
 
 def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
@@ -36,5 +43,9 @@ def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
         return []
     if not state.holds_conversations:
         return []
+    return draw_read_again(ui, name)
+
+
+def draw_read_again(ui: Ui, name: str) -> list[Action]:
     again = button(ui, f"{name}.read", tr("Read this conversation again"))
     return [ReadAgain(afresh=True)] if again else []

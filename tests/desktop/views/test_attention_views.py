@@ -243,6 +243,29 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     assert not one.driver.shows("attention.0.0") and not one.driver.shows("head.0.1")
 
 
+class NoText(NoRows):
+    """Maps of an empty cache."""
+
+    problem, length, rows = "Maps begin with the second token.", 0, range(0)
+
+
+def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(grid, "wrapped", lambda ui, words, *rest, **named: drawn.append(words))
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    one = headless(AppState(model=MODEL, executor=EXECUTOR))
+    one.ui.maps = NoText()
+    drawn.clear()
+    one.driver.click("tab.attention")
+    assert set(drawn) == {NoText.problem, grid.EMPTY} and not one.driver.shows("attention.read")
+    drawn.clear()
+    one.program.state = replace(one.state, messages=messages)
+    one.driver.frames(2)
+    assert set(drawn) == {unkept.UNREAD}
+    one.driver.click("attention.read")
+    assert one.did(ReadAgain) == [ReadAgain(afresh=True)]
+
+
 class SomeRows(NoRows):
     """Maps that are there, each without a picture."""
 
