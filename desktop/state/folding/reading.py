@@ -31,8 +31,12 @@ def begun(
 ) -> AppState:
     """The cache holds, or soon will, the conversation up to `prompt`; `used` positions by now."""
     prompt, length = tuple(prompt), len(prompt)
+    resume = state.resume
+    if resume.offer is not None and resume.offer.phase not in ("resuming", "resumed"):
+        resume = replace(resume, offer=None)  # what it offers is there
     state = replace(
         state,
+        resume=resume,
         context_used=length if used is None else used,
         positions=tuple(token.text for token in prompt),
         owners=owners,

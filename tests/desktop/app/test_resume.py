@@ -26,6 +26,7 @@ from llm_lite.desktop.actions.history import (
     RenameConversation,
     UndoHistory,
 )
+from llm_lite.desktop.actions.inspecting import ReadAgain
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.actions.resuming import (
     AskTitle,
@@ -82,6 +83,16 @@ def test_a_conversation_that_is_left_is_kept_and_offered(chat):  # noqa: F811
     one.do(Send("And at night?"))
     assert one.state.messages[-1].stats.reused_tokens >= offer.tokens - 1
     assert one.state.resume.offer is None, "the answer says itself what was there"
+
+
+def test_a_conversation_that_was_read_is_not_offered(chat):  # noqa: F811
+    one = chat()
+    number = talked(one)
+    one = chat()
+    assert offered(one, number).phase == "ready"
+    one.do(ReadAgain(afresh=True))
+    one.wait(lambda s: bool(s.owners) and s.reading is None)
+    assert one.state.resume.offer is None
 
 
 def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
