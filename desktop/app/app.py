@@ -9,11 +9,12 @@ from __future__ import annotations
 import gc
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import imgui
 
@@ -29,7 +30,7 @@ from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.presets.files import PresetFiles, presets_folder
-from llm_lite.desktop.app.program import Program, open_first_model, with_lists
+from llm_lite.desktop.app.program import Lists, Program, lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import (
     WindowPlace,
@@ -39,7 +40,6 @@ from llm_lite.desktop.app.settings import (
     variants_folder,
 )
 from llm_lite.desktop.app.settings_store import SettingsStore
-from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.app.system_theme import SystemTheme
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
@@ -49,9 +49,68 @@ from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts
 
+if TYPE_CHECKING:
+    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+
+
+class Starter:
+    """`heard` is the engine's `wake`, and is called once more when `take` has something. Where
+    `history` is None, conversations are not kept."""
+
+    def __init__(
+        self, device: Device, heard: Callable[[], None], variants: Path, history: Path | None = None
+    ) -> None:
+        self._history = history
+        self._keeper: HistoryKeeper | None = None
+        self._arguments = (device, heard, variants)
+        self._made: tuple[Any, Lists] | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="starter", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._begin_keeper()
+            from llm_lite.core.engine.engine import Engine
+
+            self._made = (Engine(*self._arguments), lists())
+        except BaseException as error:  # told where `take` is called
+            self._error = error
+        self._arguments[1]()
+
+    def _begin_keeper(self) -> None:
+        if self._history is None:
+            return
+        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+
+        self._keeper = HistoryKeeper(self._history, self._arguments[1])
+        self._arguments[1]()
+
+    def take_keeper(self) -> HistoryKeeper | None:
+        """Once, when it is there; before the engine."""
+        keeper, self._keeper = self._keeper, None
+        return keeper
+
+    def take(self) -> tuple[Any, Lists] | None:
+        """Engine and lists, once, when they are there. Raises what kept them from being made."""
+        if self._error is not None:
+            raise self._error
+        made, self._made = self._made, None
+        return made
+
+    @property
+    def engine(self) -> Any:
+        """The engine that nobody took, or None."""
+        return self._made[0] if self._made is not None else None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the work is over."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+
 TITLE = "llm-lite"
 Complain = Callable[[str], None]
-
 # Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
 # the engine loses the time of a token or two to every frame.
 SWITCH = 0.0005

@@ -6,6 +6,7 @@ dialog) is asked of `on_choose_file`.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import FileError
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import AttentionPart, Command, Event, Generate, Read
@@ -49,7 +51,6 @@ from llm_lite.desktop.actions.window.palette import SearchPalette
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.dialogs import FolderReader, begin_choosing
-from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.keeping.idle import IdleWork
@@ -57,6 +58,7 @@ from llm_lite.desktop.app.library.catalogue import catalogue
 from llm_lite.desktop.app.library.installer import Installer
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.app.serving.door import ServingDoor
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.choices import CatalogueEntry, DeviceChoice
 from llm_lite.desktop.state.defects import defect_of
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from llm_lite.desktop.app.library.host import LibraryHost
     from llm_lite.desktop.app.remote.host import RemoteHost
     from llm_lite.desktop.app.tools.host import ToolHost
+
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
 
@@ -346,3 +349,30 @@ def lists() -> Lists:
 
 def with_lists(state: AppState, found: Lists) -> AppState:
     return replace(state, catalogue=found.catalogue, devices=found.devices)
+
+
+def save_text(path: str, text: str) -> Outcome:
+    """Write a file where none is; what is said about it."""
+    place = Path(path)
+    try:
+        make_folder(place.parent)
+        write_file(place, text.encode("utf-8", "replace"), new=True)
+    except LlmLiteError as error:
+        return Outcome(str(error), failed=True)
+    return Outcome(tr("Saved {path}").format(path=place))
+
+
+def open_link(address: str) -> Outcome | None:
+    """Ask the system's browser; it may take its time, and no frame waits for it. What is said
+    where there is none."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return Outcome(
+            tr("No browser was found to open {address}").format(address=address), failed=True
+        )
+    work = threading.Thread(target=browser.open, args=(address,), name="browser", daemon=True)
+    work.start()
+    return None

@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.pipelines import BufferRange
-from llm_lite.core.inspect.attention_scores import SCORES, repeats
+from llm_lite.core.inspect.attention_scores import SCORES, means, repeats
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.frame import SCORES_EACH, FrameRecorder, largest_row
-from llm_lite.desktop.attention.picture import picture_of
-from llm_lite.desktop.attention.readings import Readings
 from llm_lite.desktop.attention.slot import Slot
 from llm_lite.desktop.attention.store import Store, largest_surface
+from llm_lite.desktop.attention.surface import WORD, MapSurface
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
-from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
 from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
@@ -36,6 +34,100 @@ from llm_lite.desktop.state.maps import ColorScale, MapPicture
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
+
+
+SCORE_PERIOD = 0.6  # seconds between two readings of the scores
+Probe = tuple[str, int, int]  # name of a picture, pixel row and column
+
+
+class Readings:
+    """What views have asked for in this frame, and what has come back of what they asked before."""
+
+    def __init__(self) -> None:
+        self.bytes = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # so far
+        self.probe: Probe | None = None
+        self.sums: NDArray[np.float32] | None = None
+        self.means: dict[str, NDArray[np.float32]] | None = None
+        self._values: dict[Probe, float] = {}
+        self._wanted, self._at = False, 0.0
+
+    def begin(self) -> None:
+        self.probe, self._wanted = None, False
+
+    def forget(self) -> None:
+        """Another model."""
+        self.forget_values()
+        self.sums = self.means = None
+
+    def forget_values(self) -> None:
+        """The text has changed."""
+        self._values.clear()
+
+    def value(self, probe: Probe) -> float | None:
+        """The value of a pixel, a few frames after it was first asked for."""
+        self.probe = probe
+        return self._values.get(probe)
+
+    def want_scores(self) -> None:
+        self._wanted = True
+
+    def scores_due(self) -> bool:
+        """Whether this frame reads the scores."""
+        now = time.perf_counter()
+        if not self._wanted or now - self._at < SCORE_PERIOD:
+            return False
+        self._at = now
+        return True
+
+    def read(self, slot: Slot) -> None:
+        """Take what came back with the frame that used this slot before."""
+        if slot.probed is not None:
+            word = int(slot.probe.array(np.uint32)[0])
+            self._values = {slot.probed: _float(word - 1)} if word else {}
+            self.bytes["pointer"] += WORD
+        if slot.summed:
+            self.sums = slot.read_sums()
+            self.means = means(self.sums)
+            self.bytes["scores"] += self.sums.nbytes
+
+
+class Asked:
+    """Thumbnails by number, large maps by name. A view that keeps its picture keeps its maps."""
+
+    def __init__(self) -> None:
+        self.thumbnails: dict[int, Cell] = {}
+        self.pictures: dict[str, MapSurface] = {}
+        self._views: dict[int | str, str] = {}  # who asked
+        self._view = ""
+
+    def begin(self, view: str) -> None:
+        """`view` is about to be drawn: what it asked for before counts no longer."""
+        self._view = view
+        for key in [key for key, asker in self._views.items() if asker == view]:
+            self.drop(key)
+
+    def thumbnail(self, number: int, cell: Cell) -> None:
+        self.thumbnails[number], self._views[number] = cell, self._view
+
+    def picture(self, name: str, surface: MapSurface) -> None:
+        self.pictures[name], self._views[name] = surface, self._view
+
+    def drop(self, key: int | str) -> None:
+        """Forget a thumbnail or a large map, if it was asked for."""
+        if self._views.pop(key, None) is None:
+            return
+        if isinstance(key, str):
+            del self.pictures[key]
+        else:
+            del self.thumbnails[key]
+
+    def cells(self) -> list[Cell]:
+        """Large maps first."""
+        return [
+            *(surface.cells[0] for surface in self.pictures.values()),
+            *self.thumbnails.values(),
+        ]
+
 
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
@@ -396,3 +488,18 @@ class AttentionMaps:
             self.milliseconds = float(slot.times.read()[1])
             self._budget.measured(slot.cost, self.milliseconds)
         self._readings.read(slot)
+
+
+def picture_of(surface: MapSurface, number: int, columns: int, rows: int) -> MapPicture:
+    """So many positions of a cell."""
+    cell = surface.cells[number]
+    left, top = surface.place(number)
+    width, height = surface.image.width, surface.image.height
+    shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
+    high = ((left + shown[0]) / width, (top + shown[1]) / height)
+    low = (left / width, top / height)
+    return MapPicture(surface.texture, low, high, 1 << cell.shift, cell.waiting, cell.missing)
+
+
+def _float(bits: int) -> float:
+    return float(np.array([bits], np.uint32).view(np.float32)[0])

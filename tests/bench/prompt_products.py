@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 
-from llm_lite.core.convert.synthetic_weights import pieces
+from llm_lite.core.convert.synthetic import pieces
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder

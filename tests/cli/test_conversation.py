@@ -287,9 +287,9 @@ def test_the_editor_remembers_completes_and_takes_several_lines(edited, tmp_path
     edited.type("\x04")
     code, _ = edited.end()
     assert code == 0
-    (history,) = tmp_path.rglob("chat-history")
-    assert stat.S_IMODE(history.stat().st_mode) == 0o600
-    typed = [json.loads(line) for line in history.read_text("utf-8").splitlines()]
+    (full_editor,) = tmp_path.rglob("chat-history")
+    assert stat.S_IMODE(full_editor.stat().st_mode) == 0o600
+    typed = [json.loads(line) for line in full_editor.read_text("utf-8").splitlines()]
     assert typed[:3] == ["Hello there", "two\nlines", "/show"]
     assert all("\udcff" not in line for line in typed)
 
@@ -311,21 +311,21 @@ def test_the_history_is_there_the_next_time(tiny_llama, tmp_path):
 
 
 def test_history_that_has_grown_or_is_no_file(tmp_path, monkeypatch):
-    from llm_lite.cli.conversation import history
+    from llm_lite.cli.conversation import full_editor
 
-    monkeypatch.setattr(history, "KEPT", 200)
-    monkeypatch.setattr(history, "GROWN", 1000)
+    monkeypatch.setattr(full_editor, "KEPT", 200)
+    monkeypatch.setattr(full_editor, "GROWN", 1000)
     path = tmp_path / "h"
-    kept = history.LineHistory(path)
+    kept = full_editor.LineHistory(path)
     for n in range(200):
         kept.store_string(f"line {n}")
         assert path.stat().st_size < 1100
     lines = list(kept.load_history_strings())
     assert lines[0] == "line 199" and len(lines) > 5
     os.mkfifo(tmp_path / "fifo")
-    fifo = history.LineHistory(tmp_path / "fifo")
+    fifo = full_editor.LineHistory(tmp_path / "fifo")
     fifo.store_string("x")
     assert list(fifo.load_history_strings()) == []
-    nowhere = history.LineHistory(path / "no" / "folder")
+    nowhere = full_editor.LineHistory(path / "no" / "folder")
     nowhere.store_string("x")
     assert list(nowhere.load_history_strings()) == []

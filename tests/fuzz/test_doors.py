@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_lite.core.formats.gguf import reader
-from llm_lite.core.formats.safetensors import refused
+from llm_lite.core.formats.gguf import reader as gguf
+from llm_lite.core.formats.safetensors import reader
 from llm_lite.core.formats.variant import reader as variant
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
@@ -27,8 +27,8 @@ def test_no_case_fails(door, tmp_path):
 @pytest.mark.parametrize(
     ("door", "module", "missing"),
     [
-        ("gguf", reader, {"_check_offset": lambda *_: None}),
-        ("safetensors", refused, {"_are_integers": lambda value: True}),
+        ("gguf", gguf, {"_check_offset": lambda *_: None}),
+        ("safetensors", reader, {"_are_integers": lambda value: True}),
         ("variant", variant, {"_is_name": lambda name: True, "found": lambda value: value + 1}),
     ],
 )

@@ -8,6 +8,7 @@ own because the `gguf` package visits every vocabulary entry: seconds for SmolLM
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, mapped
 from llm_lite.core.formats.gguf.metadata import read_value
-from llm_lite.core.formats.gguf.parts import check_part, check_tensors, parts_behind
 from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
+
+_NAME = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
+_MOST = 10_000
+NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
+
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -241,3 +247,43 @@ def _check_offset(reader: HeaderReader, info: _TensorInfo, base: int, alignment:
             f"tensor {quote(info.name)} ends at byte {end}, "
             f"but the file has {len(reader.buffer)} bytes (truncated?)"
         )
+
+
+def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
+    """The files that belong to the first one; none of a model in one file. FileError where this is
+    not the first, or its name does not say what its metadata says."""
+    count = metadata.get(COUNT, 0)
+    if type(count) is not int or not 0 <= count <= _MOST:
+        raise FileError(path, f"{COUNT} is {found(count)}, expected a number up to {_MOST}")
+    if count <= 1:
+        return []
+    match = _NAME.fullmatch(path.name)
+    if match is None or int(match[3]) != count:
+        raise FileError(
+            path,
+            f"is one of {count} parts, which find each other by name: expected a name that ends "
+            f"with -00001-of-{count:05}.gguf",
+        )
+    number = metadata.get(NUMBER)
+    if number != 0 or int(match[2]) != 1:
+        first = path.with_name(f"{match[1]}-00001-of-{count:05}{path.suffix}")
+        raise FileError(path, f"is not the first of {count} parts: open {first}")
+    return [
+        path.with_name(f"{match[1]}-{part:05}-of-{count:05}{path.suffix}")
+        for part in range(2, count + 1)
+    ]
+
+
+def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int) -> None:
+    """FileError where it is not this part of as many."""
+    told = metadata.get(NUMBER), metadata.get(COUNT)
+    if told != (number, count):
+        shown = f"{NUMBER} {found(told[0])} and {COUNT} {found(told[1])}"
+        raise FileError(path, f"expected {NUMBER} {number} and {COUNT} {count}, found {shown}")
+
+
+def check_tensors(path: Path, metadata: Mapping[str, Any], count: int) -> None:
+    """FileError where the parts have not all tensors together."""
+    expected = metadata.get(TENSORS, count)
+    if expected != count:
+        raise FileError(path, f"{TENSORS}: expected {found(expected)} in all parts, found {count}")

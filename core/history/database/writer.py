@@ -13,9 +13,13 @@ from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import salvage, schema
-from llm_lite.core.history.database.changes import Change, Purge
-from llm_lite.core.history.database.pending import PendingChanges
-from llm_lite.core.history.database.sweeping import Sweep
+from llm_lite.core.history.database.changes import (
+    Change,
+    ContinueAnswer,
+    FinishAnswer,
+    Purge,
+    WriteAnswer,
+)
 from llm_lite.core.history.events import (
     HistoryChangedElsewhere,
     HistoryEvent,
@@ -26,7 +30,121 @@ from llm_lite.core.history.events import (
     HistorySavedAgain,
     HistoryUnsaved,
 )
+from llm_lite.core.records import dataclass
 from llm_lite.core.system_errors import sentence
+
+
+@dataclass(slots=True)
+class Waiting:
+    change: Change
+    taken: bool = False  # by a transaction that is not through yet
+
+
+class PendingChanges:
+    """Filled by callers, emptied by the writer. `changed` is the one lock and bell of both."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.urgent = False  # something waits that is more than the next words of an answer
+        self.since: float | None = None  # when the oldest came, by the monotonic clock
+        self._waiting: list[Waiting] = []
+        self._answers: dict[int, Waiting] = {}  # the newest words of each answer
+
+    def add(self, change: Change) -> None:
+        with self.changed:
+            if isinstance(change, WriteAnswer):
+                before = self._answers.get(change.message)
+                if before is not None and not before.taken:
+                    before.change = change
+                    return
+            waiting = Waiting(change)
+            self._waiting.append(waiting)
+            if isinstance(change, WriteAnswer):
+                self._answers[change.message] = waiting
+            else:
+                self.urgent = True
+                self._forget(change)
+            if self.since is None:
+                self.since = time.monotonic()
+            self.changed.notify_all()
+
+    def _forget(self, change: Change) -> None:
+        """Words after an end or a new begin must not take the place of those before it."""
+        if isinstance(change, FinishAnswer):
+            self._answers.pop(change.answer.message, None)
+        elif isinstance(change, ContinueAnswer):
+            self._answers.pop(change.message, None)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def all(self) -> tuple[Change, ...]:
+        """Oldest first, also those that are being written."""
+        with self.changed:
+            return tuple(waiting.change for waiting in self._waiting)
+
+    def take(self) -> list[Waiting]:
+        """All, to be written; they stay here until `done`."""
+        with self.changed:
+            for waiting in self._waiting:
+                waiting.taken = True
+            self.urgent = False
+            return list(self._waiting)
+
+    def done(self, count: int) -> None:
+        """The first so many are in the file. The others wait again."""
+        with self.changed:
+            gone = {id(waiting) for waiting in self._waiting[:count]}
+            del self._waiting[:count]
+            for number in [n for n, waiting in self._answers.items() if id(waiting) in gone]:
+                del self._answers[number]
+            for waiting in self._waiting:
+                waiting.taken = False
+            self.urgent = any(not isinstance(w.change, WriteAnswer) for w in self._waiting)
+            self.since = time.monotonic() if self._waiting else None
+            self.changed.notify_all()
+
+
+_PAGES = 500  # of the index that one step merges, and of the file that one gives back
+
+
+class Sweep:
+    """In steps of some ten milliseconds each, so that nothing waits long for the next one.
+
+    A deleted message is a mark in the index until its parts are merged, which they are into one.
+    """
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._merged = False
+
+    def step(self, connection: sqlite3.Connection) -> bool:
+        """Whether there is more to do. sqlite3.Error."""
+        if not self._merged:
+            self._merged = not self._merge(connection)
+            return True
+        free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        if free:
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+            if connection.execute("PRAGMA freelist_count").fetchone()[0] < free:
+                return True
+        # What the log holds of the pages before is cut off, unless somebody still reads them.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return False
+
+    def _merge(self, connection: sqlite3.Connection) -> bool:
+        """As https://www.sqlite.org/fts5.html#the_merge_command says: the first time with a
+        negative number, then until hardly a row changes. Whether there is more."""
+        if not schema.is_indexed(connection):
+            return False
+        before, pages = connection.total_changes, _PAGES if self._begun else -_PAGES
+        with schema.transaction(connection):
+            connection.execute(
+                "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)", (pages,)
+            )
+        self._begun = True
+        return connection.total_changes - before >= 2
+
 
 PERIOD = 0.5  # seconds between two saves of an answer that is being written
 LONGEST = 0.05  # seconds of one transaction
@@ -34,7 +152,6 @@ PAUSE = 0.02  # seconds between two, so that another process finds the file unlo
 LOOK = 1.0  # seconds between two looks for what other processes changed
 _FIRST_RETRY, _LAST_RETRY = 0.5, 8.0  # seconds
 _BUSY_TRIES = 2  # a lock is told of after so many, each as long as the busy timeout
-
 # A value that no database takes: tried again it would stand in the way of all behind it.
 _UNFIT = (
     *(sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
+from itertools import count
 from pathlib import Path
+from typing import Any, get_args
 
-from llm_lite.core.files.writing import reason
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.json_text import read_object
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.header_cache import HeaderCache
-from llm_lite.core.hub.local.headers import Header
-from llm_lite.core.hub.local.naming import in_order, names
+from llm_lite.core.hub.local.headers import Header, read_header
 from llm_lite.core.hub.local.places import (
     bundled,
     huggingface,
@@ -20,9 +28,62 @@ from llm_lite.core.hub.local.places import (
     ours,
 )
 from llm_lite.core.hub.local.sources import made_of, name_of
-from llm_lite.core.messages.library import LocalModel, Origin
+from llm_lite.core.messages.library import Form, LocalModel, Origin
+from llm_lite.core.models.registry import ARCHITECTURES
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.records import dataclass
 
+_LAYOUT = 1
+_MOST = 5000  # headers
+_BYTES = 16 << 20
+_KINDS = {field.name: type(field.default) for field in fields(Header)}
+
+
+class HeaderCache:
+    """Use as a context: what was read is kept when it ends. A cache that cannot be read or written
+    costs time and nothing else."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file or user_folder("cache") / "model-headers.json"
+        self._known = _read(self._file)
+        self._used: dict[str, list[Any]] = {}
+        self._changed = False
+
+    def __enter__(self) -> HeaderCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._changed:
+            return
+        kept = {**self._known, **self._used}
+        newest = dict(list(kept.items())[-_MOST:])
+        try:
+            make_folder(self._file.parent)
+            content = {"layout": _layout(), "headers": newest}
+            write_file(self._file, json.dumps(content).encode())
+        except (LlmLiteError, OSError):
+            return
+
+    def header(self, form: Form, path: Path, files: Sequence[Path]) -> Header:
+        if form == "slice":  # what it says is another model's
+            return read_header(form, path)
+        stamp = _stamp(files)
+        key = str(path)
+        known = self._known.get(key)
+        if stamp and known is not None and known[:2] == [form, stamp]:
+            return Header(**known[2])
+        header = read_header(form, path)
+        lasts = not header.problem or not header.runnable  # else it may be mended
+        if stamp and lasts and key.isprintable():  # no half characters: JSON has no place for them
+            self._used[key] = [form, stamp, asdict(header)]
+            self._changed = True
+        return header
+
+
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+_LONGEST = 80  # characters
+_IDENTITY = re.compile(r"-[0-9a-f]{16}(?=(-(int4|int8|fp16|fp32))?$)")  # of a variant or slice
 _FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
     "llm-lite": ours.find,
     "huggingface": huggingface.find,
@@ -155,3 +216,78 @@ def _size(files: Sequence[Path]) -> int:
             continue
         sizes[status.st_dev, status.st_ino or hash(file)] = status.st_size
     return sum(sizes.values())
+
+
+def in_order(models: Sequence[Found]) -> list[Found]:
+    """As they are named and listed."""
+    return sorted(
+        models, key=lambda one: (ORIGINS.index(one.origin), _plain(one.label), str(one.path))
+    )
+
+
+def names(models: Sequence[Found]) -> list[str]:
+    """Of models in order."""
+    taken: dict[str, Found] = {}
+    for model in models:
+        name = next(name for name in _candidates(model, taken) if name not in taken)
+        taken[name] = model
+    return list(taken)
+
+
+def _candidates(model: Found, taken: dict[str, Found]) -> Iterator[str]:
+    plain = _plain(model.label)
+    owner = _plain(model.repo.partition("/")[0]) if "/" in model.repo else ""
+    first = taken.get(plain)
+    same_place = first is not None and first.origin == model.origin
+    marks = [owner, model.origin] if same_place and owner else [model.origin, owner]
+    yield plain
+    yield from (f"{plain}@{mark}" for mark in marks if mark)
+    digest = _digest(model.path)
+    yield f"{plain}@{digest}"
+    yield from (f"{plain}@{digest}-{number}" for number in count(2))
+
+
+def _plain(label: str) -> str:
+    label = _IDENTITY.sub("", label)
+    text = re.sub(r"[^\w.:+-]+", "-", one_line(label)).lower()
+    text = re.sub(r"-{2,}", "-", text).strip("-.:")
+    return text[:_LONGEST].strip("-.:") or "model"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+
+
+def _stamp(files: Sequence[Path]) -> str:
+    """What changes when one of the files does; "" where one cannot be looked at."""
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            return ""
+        digest.update(f"{status.st_ino} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _layout() -> str:
+    """Another program knows other models, and says so of the same file."""
+    known = f"{_LAYOUT} {sorted(ARCHITECTURES)} {sorted(FORMATS)}"
+    return hashlib.sha256(known.encode()).hexdigest()[:16]
+
+
+def _read(file: Path) -> dict[str, list[Any]]:
+    try:
+        value = read_object(file, limit=_BYTES)
+    except LlmLiteError:
+        return {}
+    headers = value.get("headers")
+    if value.get("layout") != _layout() or not isinstance(headers, dict):
+        return {}
+    return {key: one for key, one in headers.items() if _is_header(one)}
+
+
+def _is_header(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 3 or not isinstance(value[2], dict):
+        return False
+    return {key: type(one) for key, one in value[2].items()} == _KINDS

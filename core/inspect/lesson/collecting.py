@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +14,54 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
-from llm_lite.core.inspect.lesson.distribution import NO_LOGITS, distribution
 from llm_lite.core.inspect.lesson.head_trace import HeadRows, trace_head
 from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
-from llm_lite.core.inspect.lesson.shape import traced_shape
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
 from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
+    MOST_LOGITS,
     MOST_NEURONS,
     MOST_TOKENS,
+    TEMPERATURES,
     CrossTrace,
+    Curve,
+    Distribution,
     FeedForwardTrace,
     FollowToken,
+    Gate,
     LayerGrowth,
     LayerTrace,
     Neuron,
+    Norm,
+    Positions,
+    TokenLogit,
     TokenTrace,
     TracedShape,
     TracedSource,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import Program, tensor_row_bytes
+from llm_lite.core.quant.modes import MADE
 from llm_lite.core.records import dataclass
 
+_NORMS: dict[str, Norm] = {"rms_norm": "rms", "layer_norm": "layer"}
+_GATES: dict[str, Gate] = {"silu_mul": "silu", "gelu_mul": "gelu"}
+_CURVES: dict[str, Curve] = {
+    "silu_mul": "silu", "silu": "silu", "gelu_mul": "gelu", "gelu": "gelu", "gelu_erf": "gelu",
+    "relu": "relu",
+}  # fmt: skip
+
+
+class _Rotary(TypedDict):
+    rotary_dim: int
+    half_split: bool
+    theta: float
+
+
+NO_LOGITS = Distribution((), (0.0,) * len(TEMPERATURES), None, 0)  # of a model without a head
 F32 = NDArray[np.float32]
 Rows = Mapping[int, F32]  # by index of the op that makes them
 HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a position: [V]
@@ -254,3 +279,95 @@ def _growth(wires: _Wires, rows: Rows) -> tuple[LayerGrowth, ...]:
         width = wires.wiring.size(wires.ops.normed)
         found.append(LayerGrowth(sizes[0], sizes[-1], rms(before[:width]), sum(sizes[1:-1])))
     return tuple(found)
+
+
+def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Distribution:
+    """Of logits float32 [V]; `next_token`: the one that stands behind, if one does. Texts are
+    empty: `with_texts` has them."""
+    order = np.argsort(-logits, kind="stable")
+    top, rest = order[:MOST_LOGITS], order[MOST_LOGITS:]
+    below = logits[rest].astype(np.float64) - float(logits[order[0]])
+    tails = tuple(float(np.exp(below / temperature).sum()) for temperature in TEMPERATURES)
+    went_on, rank = None, 0
+    for token in next_token:
+        went_on = TokenLogit(token, "", float(logits[token]))
+        rank = int((logits > logits[token]).sum()) + 1
+    found = tuple(TokenLogit(int(i), "", float(logits[i])) for i in top)
+    return Distribution(found, tails, went_on, rank)
+
+
+def traced_shape(
+    program: Program, wires: Wiring, ops: LayerOps, layer: AttentionLayer
+) -> TracedShape:
+    """`program`: its caches are what the model keeps of a position."""
+    plan = wires.plan
+    at = wires.op(ops.heads).label.removesuffix(".heads")
+    norm = wires.at(f"{at}.norm")
+    owners = cache_layers(plan)
+    kept = [tensor for owner in owners for tensor in owner.tensors]
+    embedding = wiring.embedding_ops(wires)
+    logits = wires.op(len(plan.ops) - 1)
+    activation = wires.op(ops.activation).name
+    return TracedShape(
+        layers=len(plan.layer_ends),
+        width=wires.size(ops.normed),
+        heads=layer.heads,
+        kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim,
+        feed_forward=wires.size(ops.activation),
+        vocabulary=program.vocabulary,
+        context=program.context,
+        norm="none" if norm is None else _NORMS[wires.op(norm).name],
+        post_norm=wires.at(f"{at}.post_norm") is not None,
+        qk_norm=wires.at(f"{at}.q_norm") is not None,
+        positions=_positions(wires, at, layer),
+        **_rotary(wires, at),
+        scale=layer.scale,
+        softcap=layer.softcap,
+        window=layer.window,
+        gate=_GATES.get(activation, "none"),
+        logit_cap=logits.params["cap"] if logits.name == "softcap" else 0.0,
+        cache_bytes=sum(map(tensor_row_bytes, kept)),
+        cache_layers=len(owners),
+        cache_values=sum(tensor.shape[1] for tensor in kept),
+        places=_rows_of(wires, embedding.place),
+        embedding_factor=_factor(wires, "embedding.scaled"),
+        residual_factor=_factor(wires, f"{at}.scaled"),
+        norm_behind=ops.attention_sum is not None,
+        final_norm=wires.at("output.norm") is not None,
+        curve=_CURVES[activation],
+        segments=_rows_of(wires, embedding.segment),
+        embedding_norm=embedding.sum is not None,
+    )
+
+
+def _rows_of(wires: Wiring, op: int | None) -> int:
+    """Of the table that an op reads; 0 where there is no op."""
+    return 0 if op is None else wiring.weight_of(wires, op)[0]
+
+
+def _factor(wires: Wiring, label: str) -> float:
+    op = wires.at(label)
+    return 1.0 if op is None else wires.op(op).params["factor"]
+
+
+def _rotary(wires: Wiring, at: str) -> _Rotary:
+    turns = wires.at(f"{at}.q_rope")
+    if turns is None:
+        return _Rotary(rotary_dim=0, half_split=False, theta=0.0)
+    params = wires.op(turns).params
+    half_split = bool(params["half_split"])
+    return _Rotary(
+        rotary_dim=int(params["rotary_dim"]), half_split=half_split, theta=params["theta"]
+    )
+
+
+def _positions(wires: Wiring, at: str, layer: AttentionLayer) -> Positions:
+    if wires.at(f"{at}.q_rope") is not None:
+        return "rotary"
+    if layer.bias is not None:
+        return "bias"
+    place = wiring.embedding_ops(wires).place
+    if place is None:
+        return "none"
+    return "sines" if wiring.weight_name(wires, place).startswith(MADE) else "learned"

@@ -17,14 +17,20 @@ from llm_lite.core.errors import NotFiniteError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.backends import ENCODER_BUCKETS
 from llm_lite.core.loading.checking.verification import Part
-from llm_lite.core.loading.encoders.building import shared_encoder_options
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import AttentionPart, EngineOptions, ExecutorInfo, Gains, ModelInfo
-from llm_lite.core.models.model import BuildOptions, Model, TextEmbedding
+from llm_lite.core.models.model import BuildOptions, Model, ModelShape, TextEmbedding
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import PAGE, PageShape
 from llm_lite.core.quant.modes import AS_STORED
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.records import dataclass
+
+_TEXTS, _STEP = 32, 512  # texts and tokens of a step
+_BYTES = 256 << 20  # of the keys and values of such a step
+
 
 F32 = NDArray[np.float32]
 
@@ -131,3 +137,20 @@ class EncoderRunner:
             )
             self.shared = SharedTexts(executor, files=self.session.files)
         return self.shared
+
+
+def shared_encoder_options(build: BuildOptions, shape: ModelShape) -> BuildOptions:
+    """`build` is how its program is built for one text."""
+    row = 8 * shape.layers * shape.kv_heads * shape.head_dim  # keys and values
+    whole = -(-build.context // PAGE)
+    pages = max(whole, min(_TEXTS, _BYTES // (PAGE * row)))
+    pages += _STEP // PAGE
+    largest = max(_STEP, build.context)
+    sizes = sorted({n for n in ENCODER_BUCKETS if n < largest} | {largest})
+    return replace(
+        build,
+        buckets=tuple(Bucket(n, 1) for n in sizes),
+        query_rows=0,
+        pages=PageShape(pages, _TEXTS, whole * PAGE),
+        head=False,
+    )

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 
+from llm_lite.core.attachments.decoding import decode
 from llm_lite.core.errors import FileError, LlmLiteError
-from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.json_text import read_bytes
+from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.actions.composing import prompts as does
-from llm_lite.desktop.app.composing.examples import examples
-from llm_lite.desktop.app.composing.prompt_text import ENDINGS, prompt_name, read_prompt, written
-from llm_lite.desktop.language.translate import tr, trn
-from llm_lite.desktop.state.composing.prompts import LONGEST_NAME, SavedPrompt
+from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.state.composing.prompts import LONGEST_NAME, LONGEST_PROMPT, SavedPrompt
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 
+ENDINGS = (".md", ".markdown", ".txt")
+_LARGEST = 4 * LONGEST_PROMPT  # bytes
+_FRONT = re.compile(r"---[ \t]*\n(.{0,4000}?)\n---[ \t]*(?:\n|$)", re.DOTALL)
+_NAME = re.compile(r"^(?:name|title)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+
+
+_EXAMPLES = (
+    (
+        mark("Summarize"),
+        mark("Summarize the attached text in {{number}} sentences. Keep names and numbers exact."),
+    ),
+    (
+        mark("Translate"),
+        mark("Translate this into {{language}}, and keep its tone:\n\n{{text}}"),
+    ),
+    (
+        mark("Review code"),
+        mark(
+            "Read the attached code. Name the three most likely mistakes: for each the line, what "
+            "goes wrong, and a correction."
+        ),
+    ),
+    (
+        mark("Explain to a beginner"),
+        mark("Explain {{subject}} to somebody who is new to it. Use one example."),
+    ),
+)
 MOST_PROMPTS = 500
 MOST_TOLD = 3  # problems of one import; of the others, their number
-
 Act = does.PromptAction | ReportDefect
 
 
@@ -221,3 +248,42 @@ def _warnings(problems: list[str]) -> list[Act]:
         words = trn("{n} more file could not be used.", "{n} more files could not be used.", more)
         told.append(does.TellPrompts("warning", words.format(n=more)))
     return told
+
+
+def examples() -> tuple[SavedPrompt, ...]:
+    """In the language in use."""
+    return tuple(SavedPrompt(tr(name), tr(text)) for name, text in _EXAMPLES)
+
+
+def prompt_name(name: str) -> str:
+    """What a prompt of this name is kept as."""
+    return plain_name(name, LONGEST_NAME, "prompt")
+
+
+def read_prompt(path: Path) -> SavedPrompt:
+    """FileError where it is none, in one sentence."""
+    if path.suffix.lower() not in ENDINGS:
+        raise FileError(path, f"expected a text file that ends with one of {', '.join(ENDINGS)}")
+    text = decode(read_bytes(path, _LARGEST))
+    if text is None:
+        raise FileError(path, "expected a text, found binary data")
+    name, front = path.stem, _FRONT.match(text)
+    if front is not None:
+        text = text[front.end() :]
+        named = _NAME.search(front[1])
+        name = named[1].strip(" \"'") if named else name
+    text = text.strip("\n")
+    if not text.strip():
+        raise FileError(path, "holds no text: a prompt has some")
+    if len(text) > LONGEST_PROMPT:
+        expected = f"expected at most {LONGEST_PROMPT:,} characters, found {len(text):,}"
+        raise FileError(path, expected)
+    return SavedPrompt(prompt_name(name), text)
+
+
+def written(prompt: SavedPrompt) -> bytes:
+    """A text that begins like front matter is given some, so that it is read as it was."""
+    text = prompt.text.strip("\n")
+    if text.startswith("---"):
+        text = f"---\nname: {prompt.name}\n---\n{text}"
+    return f"{text}\n".encode(errors="backslashreplace")

@@ -8,15 +8,19 @@ draws: it waits for nothing.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import expanded
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.history import (
+    ConversationSummary,
     ConversationTree,
     FoundMessage,
     History,
@@ -31,11 +35,15 @@ from llm_lite.core.history import (
     Journal,
     JournalEntry,
     PageCursor,
+    SavedCache,
     title_of_model,
 )
+from llm_lite.core.history.caches import CacheCatalogue
 from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
 from llm_lite.desktop.actions import history as does
 from llm_lite.desktop.actions import resuming
+from llm_lite.desktop.actions.history import fit_title
+from llm_lite.desktop.actions.resuming import KeptFound, KeptListed
 from llm_lite.desktop.actions.undoing import (
     LIST_LABELS,
     OF_THE_LIST,
@@ -44,14 +52,83 @@ from llm_lite.desktop.actions.undoing import (
     UndoAction,
 )
 from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalette
-from llm_lite.desktop.app.keeping.caches import KeptCaches
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
-from llm_lite.desktop.app.keeping.rows import found_row, row_of
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
-from llm_lite.desktop.state.history_state import ROWS, Shelf
+from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.state.resuming.kept import BUDGET, KeptCache
 from llm_lite.desktop.state.state import AppState
+
+SNIPPET = 400  # characters
+
+
+FOLDER = "caches"  # beside the history
+STRAY = 3600.0  # seconds; a younger file may be another window's, whose row is not there yet
+
+
+class KeptCaches:
+    def __init__(self, history: History) -> None:
+        self.folder = history.path.parent / FOLDER
+        self._history = history
+        self._catalogue = CacheCatalogue(history, self.folder, BUDGET)
+
+    def listed(self) -> KeptListed:
+        """All that there are."""
+        return KeptListed(tuple(self._there()), str(self.folder))
+
+    def found(self, conversation: int) -> list[KeptFound]:
+        """A conversation's file, if it has one."""
+        cache = self._of(conversation)
+        if cache is None or not self._catalogue.path(cache).is_file():
+            return []
+        self._catalogue.use(cache)
+        return [KeptFound(conversation, str(self._catalogue.path(cache)))]
+
+    def add(self, event: CacheKept, budget: int) -> None:
+        """A file was written: others make room for it; it goes if its conversation has gone."""
+        path, summary = Path(event.path), self._history.summary(event.conversation)
+        if path.parent != self.folder:
+            return
+        if summary is None or summary.deleted is not None:
+            remove_whole(path)
+            return
+        self._catalogue.budget = budget
+        self._catalogue.add(event.conversation, None, path.name, event.bytes, event.model)
+
+    def fit(self, budget: int) -> None:
+        self._catalogue.budget = budget
+        self._catalogue.enforce()
+
+    def remove(self, conversations: Collection[int] | None = None) -> None:
+        """Those of some conversations; None: all."""
+        for cache in self._catalogue.caches():
+            if conversations is None or cache.conversation in conversations:
+                self._catalogue.remove(cache)
+
+    def tidy(self) -> None:
+        """Files of conversations that are gone, and files that nobody knows."""
+        self._catalogue.budget = sum(cache.bytes for cache in self._catalogue.caches())
+        self._catalogue.enforce()
+        known = {cache.file for cache in self._catalogue.caches()}
+        for path in self.folder.glob("*.kv"):
+            with suppress(OSError):
+                if path.name not in known and time.time() - path.stat().st_mtime > STRAY:
+                    remove_whole(path)
+
+    def _of(self, conversation: int) -> SavedCache | None:
+        caches = (c for c in self._catalogue.caches() if c.conversation == conversation)
+        return max(caches, key=lambda cache: cache.created, default=None)
+
+    def _there(self) -> Iterator[KeptCache]:
+        for cache in self._catalogue.caches():
+            summary = None
+            if cache.conversation is not None:
+                summary = self._history.summary(cache.conversation)
+            if summary is not None:
+                title = fit_title(summary.title)
+                yield KeptCache(summary.id, title, cache.bytes, cache.created)
+
 
 FIRST_SEARCH, WHOLE_SEARCH = 0.04, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
@@ -384,3 +461,19 @@ class HistoryKeeper:
         if imported.notes:
             words += f" {imported.notes[0]}"
         return [*self._first_rows(), does.TellHistory(level, words, undo=True)]
+
+
+def row_of(summary: ConversationSummary) -> ConversationRow:
+    shelf: Shelf = "archived" if summary.archived else "all"
+    if summary.deleted is not None:
+        shelf = "deleted"
+    title = does.fit_title(summary.title)
+    return ConversationRow(summary.id, title, summary.updated, summary.pinned, shelf)
+
+
+def found_row(found: FoundMessage) -> FoundRow:
+    """Its snippet on one line: whitespace is one character each, so that the marks stay."""
+    snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
+    marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
+    title = does.fit_title(found.title)
+    return FoundRow(found.conversation, title, found.message, found.created, snippet, marks)

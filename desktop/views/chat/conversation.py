@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.actions.inspecting import EndComparison
+from llm_lite.desktop.actions.program import OpenLink, SaveText
+from llm_lite.desktop.actions.requests import versions
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import align
 from llm_lite.desktop.views.chat.again import draw_other_writer
-from llm_lite.desktop.views.chat.asked import draw_asked
-from llm_lite.desktop.views.chat.compare import CompareItem, scroll_to_end
 from llm_lite.desktop.views.chat.highlight import show_message
 from llm_lite.desktop.views.chat.message import MessageItem
 from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
@@ -30,10 +39,123 @@ from llm_lite.desktop.views.tokens.tokens import (
 from llm_lite.desktop.views.tools.calls import HAND
 from llm_lite.desktop.views.tools.results import ResultItem
 from llm_lite.desktop.widgets.by_keyboard import FLAT
-from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE
+from llm_lite.desktop.widgets.markdown.code_frame import SAVE
+from llm_lite.desktop.widgets.markdown.drawing import LINK
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
+from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import column
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    column,
+    icon_button,
+    popover,
+    primary_button,
+    wrapped,
+)
+
+
+class CompareItem:
+    """Both at their width: the height, and how they are drawn at the cursor."""
+
+    def __init__(self, state: AppState, ui: Ui, index: int, width: float) -> None:
+        assert state.comparing is not None
+        kept = versions(state, index)
+        self.ui, self.index, self.width = ui, index, width
+        base = kept[min(state.comparing.base, len(kept) - 1)][0]
+        self.pair = (base, state.messages[index])
+        self.writing = state.running is not None
+        self.parting = first_difference(*self.pair)
+        self.column = float(round((width - ui.u(8)) / 2))
+        self.pages = [
+            _laid(ui, f"compare.{side}", message, self.column)
+            for side, message in enumerate(self.pair)
+        ]
+        self.label = ui.theme.size("small") + ui.u(4)
+        tallest = max(page.height for page in self.pages)
+        self.height = self.label + tallest + ui.u(4)
+        self.end = self.label + self.pages[1].height + ui.u(8)  # of the answer at the right
+
+    def draw(self) -> list[Action]:
+        ui, at = self.ui, imgui.get_cursor_screen_pos()
+        draw = imgui.get_window_draw_list()
+        ui.rects["compare"] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        for side, page in enumerate(self.pages):
+            x = at.x + side * (self.column + ui.u(8))
+            draw_boxes(
+                ui, page, (x, at.y + self.label), self._paint, {}, imgui.get_window_draw_list()
+            )
+        middle = at.x + self.column + ui.u(4)
+        low, high = ImVec2(middle, at.y), ImVec2(middle, at.y + self.height - ui.u(4))
+        draw.add_line(low, high, ui.color("border"), max(1.0, ui.u(0.25)))
+        return self._draw_head(at)
+
+    def _draw_head(self, at: ImVec2) -> list[Action]:
+        """Titles, summary and the way out; they stay in sight while the answers scroll."""
+        ui, draw = self.ui, imgui.get_window_draw_list()
+        small, side = ui.theme.size("small"), ui.u(6)
+        lowest = at.y + self.height - self.label
+        y = min(max(at.y, imgui.get_window_pos().y + ui.u(1)), lowest)
+        if y > at.y:
+            low = ImVec2(at.x - ui.u(1), y - ui.u(1))
+            high = ImVec2(at.x + self.width + ui.u(1), y + self.label)
+            draw.add_rect_filled(low, high, ui.color("base"))
+        for number, title in enumerate((tr("As it was"), tr("With your gains"))):
+            spot = ImVec2(at.x + number * (self.column + ui.u(8)), y)
+            draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), title)
+        self._draw_summary(ImVec2(at.x, y), small)
+        imgui.set_cursor_screen_pos(ImVec2(at.x + self.width - side, y - ui.u(1.5)))
+        hint = tr("Keep the answer at the right; the other stays beside it as a version")
+        done = icon_button(ui, "compare.close", ICON_CLOSE, hint, side=side, style="small")
+        return [EndComparison()] if done and not self.writing else []
+
+    def _paint(self, token: int) -> tuple[int, int]:
+        """What both said is plain; from where they diverge on, it is tinted."""
+        ui = self.ui
+        if self.parting is None or token < self.parting:
+            return 0, ui.color("text")
+        if token == self.parting:
+            return ui.color("accent"), ui.color("on_accent")
+        return ui.color("accent", 0.2), ui.color("text")
+
+    def _draw_summary(self, at: ImVec2, small: float) -> None:
+        ui = self.ui
+        if self.parting is not None:
+            words = tr("diverge at token {n}").format(n=self.parting + 1)
+        elif self.writing:
+            words = tr("the same so far")
+        else:
+            words = tr("the same, token for token")
+        with ui.font(style="small"):
+            x = at.x + self.width - imgui.calc_text_size(words).x - ui.u(8)
+        draw = imgui.get_window_draw_list()
+        draw.add_text(ui.fonts["regular"], small, ImVec2(x, at.y), ui.color("muted"), words)
+
+
+LINK_PANEL, SAVE_PANEL = "link", "code.save"
+LONGEST = 4096  # characters of a path
+OUTSIDE = mark(
+    "It is shown by your browser, outside this program. The model wrote it: it may not lead where "
+    "its words say."
+)
+SUFFIXES = {
+    "python": "py",
+    "javascript": "js",
+    "typescript": "ts",
+    "rust": "rs",
+    "bash": "sh",
+    "shell": "sh",
+    "c++": "cpp",
+    "c#": "cs",
+    "ruby": "rb",
+    "kotlin": "kt",
+    "markdown": "md",
+    "haskell": "hs",
+    "perl": "pl",
+    "latex": "tex",
+    "text": "txt",
+    "plaintext": "txt",
+}
 
 
 @dataclass(slots=True)
@@ -166,3 +288,107 @@ def _draw_jump(ui: Ui, scroll: Scroll, height: float) -> None:
         ui.mark("chat.jump")
     imgui.set_cursor_pos(corner)
     imgui.dummy(ImVec2(1, height))
+
+
+def draw_asked(ui: Ui) -> list[Action]:
+    """The panels that a click in the text opened."""
+    for wanted, panel in ((LINK, LINK_PANEL), (SAVE, SAVE_PANEL)):
+        if wanted in ui.memory:
+            ui.memory[f"{panel}.asked"] = ui.memory.pop(wanted)
+            ui.memory[f"{panel}.at"] = ui.pointer
+            ui.opened = panel
+            if panel == SAVE_PANEL:
+                _, language = ui.memory[f"{panel}.asked"]
+                ui.memory[f"{panel}.path"] = one_line(str(default_path(language)))
+    actions: list[Action] = []
+    for panel, draw in ((LINK_PANEL, _draw_link), (SAVE_PANEL, _draw_save)):
+        if f"{panel}.asked" in ui.memory:
+            with ui.styled(item_spacing=(ui.u(2), ui.u(2))):  # that of the conversation is none
+                actions += draw(ui)
+    return actions
+
+
+def default_path(language: str) -> Path:
+    """In the documents, named by the moment and the language."""
+    short = language.lower()
+    suffix = SUFFIXES.get(short, short if re.fullmatch(r"[a-z0-9]{1,8}", short) else "txt")
+    return user_folder("documents") / f"code-{time.strftime('%Y%m%d-%H%M%S')}.{suffix}"
+
+
+def _place(ui: Ui, panel: str) -> ImVec2:
+    x, y = ui.memory.get(f"{panel}.at", (0.0, 0.0))
+    return ImVec2(x - ui.u(20), y + ui.u(4))
+
+
+def _draw_link(ui: Ui) -> list[Action]:
+    at = _place(ui, LINK_PANEL)
+    with popover(ui, LINK_PANEL, tr("Open this address?"), at, ui.u(104)) as shown:
+        if not shown:
+            del ui.memory[f"{LINK_PANEL}.asked"]
+            return []
+        address: str = ui.memory[f"{LINK_PANEL}.asked"]
+        wrapped(ui, tr(OUTSIDE))
+        with ui.font("mono", "small"), ui.colored(text="text"):
+            imgui.push_text_wrap_pos(0.0)
+            imgui.text_unformatted(_breakable(address))
+            imgui.pop_text_wrap_pos()
+        opened = primary_button(ui, "link.open", tr("Open in the browser"))
+        imgui.same_line()
+        if button(ui, "link.copy", tr("Copy the address")):
+            imgui.set_clipboard_text(address)
+            imgui.close_current_popup()
+        if opened:
+            imgui.close_current_popup()
+        return [OpenLink(address)] if opened else []
+
+
+def _breakable(address: str) -> str:
+    """On lines of at most 60 characters: an address has no words to break between."""
+    return "\n".join(address[at : at + 60] for at in range(0, len(address), 60))
+
+
+def _draw_save(ui: Ui) -> list[Action]:
+    with popover(ui, SAVE_PANEL, tr("Save the code"), _place(ui, SAVE_PANEL), ui.u(104)) as shown:
+        if not shown:
+            del ui.memory[f"{SAVE_PANEL}.asked"]
+            return []
+        code, _ = ui.memory[f"{SAVE_PANEL}.asked"]
+        imgui.set_next_item_width(-1)
+        _, path = imgui.input_text(f"##{SAVE_PANEL}.path", ui.memory[f"{SAVE_PANEL}.path"])
+        ui.mark(f"{SAVE_PANEL}.path")
+        ui.memory[f"{SAVE_PANEL}.path"] = path = path[:LONGEST]
+        wanted = path.strip()
+        if not primary_button(ui, f"{SAVE_PANEL}.write", tr("Save"), enabled=bool(wanted)):
+            return []
+        imgui.close_current_popup()
+        with suppress(FileError):  # of a home directory that is unknown the writer tells
+            wanted = str(expanded(wanted))
+        return [SaveText(wanted, code + "\n")]
+
+
+def scroll_to_end(item: CompareItem, top: float) -> None:
+    """To where the answer at the right ends: the other one may be much longer."""
+    wanted = top + item.end - imgui.get_window_height()
+    imgui.set_scroll_y(min(max(wanted, 0.0), imgui.get_scroll_max_y()))
+
+
+def first_difference(base: Message, other: Message) -> int | None:
+    """The first token where the two part; None while one is the beginning of the other, unless
+    it has ended."""
+    for number, (a, b) in enumerate(zip(base.tokens, other.tokens, strict=False)):
+        if a.id != b.id:
+            return number
+    shorter = min(len(base.tokens), len(other.tokens))
+    ended = all(message.stop_reason is not None for message in (base, other))
+    return shorter if ended and len(base.tokens) != len(other.tokens) else None
+
+
+def _laid(ui: Ui, name: str, message: Message, width: float) -> TokenPage:
+    held: Any = ui.memory.get(name)
+    key = (width, ui.theme.text)
+    if held is None or held[0] is not message.whole or held[1] != key:
+        spans = align(message.whole, message.pieces)
+        held = (message.whole, key, lay_out(ui, message.whole, spans, width))
+        ui.memory[name] = held
+    page: TokenPage = held[2]
+    return page

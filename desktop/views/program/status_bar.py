@@ -11,37 +11,71 @@ from llm_lite.core.messages import (
     MODES,
     Activations,
     Backend,
+    DraftLearning,
+    DraftModelInfo,
+    DraftsLearned,
     EngineOptions,
     Mode,
     Speculate,
 )
+from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.learned_drafts import ForgetLearned
+from llm_lite.desktop.actions.library.showing import ListModels
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.language.core_words import said
-from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.turns import tokens_in_front
-from llm_lite.desktop.state.units import duration, percent, rate, sentence
+from llm_lite.desktop.state.units import duration, percent, rate, sentence, size
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.views.encoding.measures import encoder_measures, read_share
 from llm_lite.desktop.views.lesson import way_back
-from llm_lite.desktop.views.program.draft_models import draw_draft_model
 from llm_lite.desktop.views.program.drafting import by_source, gain
-from llm_lite.desktop.views.program.learned_drafts import draw_learned, draw_learned_drafts
 from llm_lite.desktop.views.remote.untold import EXECUTOR, draw_untold
 from llm_lite.desktop.views.serving import sign
 from llm_lite.desktop.views.translating.measures import target_measures
-from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.controls import chooser, picker
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_UP,
     ICON_CPU,
     ICON_GPU,
     ICON_LINK,
+    ICON_TRASH,
     ICON_WARNING,
 )
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    fit,
+    icon_button,
+    meter,
+    popover,
+    row_button,
+    text,
+    tip,
+    wrapped,
+)
 
+LEARNING: tuple[tuple[DraftLearning, str], ...] = (
+    ("off", mark("Off")), ("use", mark("Use only")), ("learn", mark("Learn")),
+)  # fmt: skip
+HINTS: dict[DraftLearning, str] = {
+    "off": mark("What was answered in other conversations is not used, and nothing is learned."),
+    "use": mark("Draft from what was learned so far. Nothing is added to it."),
+    "learn": mark(
+        "Draft from this model's answers in other conversations too. Which tokens follow "
+        "which in them is kept in a small file on this machine. Questions are not learned."
+    ),
+}
+DELETE_HINT = mark("Delete what was learned, of all models. Conversations stay.")
+NOTHING = mark("Nothing is learned yet.")
+
+
+HINT = mark(
+    "A smaller model with the same vocabulary. It drafts tokens where the text does not "
+    "repeat itself, as long as that is faster; answers are the same."
+)
+NONE = mark("None: drafts come from repeats in the text only")
 BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
@@ -63,7 +97,6 @@ ACTIVATION_HINTS = (
     mark("float32 activations: exact"),
     mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
-
 DRAFTS: tuple[tuple[Speculate, str], ...] = (
     ("off", mark("Off")), ("auto", mark("Auto")), ("lookup", mark("Always")),
 )  # fmt: skip
@@ -306,3 +339,97 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, name, device.name, note, chosen_one, device.usable):
             options = replace(options, device=None if chosen_one else device.index)
     return [*actions, SetOptions(options)] if options != state.options else actions
+
+
+def draft_models(state: AppState) -> list[LocalModel]:
+    """Those that may draft for the model in use: smaller, of as many tokens; a load compares the
+    tokens themselves."""
+    used = state.model
+    if used is None or used.kind != "decoder":
+        return []
+    return [
+        model
+        for model in state.library.local or ()
+        if model.vocabulary == used.vocabulary
+        and 0 < model.parameters < used.parameters
+        and model.runnable
+        and not model.problem
+    ]
+
+
+def draw_draft_model(
+    state: AppState, ui: Ui, options: EngineOptions
+) -> tuple[EngineOptions, list[Action]]:
+    """The options as they are chosen. Models here are looked for when the menu is first shown."""
+    look: list[Action] = []
+    library = state.library
+    if library.local is None and not library.listing and not library.list_problem:
+        look = [ListModels()]
+    offered = [(str(model.path), model.name) for model in draft_models(state)]
+    chosen = options.draft_model
+    if chosen and chosen not in dict(offered):
+        offered.append((chosen, _name(state, chosen)))
+    if not offered:
+        return options, look
+    text(ui, tr("Draft model"), style="small")
+    rows = [("", tr(NONE)), *offered]
+    width = imgui.get_content_region_avail().x
+    found = picker(ui, "executor.draft", rows, chosen, width, tr(HINT))
+    draft = state.executor.draft if state.executor else None
+    if draft is not None:
+        wrapped(ui, _memory(draft), "muted")
+    return replace(options, draft_model=found), look
+
+
+def _name(state: AppState, path: str) -> str:
+    draft = state.executor.draft if state.executor else None
+    return draft.name if draft is not None else path
+
+
+def _memory(draft: DraftModelInfo) -> str:
+    return tr("{mode}: {weights} of weights and {cache} of cache").format(
+        mode=draft.mode, weights=size(draft.weight_bytes), cache=size(draft.kv_bytes)
+    )
+
+
+def draw_learned_drafts(ui: Ui, options: EngineOptions) -> EngineOptions:
+    """The options as they are chosen."""
+    text(ui, tr("Drafts learned from answers"), style="small")
+    hints = [tr(words) for words in HINTS.values()]
+    labels, before = tr_labels(LEARNING), options.learned_drafts
+    chosen = chooser(ui, "executor.learned", labels, before, hints)
+    wrapped(ui, tr(HINTS[chosen]))
+    return replace(options, learned_drafts=chosen)
+
+
+def draw_learned(state: AppState, ui: Ui) -> list[Action]:
+    """How much was learned, and the way to be rid of it; nothing before the engine has said so."""
+    learned = state.learned_drafts
+    if learned is None:
+        return []
+    if not learned.answers and not learned.disk_bytes:
+        wrapped(ui, tr(NOTHING), "faint")
+        return []
+    words = learned_words(learned)
+    side = ui.u(6)
+    top, right = imgui.get_cursor_pos_y(), ui.right(side)
+    imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2)
+    text(ui, words, "muted", "small")
+    ui.mark("executor.learned.used")
+    imgui.same_line(right)
+    imgui.set_cursor_pos_y(top)
+    name, hint = "executor.learned.delete", tr(DELETE_HINT)
+    if icon_button(ui, name, ICON_TRASH, hint, side=side, style="small"):
+        return [ForgetLearned()]
+    return []
+
+
+def learned_words(learned: DraftsLearned) -> str:
+    """Of the model in use how many answers, of all models how much on disk."""
+    parts = []
+    if learned.answers:
+        many = trn("{n:,} answer learned", "{n:,} answers learned", learned.answers)
+        parts.append(many.format(n=learned.answers))
+    if learned.disk_bytes:
+        parts.append(tr("{size} on disk").format(size=size(learned.disk_bytes)))
+    return "  ·  ".join(parts)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages.remote import HeldCache
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.remote.cache_there import draw_cache_there
 from llm_lite.desktop.widgets.icons import ICON_LINK
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import text, wrapped
+from llm_lite.desktop.widgets.widgets import facts, meter, text, wrapped
+
+PAGES = mark(
+    "A server keeps keys and values in pages, for all that ask it. Pages of answers that have "
+    "ended stay until others need them: what begins the same is not read again."
+)
+NOTHING = mark("The server reports its cache when an answer has ended.")
+
 
 CACHE = mark(
     "The keys and values of this conversation lie on that machine. The server does not "
@@ -54,3 +61,39 @@ def draw_untold(state: AppState, ui: Ui, reason: str, *, way_back: bool = True) 
     if way_back:
         imgui.dummy(ImVec2(0, ui.u(0.5)))
         wrapped(ui, tr(HERE), "faint")
+
+
+def draw_cache_there(state: AppState, ui: Ui) -> None:
+    cache = state.remote.cache
+    if cache is None:
+        wrapped(ui, tr(NOTHING))
+        return
+    _draw_gauge(ui, cache)
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    rows = [
+        (tr("Used by answers"), _pages(cache, cache.pages_used), ""),
+        (tr("Prefix cache"), _pages(cache, cache.pages_kept), tr(PAGES)),
+        (tr("In all"), _pages(cache, cache.pages), ""),
+        (tr("This answer"), tr("{n:,} tokens").format(n=cache.tokens), ""),
+        (
+            tr("Queries kept"),
+            tr("from token {n:,} on").format(n=cache.first_query),
+            tr("Maps can be made of these tokens and all that follow."),
+        ),
+    ]
+    facts(ui, "remote.cache.facts", rows)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    wrapped(ui, tr(PAGES), "faint")
+
+
+def _pages(cache: HeldCache, count: int) -> str:
+    words = tr("{pages:,} pages, {tokens:,} tokens")
+    return words.format(pages=count, tokens=count * cache.page_tokens)
+
+
+def _draw_gauge(ui: Ui, cache: HeldCache) -> None:
+    share = (cache.pages_used + cache.pages_kept) / max(cache.pages, 1)
+    words = tr("{share:.0%} of the server's cache is full").format(share=min(share, 1.0))
+    text(ui, words, style="small", bold=True)
+    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.5))
+    ui.mark("remote.cache")

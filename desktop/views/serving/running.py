@@ -4,19 +4,48 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages import ServedRequest, ServingStatus
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import OpenLink
-from llm_lite.desktop.actions.serving.switching import HideKey, RenewKey, SwitchServing
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.actions.serving.switching import (
+    CancelServed,
+    HideKey,
+    RenewKey,
+    SwitchServing,
+)
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import fit_line
-from llm_lite.desktop.state.serving.serving_state import ServingState
+from llm_lite.desktop.state.serving.serving_state import ServingState, in_order
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.serving.requests import draw_requests
-from llm_lite.desktop.views.serving.totals import draw_totals
-from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_COPY, ICON_LOCK, ICON_WARNING
+from llm_lite.desktop.state.units import percent, rate, tokens
+from llm_lite.desktop.widgets.icons import (
+    ICON_CHECK,
+    ICON_CLOSE,
+    ICON_COPY,
+    ICON_LOCK,
+    ICON_WARNING,
+)
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, fit, icon_button, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    facts,
+    fit,
+    icon_button,
+    labelled,
+    meter,
+    text,
+    tip,
+    wrapped,
+)
 
+CACHE_HINT = mark(
+    "Memory for what requests read and write, in pages. Pages of ended requests stay for later "
+    "ones that begin alike, until others need them."
+)
+
+
+MOST_SHOWN = 10
+LONGEST_CLIENT = 120  # characters
 NEW_KEY = mark("This is the only time that the key is shown. Give it to the programs that may ask.")
 RENEW_HINT = mark(
     "Programs with the old key are refused from then on, and running answers end, as the server "
@@ -149,3 +178,125 @@ def _copy(ui: Ui, name: str, words: str) -> None:
 def _was_copied(ui: Ui, name: str) -> bool:
     copied, at = ui.memory.get(COPIED, ("", 0.0))
     return bool(copied == name and ui.now - at < COPIED_SECONDS)
+
+
+def draw_requests(serving: ServingState, ui: Ui) -> list[Action]:
+    text(ui, tr("Requests"), bold=True)
+    imgui.same_line(0, ui.u(2))
+    text(ui, counted(serving), "muted", "small")
+    ui.mark("serving.requests")
+    shown = in_order(serving.status.requests)
+    if not shown:
+        wrapped(ui, tr("No requests at the moment."))
+        return []
+    actions: list[Action] = []
+    for request in shown[:MOST_SHOWN]:
+        actions += _draw_request(serving, request, ui)
+    more = len(shown) - MOST_SHOWN
+    if more > 0:
+        wrapped(ui, trn("and {n} more", "and {n} more", more).format(n=more))
+    return actions
+
+
+def counted(serving: ServingState) -> str:
+    """How many run and wait, and how fast they are together."""
+    running, waiting = len(serving.running), len(serving.waiting)
+    parts = [tr("{n} of {most} concurrent").format(n=running, most=serving.status.parallel)]
+    if waiting:
+        parts.append(trn("{n} waits", "{n} wait", waiting).format(n=waiting))
+    if serving.rate > 0:
+        parts.append(f"{rate(serving.rate)} tok/s")
+    return "  ·  ".join(parts)
+
+
+def progress_of(serving: ServingState, request: ServedRequest) -> str:
+    """How far a request is, in words."""
+    seconds = f"{request.seconds:.0f} s"
+    if request.number in serving.cancelling:
+        return tr("ends")
+    if request.waiting:
+        return f"{tr('waits')}  ·  {seconds}"
+    if not request.new_tokens:
+        whole = request.prompt_tokens
+        share = f"{min(request.prefilled, whole):,} / {whole:,}" if whole else "–"
+        return f"{tr('reads its prompt')}  ·  {share}  ·  {seconds}"
+    speed = serving.rate_of(request.number)
+    parts = [tokens(request.new_tokens), *([f"{rate(speed)} tok/s"] if speed else []), seconds]
+    return "  ·  ".join(parts)
+
+
+def _draw_request(serving: ServingState, request: ServedRequest, ui: Ui) -> list[Action]:
+    """Two lines: the client, and how far it is; the button that ends it at the right."""
+    name, side = f"serving.request.{request.number}", ui.u(6)
+    small, gap = ui.theme.size("small"), ui.u(1)
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    width, height = imgui.get_content_region_avail().x, small * 2 + gap * 3
+    room = width - side - ui.u(2)
+    who = fit_line(request.client, LONGEST_CLIENT) or tr("A client")
+    with ui.font(style="small"):
+        draw.add_text(ImVec2(at.x, at.y + gap), ui.color("text"), fit(who, room))
+        below = ImVec2(at.x, at.y + small + gap * 2)
+        draw.add_text(below, ui.color("muted"), fit(progress_of(serving, request), room))
+    imgui.set_cursor_screen_pos(ImVec2(at.x + width - side, at.y + (height - side) / 2))
+    imgui.begin_disabled(request.number in serving.cancelling)
+    hint = tr("End this request")
+    ended = icon_button(ui, f"{name}.cancel", ICON_CLOSE, hint, side=side, style="small")
+    imgui.end_disabled()
+    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + height))
+    whole = request.prompt_tokens
+    if not request.waiting and not request.new_tokens and whole:
+        meter(ui, request.prefilled / whole, width, ui.u(0.75))
+    imgui.dummy(ImVec2(width, 0))
+    ui.rects[name] = (at.x, at.y, at.x + width, at.y + height)
+    return [CancelServed(request.number)] if ended else []
+
+
+def draw_totals(serving: ServingState, ui: Ui) -> None:
+    status = serving.status
+    if status.pages:
+        _draw_cache(status, ui)
+    if not any((status.finished, status.cancelled, status.failed, status.refused)):
+        return
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    facts(ui, "serving.totals", rows(status))
+
+
+def rows(status: ServingStatus) -> list[tuple[str, str, str]]:
+    """Name, value and what it means."""
+    ended = [
+        (status.finished, tr("answered")),
+        (status.cancelled, tr("cancelled")),
+        (status.failed, tr("failed")),
+        (status.refused, tr("refused")),
+    ]
+    told = "  ·  ".join(f"{count:,} {words}" for count, words in ended if count)
+    reused = status.cached_tokens / status.prompt_tokens if status.prompt_tokens else 0.0
+    prompts, answers = (
+        tr("{n:,} tokens").format(n=count) for count in (status.prompt_tokens, status.new_tokens)
+    )
+    share = tr("{share} from the cache").format(share=percent(reused))
+    return [
+        (tr("Requests"), told, tr("A request is refused while too many others wait.")),
+        (tr("Prompts"), f"{prompts}  ·  {share}", tr("Tokens of all prompts.")),
+        (tr("Answers"), answers, tr("Tokens of all answers.")),
+    ]
+
+
+def _draw_cache(status: ServingStatus, ui: Ui) -> None:
+    """One bar: what running requests hold, and behind it what is kept of ended ones."""
+    words = tr("{used} in use, {kept} kept, of {pages} pages").format(
+        used=f"{status.pages_used:,}", kept=f"{status.pages_kept:,}", pages=f"{status.pages:,}"
+    )
+    labelled(ui, tr("Cache"), words, tr(CACHE_HINT))
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    width, height = imgui.get_content_region_avail().x, ui.u(1.5)
+    radius, used = height / 2, min(1.0, status.pages_used / status.pages)
+    held = min(1.0, (status.pages_used + status.pages_kept) / status.pages)
+    end = ImVec2(at.x + width, at.y + height)
+    draw.add_rect_filled(at, end, ui.color("pressed"), radius)
+    for share, color, alpha in ((held, "accent", 0.4), (used, "accent", 1.0)):
+        if share > 0:
+            filled = ImVec2(at.x + max(width * share, height), end.y)
+            draw.add_rect_filled(at, filled, ui.color(color, alpha), radius)
+    imgui.dummy(ImVec2(width, height))
+    ui.mark("serving.cache")

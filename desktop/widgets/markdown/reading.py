@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
+from llm_lite.core.plain_text import LONGEST_ADDRESS, can_be_opened, one_line
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.widgets.markdown.blocks import (
     BULLET,
@@ -26,7 +29,70 @@ from llm_lite.desktop.widgets.markdown.blocks import (
     TableCells,
     has_math,
 )
-from llm_lite.desktop.widgets.markdown.inline import spans_of
+from llm_lite.desktop.widgets.ui import Face
+
+
+class _Line:
+    def __init__(self) -> None:
+        self.spans: list[StyledSpan] = []
+        self._strong = self._soft = self._struck = 0
+        self._links: list[tuple[str, int]] = []  # address, first span
+
+    def take(self, token: Any) -> None:
+        kind, nesting = token.type.partition("_")[0], token.nesting
+        if kind == "strong":
+            self._strong += nesting
+        elif kind == "em":
+            self._soft += nesting
+        elif kind == "s":
+            self._struck += nesting
+        elif token.type == "link_open":
+            self._links.append((str(token.attrs.get("href", "")), len(self.spans)))
+        elif token.type == "link_close":
+            self._end_link()
+        elif kind == "code":
+            self._add(token.content, "mono", "code")
+        elif kind == "math":
+            self._add(token.content, "mono", token.markup)
+        elif kind == "image":
+            self._image(token)
+        elif kind in ("softbreak", "hardbreak"):
+            self._add("\n")
+        else:
+            self._add(token.content)
+
+    def _add(self, words: str, style: Face | None = None, kind: Any = "text") -> None:
+        if words:
+            link = self._link() if self._links else ""
+            face = style or self._face()
+            self.spans.append(StyledSpan(words, face, kind, link, self._struck > 0))
+
+    def _face(self) -> Face:
+        if self._strong > 0:
+            return "bold_italic" if self._soft > 0 else "bold"
+        return "italic" if self._soft > 0 else "regular"
+
+    def _link(self) -> str:
+        address = self._links[-1][0]
+        return address if can_be_opened(address) else ""
+
+    def _end_link(self) -> None:
+        """An address that is not opened is told behind the words."""
+        address, first = self._links.pop()
+        words = "".join(span.text for span in self.spans[first:])
+        if not can_be_opened(address) and _shown(address) not in ("", words):
+            self._add(f" ({_shown(address)})")
+
+    def _image(self, token: Any) -> None:
+        """Pictures are not fetched: what they show, in words, and where they are."""
+        address = str(token.attrs.get("src", ""))
+        words = "".join(child.content for child in token.children or ()) or token.content
+        self._links.append((address, len(self.spans)))
+        self._add(words or _shown(address) or "image")
+        if can_be_opened(address) and words:
+            self._add(f" ({_shown(address)})")
+        self._end_link()
+
 
 DEPTH = 24  # of containers and of marks in a line: what is deeper is not opened
 LONGEST_LINE = 50_000  # characters of a paragraph in which marks are looked for
@@ -35,7 +101,6 @@ NEVER = 1 << 60
 MOST_EPOCHS = 64
 BREAK = re.compile(r"[ \t]*<br[ \t]*/?>[ \t]*", re.IGNORECASE)
 TASK = re.compile(r"\[([ xX])\][ \t]")
-
 References = dict[str, Any]
 Signature = tuple[tuple[str, str, str], ...]
 
@@ -346,3 +411,27 @@ def _align(style: str) -> Align:
     if style.endswith("center"):
         return "center"
     return "right" if style.endswith("right") else "left"
+
+
+def spans_of(tokens: Iterable[Any]) -> Spans:
+    """Styled spans, of which neighbours differ in their style."""
+    line = _Line()
+    for token in tokens:
+        line.take(token)
+    return _joined(line.spans)
+
+
+def _shown(address: str) -> str:
+    return one_line(unquote(address, errors="replace"))[:LONGEST_ADDRESS]
+
+
+def _joined(spans: list[StyledSpan]) -> Spans:
+    made: list[StyledSpan] = []
+    for span in spans:
+        last = made[-1] if made else None
+        alike = last is not None and span.kind == "text" and replace(last, text=span.text) == span
+        if last is not None and alike:
+            made[-1] = replace(last, text=last.text + span.text)
+        else:
+            made.append(span)
+    return tuple(made)

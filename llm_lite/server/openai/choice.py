@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
@@ -13,6 +15,7 @@ from llm_lite.core.messages import (
     StopReason,
     TokenDecoded,
     ToolCall,
+    ToolStyle,
 )
 from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import AnswerEvent
@@ -20,8 +23,49 @@ from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.core.tools.json_values import JsonProblem, read_json
-from llm_lite.server.openai.begun_call import WITH_NAME_INSIDE, BegunCall, begun_in
 from llm_lite.server.openai.tools import ToolPlan
+
+# Styles in which nothing but a call can begin so, an object that has its name in it.
+WITH_NAME_INSIDE: tuple[ToolStyle, ...] = ("tags", "bar")
+_BEGINNING = re.compile(
+    r'\s*\[?\s*\{\s*"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
+)
+_MARK = re.compile(r'[{}\[\]"\\]')
+_TOLD_APART = 400  # characters: a name that is not known by then is told with the whole call
+
+
+class BegunCall:
+    """`at` is where in all that was heard its arguments, an object, are read on."""
+
+    def __init__(self, name: str, at: int) -> None:
+        self.name = name
+        self._at, self._depth = at, 0
+        self._in_text = self._is_over = False
+
+    def fresh(self, heard: str) -> str:
+        """What is new of the arguments, up to the object's end."""
+        if self._is_over:
+            return ""
+        begin, place = self._at, self._at
+        while mark := _MARK.search(heard, place):
+            place = mark.end()
+            if mark[0] == "\\":
+                if place == len(heard):  # what it escapes is not there yet
+                    place -= 1
+                    break
+                place += 1
+            elif mark[0] == '"':
+                self._in_text = not self._in_text
+            elif not self._in_text:
+                self._depth += 1 if mark[0] in "{[" else -1
+                if not self._depth:
+                    self._is_over = True
+                    break
+        else:
+            place = len(heard)
+        self._at = place
+        return heard[begin:place]
+
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -248,3 +292,18 @@ def _is_json(text: str) -> bool:
 
 def call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
+
+
+def begun_in(
+    calls: CallSplit, names: Collection[str], *, demanded: bool = False
+) -> BegunCall | None:
+    """The call that is being written, once it is known which function it is of. `demanded`: the
+    answer can be nothing but a call, whatever its style."""
+    if not calls.inside or calls.is_ended:
+        return None
+    if not demanded and calls.style not in WITH_NAME_INSIDE:
+        return None
+    found = _BEGINNING.match(calls.held[:_TOLD_APART])
+    if found is None or found[1] not in names:
+        return None
+    return BegunCall(found[1], len(calls.raw) - len(calls.held) + found.end())

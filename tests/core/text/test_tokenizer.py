@@ -15,7 +15,7 @@ from tokenizers import Tokenizer as Library
 from llm_lite.core.errors import FileError, RequestError, UnsupportedError
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.hub.catalog import resolve
-from llm_lite.core.text import any_of
+from llm_lite.core.text import tokenizer
 from llm_lite.core.text.pretokenizers import RULES
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 from tests.make_gguf import byte_characters, tokenizer_metadata
@@ -384,9 +384,9 @@ def test_thousands_of_marked_tokens_match_like_a_few(monkeypatch):
     """The tree of alternatives finds what the plain list of them finds: the longest, leftmost."""
 
     texts = [f"<u{i}>" for i in range(300)] + ["<", "<u", "<u1", "\n", "\n\n", "a.b", "a.bc", "[x]"]
-    tree = any_of.any_of(texts)
-    monkeypatch.setattr(any_of, "_WORTH_A_TREE", 10**6)
-    plain = any_of.any_of(texts)
+    tree = tokenizer.any_of(texts)
+    monkeypatch.setattr(tokenizer, "_WORTH_A_TREE", 10**6)
+    plain = tokenizer.any_of(texts)
     assert tree.pattern != plain.pattern
     for text in ("<u1><u12>x<u300><u", "\n\n\n a.bcd axb <u29", "[x] <<u7", "".join(texts)):
         assert [m.span() for m in tree.finditer(text)] == [m.span() for m in plain.finditer(text)]

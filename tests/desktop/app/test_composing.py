@@ -13,8 +13,13 @@ from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.composing import prompts as does
 from llm_lite.desktop.actions.composing.attaching import AttachFiles, FileRead
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.composing.prompt_files import MOST_TOLD, PromptFiles
-from llm_lite.desktop.app.composing.prompt_text import prompt_name, read_prompt, written
+from llm_lite.desktop.app.composing.prompt_files import (
+    MOST_TOLD,
+    PromptFiles,
+    prompt_name,
+    read_prompt,
+    written,
+)
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.composing.prompts import (

@@ -2,7 +2,7 @@
 
 import webbrowser
 
-from llm_lite.desktop.app import errands
+from llm_lite.desktop.app import program
 from tests.children import PATIENCE
 
 ADDRESS = "https://example.com/page"
@@ -13,7 +13,7 @@ def test_without_a_browser_the_address_is_told(monkeypatch):
         raise webbrowser.Error("could not locate runnable browser")
 
     monkeypatch.setattr(webbrowser, "get", none)
-    outcome = errands.open_link(ADDRESS)
+    outcome = program.open_link(ADDRESS)
     assert outcome is not None
     assert outcome.failed
     assert ADDRESS in outcome.words
@@ -30,6 +30,6 @@ def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
             told.set()
 
     monkeypatch.setattr(webbrowser, "get", Browser)
-    assert errands.open_link(ADDRESS) is None
+    assert program.open_link(ADDRESS) is None
     assert told.wait(PATIENCE)
     assert asked == [(ADDRESS, False)]

@@ -5,7 +5,7 @@ import pytest
 
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.desktop.attention import readings
+from llm_lite.desktop.attention import maps
 from llm_lite.desktop.state.maps import ColorScale
 from tests.core.inspect.tiny_stack import DECODER, ENCODER, HEADS, TinyStack
 from tests.desktop.attention.test_maps import rig  # noqa: F401
@@ -112,7 +112,7 @@ def test_a_large_map(rig, layer, columns, exclude):  # noqa: F811
 @pytest.mark.parametrize("kinds", [ENCODER, DECODER])
 def test_what_an_executor_keeps(scene, device, monkeypatch, kinds):
     """Maps and scores of a real plan; of cross-attention there is only the entropy."""
-    monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
+    monkeypatch.setattr(maps, "SCORE_PERIOD", 0.0)
     stack = TinyStack(kinds)
     tokens = np.random.default_rng(5).integers(0, 12, 25).tolist()
     stack.attend(tokens)

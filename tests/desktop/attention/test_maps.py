@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import KV_TYPES
-from llm_lite.desktop.attention import colors, readings, work
+from llm_lite.desktop.attention import colors, maps, work
 from llm_lite.desktop.state.maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
@@ -277,7 +277,7 @@ def test_value_under_the_pointer(rig):
     "options", [{}, {"window": 9}, {"ring": 24}, {"softcap": 2.0}, {"sinks": 2.0}], ids=str
 )
 def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
-    monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
+    monkeypatch.setattr(maps, "SCORE_PERIOD", 0.0)
     one = rig(sharpness=4.0, **options)
     one.source.grow(40, tokens=[*range(20), *range(7, 20), *[3] * 7])
 
@@ -299,7 +299,7 @@ def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
 
 
 def test_scores_that_cannot_be_told(rig, monkeypatch):
-    monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
+    monkeypatch.setattr(maps, "SCORE_PERIOD", 0.0)
     one = rig()
     one.source.grow(12, tokens=range(12))
 

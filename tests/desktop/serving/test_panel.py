@@ -25,9 +25,14 @@ from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.serving.serving_state import ServingChoice, ServingState
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.serving import sign
-from llm_lite.desktop.views.serving.requests import MOST_SHOWN, counted, progress_of
-from llm_lite.desktop.views.serving.running import curl_of, ready_words
-from llm_lite.desktop.views.serving.totals import rows
+from llm_lite.desktop.views.serving.running import (
+    MOST_SHOWN,
+    counted,
+    curl_of,
+    progress_of,
+    ready_words,
+    rows,
+)
 from tests.desktop.headless import READY
 from tests.paths import ROOT
 

@@ -22,7 +22,7 @@ from llm_lite.desktop.actions.chatting import (
     UnfoldThought,
 )
 from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.views.chat.thoughts import spent
+from llm_lite.desktop.views.chat.message import spent
 from tests.desktop.headless import READY
 
 INSIDE = Thinking("think", inside=True)

@@ -25,9 +25,9 @@ from llm_lite.desktop.state.apply import fold
 from llm_lite.desktop.state.library.library_state import LibraryState
 from llm_lite.desktop.state.state import Message, Running, Token
 from llm_lite.desktop.views.program import status_bar
-from llm_lite.desktop.views.program.draft_models import draft_models
 from llm_lite.desktop.views.program.drafting import by_source
 from llm_lite.desktop.views.program.performance import _read_rate
+from llm_lite.desktop.views.program.status_bar import draft_models
 from llm_lite.desktop.views.tokens import colors, tokens
 from tests.desktop.headless import READY
 
@@ -217,7 +217,7 @@ def test_models_are_looked_for_once(headless):
 def test_what_the_draft_model_takes_is_shown(headless, monkeypatch):
     said = []
     shown = lambda ui, words, *rest: said.append(words)  # noqa: E731
-    monkeypatch.setattr("llm_lite.desktop.views.program.draft_models.wrapped", shown)
+    monkeypatch.setattr("llm_lite.desktop.views.program.status_bar.wrapped", shown)
     info = DraftModelInfo("Small", "/models/small", "int4", 80 << 20, 12 << 20, 4096)
     state = with_models(answered())
     executor = replace(state.executor, draft=info)

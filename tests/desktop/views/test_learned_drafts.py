@@ -17,7 +17,7 @@ from llm_lite.desktop.actions.learned_drafts import ForgetLearned
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.state.apply import fold
 from llm_lite.desktop.views.program.drafting import by_source
-from llm_lite.desktop.views.program.learned_drafts import learned_words
+from llm_lite.desktop.views.program.status_bar import learned_words
 from tests.desktop.headless import READY
 
 LEARNED = DraftsLearned(answers=1234, tokens=56_000, disk_bytes=3 << 20)

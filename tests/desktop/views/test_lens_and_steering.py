@@ -15,7 +15,7 @@ from llm_lite.desktop.actions.inspecting import Steer
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message, Token
-from llm_lite.desktop.views.chat.compare import first_difference
+from llm_lite.desktop.views.chat.conversation import first_difference
 from llm_lite.desktop.views.tokens.lens import leads_words, settled
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine

@@ -23,7 +23,7 @@ from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import TEMPLATE, XRay
-from llm_lite.desktop.views.chat.compare import first_difference
+from llm_lite.desktop.views.chat.conversation import first_difference
 from llm_lite.desktop.views.tokens import colors
 from llm_lite.desktop.views.tokens.bar import legend
 from llm_lite.desktop.views.tokens.colors import likely

@@ -10,7 +10,7 @@ import numpy as np
 
 from llm_lite.desktop.widgets.markdown.growing import GrowingText
 from llm_lite.desktop.widgets.markdown.reading import Reader
-from llm_lite.desktop.widgets.markup.outlines import coverage
+from llm_lite.desktop.widgets.markup.formulas import coverage
 from llm_lite.desktop.widgets.markup.process import FAILED, LIMITS, MarkupProcess
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import odd_text

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from llm_lite.server.page.files import TYPES, file_routes
+from llm_lite.server.page.routes import TYPES, file_routes
 from tests.paths import ROOT
 
 WEB = ROOT / "assets" / "web"

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from llm_lite.server.page import maps
-from llm_lite.server.page.maps import FLOOR, pictures, scaled
+from llm_lite.server.page import routes
+from llm_lite.server.page.routes import FLOOR, pictures, scaled
 
 
 def picture(client, **query):
@@ -56,7 +56,7 @@ def test_what_is_held_at_once_is_bounded(service, answered, monkeypatch):
         return ask(response, layer, heads, first, last)
 
     monkeypatch.setattr(service, "attention", watched)
-    monkeypatch.setattr(maps, "_MOST_NUMBERS", 10 * length)
+    monkeypatch.setattr(routes, "_MOST_NUMBERS", 10 * length)
     parts, _ = pictures(service, name, 0, [0, 1], length)
     assert np.array_equal(parts, whole)
     assert max(sizes) <= 10 * length
@@ -73,7 +73,7 @@ def test_a_very_long_map_asks_for_some_rows_a_pixel(service, answered, monkeypat
 
     monkeypatch.setattr(service, "attention", watched)
     length = length_of(service, name)
-    monkeypatch.setattr(maps, "_MOST_NUMBERS", 6 * length)
+    monkeypatch.setattr(routes, "_MOST_NUMBERS", 6 * length)
     found, _ = pictures(service, name, 0, [0, 1, 2], 8)
     assert len(calls) == 8
     assert found.shape == (3, 8, 8) and found[:, 7, 0].all()
@@ -106,6 +106,6 @@ def test_what_cannot_be_is_a_sentence(client, query, status):
 
 def test_pictures_of_all_heads_are_bounded(service, answered, monkeypatch):
     name = answered("word " * 100)
-    monkeypatch.setattr(maps, "_MOST_MADE", 2 * 20 * 20)
+    monkeypatch.setattr(routes, "_MOST_MADE", 2 * 20 * 20)
     made, _ = pictures(service, name, 0, [0, 1], 1024)
     assert made.shape == (2, 20, 20)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from llm_lite.server.page import markdown
-from llm_lite.server.page.markdown import Renderer
+from llm_lite.server.page import routes
+from llm_lite.server.page.routes import Renderer
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_a_process_that_is_gone_starts_again(renderer):
 
 
 def test_what_takes_too_long_is_plain_text(monkeypatch):
-    monkeypatch.setattr(markdown, "LIMITS", markdown.Limits(0.05, 5.0, 512 << 20))
+    monkeypatch.setattr(routes, "LIMITS", routes.Limits(0.05, 5.0, 512 << 20))
     made = Renderer()
     html = made.html("```python\n" + "x = [(" * 9000 + "\n```\n" + "* a\n" * 20_000)
     made.close()

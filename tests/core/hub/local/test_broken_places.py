@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.hub import bundled, catalog
-from llm_lite.core.hub.local import header_cache
+from llm_lite.core.hub.local import listing
 from llm_lite.core.hub.local.importing import import_model
 from llm_lite.core.hub.local.listing import Places, local_models
 from llm_lite.core.hub.local.walking import Walk
@@ -231,9 +231,9 @@ def test_headers_are_read_once(home, monkeypatch):
     for number in range(20):
         put(folder / f"{number:02}.gguf", gguf())
     read = []
-    original = header_cache.read_header
+    original = listing.read_header
     monkeypatch.setattr(
-        header_cache, "read_header", lambda form, path: read.append(path) or original(form, path)
+        listing, "read_header", lambda form, path: read.append(path) or original(form, path)
     )
     first = listed()
     count = 20 + sum(entry.path is not None for entry in bundled.entries())
@@ -252,9 +252,9 @@ def test_a_path_that_json_cannot_hold_spoils_no_cache_of_headers(home, monkeypat
     put(folder / "c.gguf", gguf())
     listed()
     read = []
-    original = header_cache.read_header
+    original = listing.read_header
     monkeypatch.setattr(
-        header_cache, "read_header", lambda form, path: read.append(path) or original(form, path)
+        listing, "read_header", lambda form, path: read.append(path) or original(form, path)
     )
     listed()
     assert [os.fsencode(path.name) for path in read] == [b"b\xff.gguf"]
@@ -264,9 +264,9 @@ def test_only_headers_of_what_is_asked_for_are_read(home, monkeypatch):
     for name in ("one", "two", "three"):
         put(home / f".lmstudio/models/acme/m/{name}.gguf", gguf())
     read = []
-    original = header_cache.read_header
+    original = listing.read_header
     monkeypatch.setattr(
-        header_cache,
+        listing,
         "read_header",
         lambda form, path: read.append(path.stem) or original(form, path),
     )

@@ -3,8 +3,8 @@
 import pytest
 
 from llm_lite.core.hub.queue import commands, running
-from llm_lite.core.hub.queue import rate as rate_module
-from llm_lite.core.hub.queue.rate import Rate
+from llm_lite.core.hub.queue import running as rate_module
+from llm_lite.core.hub.queue.running import Rate
 
 
 def told(points):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.desktop.widgets.fonts import load_fonts
-from llm_lite.desktop.widgets.markdown.slant import draw_italic
+from llm_lite.desktop.widgets.markdown.drawing import draw_italic
 
 BASELINE = 50.0
 

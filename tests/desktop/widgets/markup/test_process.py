@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.desktop.widgets.markup.code_colors import CodeColors
-from llm_lite.desktop.widgets.markup.outlines import coverage
+from llm_lite.desktop.widgets.markup.formulas import coverage
 from llm_lite.desktop.widgets.markup.process import FAILED, MarkupProcess
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 
