@@ -10,7 +10,7 @@ from llm_lite.core.text.sandbox.process import give_up_when_cancelled
 from llm_lite.server import shared
 from llm_lite.server.failures import ApiError
 from llm_lite.server.openai.running import check
-from llm_lite.server.turns import TurnPool
+from llm_lite.server.shared import TurnPool
 from tests.children import PATIENCE
 from tests.server import sockets
 from tests.server.sockets import wait_until

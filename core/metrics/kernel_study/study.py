@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import astuple, replace
+from difflib import SequenceMatcher
+from functools import cache
+from importlib import resources
+from textwrap import dedent
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import DeviceError, RequestError
+from llm_lite.core.errors import DeviceError, FileError, RequestError
 from llm_lite.core.messages import KernelForm, KernelStudy, StudyBackend
 from llm_lite.core.metrics.kernel_study.forms import Form
 from llm_lite.core.metrics.kernel_study.pacing import Check, Paced
-from llm_lite.core.metrics.kernel_study.sources import shown
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
+
+LEFT_OUT = "…"
+_COMMON = re.compile(r"#|//|namespace |\}  // namespace")
+_SIGNATURE = re.compile(r"void study_\w+\(")
+
+
 SMALLEST, LARGEST = 256, 4096  # M, N and K
 LONGEST_S = 0.25  # of the naive form at the size that is chosen
-
 F32 = NDArray[np.float32]
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 Emit = Callable[[KernelStudy], None]
@@ -124,3 +133,52 @@ def _measured(products: Products, number: int, progress: Progress) -> KernelForm
     before = forms[number - 1] if number and form.stem != "own" else None
     code = shown(form, before)
     return KernelForm(form.name, form.why, form.language, form.path, code, *astuple(times))
+
+
+@cache
+def source(path: str) -> str:
+    """A source file, by its path in the repository. FileError where the build lacks it."""
+    place = resources.files("llm_lite_kernels").joinpath("sources", path)
+    try:
+        return place.read_text("utf-8")
+    except OSError as error:
+        raise FileError(str(place), "the source is missing; build the kernels first") from error
+
+
+def code(form: Form) -> list[str]:
+    """The lines that are the form's own: without what every file of its kind begins and ends with.
+
+    Of a form with a `function`, that function alone.
+    """
+    lines = source(form.path).splitlines()
+    if form.function:
+        begins = re.compile(rf"\S.*\b{form.function}\(")
+        first = next(i for i, line in enumerate(lines) if begins.match(line))
+        return lines[first : lines.index("}", first) + 1]
+    lines = [line for line in lines if not _COMMON.match(line)]
+    written = [i for i, line in enumerate(lines) if line]
+    return lines[written[0] : written[-1] + 1]
+
+
+@cache
+def shown(form: Form, before: Form | None) -> str:
+    """What of the form's code the form before does not have; all of it where there is none."""
+    lines = code(form)
+    if before is None:
+        return "\n".join(lines)
+    parts = []
+    compared = SequenceMatcher(None, code(before), lines, False)
+    for kind, _, _, first, last in compared.get_opcodes():
+        if kind in ("replace", "insert"):
+            part = [line for line in lines[first:last] if line and not _SIGNATURE.match(line)]
+            if part:
+                parts.append("\n".join(part + _closing(part, lines[last:])))
+    return dedent(f"\n{LEFT_OUT}\n".join(parts))
+
+
+def _closing(part: list[str], behind: list[str]) -> list[str]:
+    """The braces right behind a part that close those that it opens."""
+    text = "".join(part)
+    opened = max(0, text.count("{") - text.count("}"))
+    braces = next((i for i, line in enumerate(behind) if line.strip() != "}"), len(behind))
+    return behind[: min(opened, braces)]

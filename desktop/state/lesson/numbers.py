@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 
 from llm_lite.core.messages.inspecting.lesson import HeadTrace, TokenTrace, VectorPart
-from llm_lite.desktop.state.lesson import numbers_beside
 from llm_lite.desktop.state.lesson.curves import activation
 from llm_lite.desktop.state.lesson.lesson_state import LessonState, StepName
 from llm_lite.desktop.state.lesson.number import (
@@ -21,7 +20,65 @@ from llm_lite.desktop.state.lesson.number import (
     share_number,
     vector_numbers,
 )
-from llm_lite.desktop.state.lesson.sampled import Sampled, sampled
+from llm_lite.desktop.state.lesson.sampled import Sampled, sampled, token_shares
+
+_AS_TRAINED = 1.0  # the temperature
+
+
+def source(trace: TokenTrace, lesson: LessonState) -> Found:
+    for token in trace.source:
+        yield Number(("source_id", token.position), token.id, "{:.0f}")
+        yield Number(("hidden", token.position), token.hidden.rms, "{:.3f}")
+
+
+def cross(trace: TokenTrace, lesson: LessonState) -> Found:
+    found = trace.opened.cross
+    if found is None:
+        return
+    yield from vector_numbers("cross_query", found.head.query)
+    for score in found.head.scores:
+        yield Number(("cross_score", score.position), score.score, "{:+.2f}")
+        yield share_number(("cross_probability", score.position), score.probability)
+    yield share_number(("cross_others",), found.head.others_probability)
+    yield from vector_numbers("cross_output", found.head.output)
+    yield from vector_numbers("cross_attended", found.attended)
+
+
+def _listed(trace: TokenTrace) -> Found:
+    shares = token_shares(trace.distribution, _AS_TRAINED)
+    for token, share in zip(trace.distribution.top[:LISTED], shares, strict=False):
+        yield Number(("logit", token.id), token.logit, "{:.2f}")
+        yield share_number(("likely", token.id), share)
+
+
+def likeliest(trace: TokenTrace) -> Number:
+    share = token_shares(trace.distribution, _AS_TRAINED)[0]
+    return share_number(("likely", trace.distribution.top[0].id), share)
+
+
+def choosing(trace: TokenTrace, lesson: LessonState) -> Found:
+    yield from _listed(trace)
+    shares = token_shares(trace.distribution, _AS_TRAINED)
+    for token, share in zip(trace.distribution.top[:LISTED], shares, strict=False):
+        yield Number(("log_likely", token.id), math.log(max(share, 1e-300)), "{:.2f}")
+
+
+def filling(trace: TokenTrace, lesson: LessonState) -> Found:
+    yield from _listed(trace)
+    if trace.distribution.went_on is not None:
+        yield Number(("rank",), trace.distribution.rank, "{:,.0f}")
+
+
+def pooling(trace: TokenTrace, lesson: LessonState) -> Found:
+    found = trace.pooled
+    if found is None:
+        return
+    yield Number(("pooled_tokens",), found.count, "{:,.0f}")
+    yield Number(("pooled_length",), found.length, "{:.3f}")
+    yield from vector_numbers("vector", found.vector)
+    if found.beside is not None:
+        yield Number(("similarity",), found.similarity, "{:.3f}")
+
 
 PAIRS = (0, 1, 2, 3, 5, 8, 16, 31)  # rotary pairs that are shown as hands
 
@@ -243,7 +300,7 @@ def _cache(trace: TokenTrace, lesson: LessonState) -> Found:
     found = sampled(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     shape = trace.shape
     if shape.path == "encoder_decoder":
-        yield numbers_beside.likeliest(trace)
+        yield likeliest(trace)
     elif found.chosen is not None:
         yield share_number(("chosen_share",), found.kept_share(found.chosen))
     yield Number(("length",), trace.position + 1, "{:,.0f}")
@@ -265,7 +322,7 @@ def _summary(trace: TokenTrace, lesson: LessonState) -> Found:
 
 
 _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
-    "source": numbers_beside.source,
+    "source": source,
     "tokens": _tokens,
     "position": _position,
     "norm": _norm,
@@ -274,13 +331,13 @@ _STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Found]] = {
     "softmax": _softmax,
     "values": _values,
     "output": _output,
-    "cross": numbers_beside.cross,
+    "cross": cross,
     "neurons": _neurons,
     "residual": _residual,
     "sampling": _sampling,
-    "choosing": numbers_beside.choosing,
-    "filling": numbers_beside.filling,
-    "pooling": numbers_beside.pooling,
+    "choosing": choosing,
+    "filling": filling,
+    "pooling": pooling,
     "cache": _cache,
     "summary": _summary,
 }

@@ -11,22 +11,35 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.library.changing import ChooseImport, ImportLocal
 from llm_lite.desktop.actions.library.showing import ChooseLocal, ShowLibrary
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
-from llm_lite.desktop.views.library import importing, local_details, split
+from llm_lite.desktop.views.library import local_details, split
 from llm_lite.desktop.views.library.words import ORIGINS, context
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_CHECK,
     ICON_CHEVRON_DOWN,
     ICON_CHEVRON_UP,
+    ICON_FOLDER_OPEN,
+    ICON_NEW,
     ICON_WARNING,
 )
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, primary_button, tip, wrapped
+from llm_lite.desktop.widgets.widgets import button, fit, popover, primary_button, tip, wrapped
+
+PANEL, PATH = "library.import", "library.import.path"
+LONGEST_PATH = 4096  # characters
+ABOUT = mark(
+    "A GGUF file, a folder with config.json and safetensors, or a variant. It is remembered where "
+    "it lies: nothing is copied."
+)
+WIDTH = 96.0  # spacing units
+LABEL = mark("Import")
+
 
 Column = Literal["name", "format", "size", "context", "licence", "place"]
 # Width in spacing units (the name takes the rest), title, whether it is a number.
@@ -86,7 +99,7 @@ def _draw_nothing(ui: Ui) -> list[Action]:
 
 def _draw_tools(state: AppState, ui: Ui) -> list[Action]:
     """The filter, and the way to bring in a model that was not found."""
-    button = importing.width_of(ui)
+    button = width_of(ui)
     room = imgui.get_content_region_avail().x - button - imgui.get_style().item_spacing.x
     imgui.set_next_item_width(min(ui.u(90), room))
     hint = tr("Filter by name, format, licence or place")
@@ -94,7 +107,7 @@ def _draw_tools(state: AppState, ui: Ui) -> list[Action]:
     ui.mark(FILTER)
     ui.memory[FILTER] = typed[:LONGEST_FILTER]
     imgui.same_line(ui.right(button))
-    return importing.draw(state, ui)
+    return draw_import(state, ui)
 
 
 def rows_of(
@@ -328,3 +341,39 @@ def is_loaded(state: AppState, model: LocalModel) -> bool:
 
 def can_open(state: AppState, model: LocalModel) -> bool:
     return not model.problem and model.runnable and state.load is None
+
+
+def width_of(ui: Ui) -> float:
+    """Of the button, in pixels."""
+    words = f"{ICON_NEW}  {tr(LABEL)}"
+    return float(imgui.calc_text_size(words).x) + 2 * imgui.get_style().frame_padding.x
+
+
+def draw_import(state: AppState, ui: Ui) -> list[Action]:
+    if button(ui, PANEL + ".open", tr(LABEL), ICON_NEW, tr("Add a model that lies elsewhere")):
+        ui.show_popover(PANEL, PATH)
+    high = imgui.get_item_rect_max()
+    at = ImVec2(high.x - ui.u(WIDTH), high.y + ui.u(1))
+    with popover(ui, PANEL, tr("Import a model"), at, ui.u(WIDTH)) as shown:
+        return _draw_panel(ui) if shown else []
+
+
+def _draw_panel(ui: Ui) -> list[Action]:
+    wrapped(ui, tr(ABOUT))
+    imgui.set_next_item_width(-1)
+    flags = imgui.InputTextFlags_.enter_returns_true
+    entered, path = imgui.input_text_with_hint(
+        f"##{PATH}", tr("Path of a file or a folder"), ui.memory.get(PATH, ""), flags
+    )
+    ui.mark(PATH)
+    ui.memory[PATH] = path = path[:LONGEST_PATH]
+    able = bool(path.strip())
+    if button(ui, "library.import.add", tr("Import this path"), enabled=able) or (entered and able):
+        ui.memory[PATH] = ""
+        imgui.close_current_popup()
+        return [ImportLocal(path.strip())]
+    imgui.same_line()
+    if button(ui, "library.import.choose", tr("Choose a file"), ICON_FOLDER_OPEN):
+        imgui.close_current_popup()
+        return [ChooseImport()]
+    return []

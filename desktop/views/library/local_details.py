@@ -6,15 +6,21 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.library.changing import RevealModel, SliceModel, VerifyModel
+from llm_lite.desktop.actions.library.changing import (
+    RemoveModels,
+    RevealModel,
+    SliceModel,
+    VerifyModel,
+    WeighRemoval,
+)
 from llm_lite.desktop.actions.library.showing import ChooseLocal
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
-from llm_lite.desktop.state.library.library_state import fit_of_local
+from llm_lite.desktop.state.library.library_state import fit_of_local, removal_choices
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import sentence
-from llm_lite.desktop.views.library import fit_bar, quantizing, removing
+from llm_lite.desktop.state.units import sentence, size
+from llm_lite.desktop.views.library import fit_bar, quantizing
 from llm_lite.desktop.views.library.words import (
     PLACES,
     UNKNOWN,
@@ -29,6 +35,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_COPY,
     ICON_FOLDER_OPEN,
     ICON_LAYERS,
+    ICON_TRASH,
     ICON_WARNING,
 )
 from llm_lite.desktop.widgets.ui import Ui
@@ -38,10 +45,17 @@ from llm_lite.desktop.widgets.widgets import (
     facts,
     fit,
     icon_button,
+    popover,
     primary_button,
+    row_button,
     tip,
     wrapped,
 )
+
+PANEL = "library.remove"
+WIDTH = 92.0  # spacing units
+ABOUT = mark("It goes into the queue, and can be taken back until the queue is empty.")
+
 
 SLICE_HINT = mark(
     "Make E2B of this E4B: fewer layers and narrower, in a folder of its own that refers to this "
@@ -119,7 +133,7 @@ def _draw_buttons(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     beside(ui, words)
     if button(ui, "library.reveal", words, ICON_FOLDER_OPEN):
         actions.append(RevealModel(str(model.path)))
-    return actions + removing.draw(state, ui, model)
+    return actions + draw_removal(state, ui, model)
 
 
 def can_slice(model: LocalModel) -> bool:
@@ -155,3 +169,60 @@ def _draw_facts(ui: Ui, model: LocalModel) -> None:
         rows.append((tr("On the hub"), model.repo, model.revision))
     facts(ui, "library.facts", rows)
     wrapped(ui, shown_path(str(model.path)), "faint")
+
+
+def draw_removal(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
+    """The button in a row of buttons, and its panel."""
+    actions: list[Action] = []
+    label = tr("Delete")
+    beside(ui, label)
+    if button(ui, f"{PANEL}.open", label, ICON_TRASH):
+        ui.opened = PANEL
+        actions.append(WeighRemoval(removal_choices(state.library, model)))
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    at = ImVec2(low.x, high.y + ui.u(1))
+    with popover(ui, PANEL, tr("Delete"), at, ui.u(WIDTH)) as shown:
+        return actions + (_draw_panel(state, ui, model) if shown else [])
+
+
+def _draw_panel(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
+    removal = state.library.removal
+    notes: dict[str, str] = {}  # sentences once, in their order, and their colours
+    for number, names in enumerate(removal_choices(state.library, model)):
+        weighed = None if removal is None else removal.get(names)
+        able = weighed is not None and not weighed.problem
+        note = tr("Measuring the size") if weighed is None else tr("not possible")
+        if weighed is not None and able:
+            note = tr("frees {size}").format(size=size(weighed.freed))
+            notes |= dict.fromkeys(weighed.notes, "text")
+        elif weighed is not None:
+            notes[weighed.problem] = "warning"
+        label = _label(model, names)
+        if row_button(ui, f"{PANEL}.{number}", f"{ICON_TRASH}  {label}", note, enabled=able):
+            imgui.close_current_popup()
+            return [RemoveModels(names)]
+    for words, color in notes.items():
+        wrapped(ui, sentence(words), color)
+    if state.model is not None and state.model.path == str(model.path):
+        wrapped(ui, tr("It is in use: what is mapped stays until another model is opened."))
+    wrapped(ui, tr(ABOUT))
+    return []
+
+
+def _label(model: LocalModel, names: tuple[str, ...]) -> str:
+    others = [name for name in names if name != model.name]
+    if not others:
+        return tr("This model: {name}").format(name=model.name)
+    if others == [model.made_of]:
+        if model.name in names:
+            return tr("Both: this one and its source")
+        return tr("Its source: {name}").format(name=others[0])
+    if model.name in names:
+        words = trn(
+            "All: this model and {n} variant", "All: this model and {n} variants", len(others)
+        )
+    else:
+        words = trn(
+            "What was made of it: {n} variant", "What was made of it: {n} variants", len(others)
+        )
+    return words.format(n=len(others))

@@ -12,19 +12,29 @@ from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.lesson.following import ShowLesson
 from llm_lite.desktop.actions.library.showing import ShowLibrary
-from llm_lite.desktop.actions.program import SetTheme
+from llm_lite.desktop.actions.program import (
+    ResetLayout,
+    SetFontSize,
+    SetLanguage,
+    SetLessMotion,
+    SetTheme,
+)
+from llm_lite.desktop.actions.resuming import SetTitles
 from llm_lite.desktop.commands.hints import with_keys
-from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
+from llm_lite.desktop.state.state import Appearance, AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
 from llm_lite.desktop.views.encoding.no_writing import draw_reason
-from llm_lite.desktop.views.program import models, preferences
+from llm_lite.desktop.views.program import models
 from llm_lite.desktop.views.sampling import sampler
 from llm_lite.desktop.views.serving import panel as serving_panel
 from llm_lite.desktop.views.tools import panel as tools_panel
+from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
 from llm_lite.desktop.widgets.icons import (
     ICON_COMMAND,
+    ICON_KEYBOARD,
     ICON_LESSON,
     ICON_MEMORY,
     ICON_MODELS,
@@ -37,9 +47,71 @@ from llm_lite.desktop.widgets.icons import (
     ICON_SLIDERS,
     ICON_SUN,
     ICON_TERMINAL,
+    ICON_UNDO,
 )
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip
+from llm_lite.desktop.widgets.widgets import button, fit, icon_button, popover, text, tip
+
+TITLES_HINT = mark(
+    "When it has nothing to do after the first answer, the model names the conversation. A title "
+    "that you gave is never replaced."
+)
+THEMES: tuple[tuple[Appearance, str], ...] = (
+    ("system", mark("System")),
+    ("dark", mark("Dark")),
+    ("light", mark("Light")),
+)
+MOTION_HINT = mark("Pictures of the lesson that move show how they end at once.")
+
+
+def draw_preferences(state: AppState, ui: Ui) -> list[Action]:
+    actions: list[Action] = []
+    text(ui, tr("Theme"), style="small")
+    theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.appearance)
+    if theme != state.appearance:
+        actions.append(SetTheme(theme))
+    actions += _draw_language(state, ui)
+    actions += _draw_font_size(state, ui)
+    hint = tr(TITLES_HINT)
+    titles = toggle(ui, "settings.titles", tr("Generate titles"), state.history.titles, hint)
+    if titles != state.history.titles:
+        actions.append(SetTitles(titles))
+    less = toggle(ui, "settings.motion", tr("Reduce motion"), state.less_motion, tr(MOTION_HINT))
+    if less != state.less_motion:
+        actions.append(SetLessMotion(less))
+    imgui.separator()
+    hint = with_keys(tr("All keys of the program, to be searched"), "shortcuts")
+    if button(ui, "settings.shortcuts", tr("Keyboard shortcuts"), ICON_KEYBOARD, hint):
+        ui.opened = "shortcuts"
+        imgui.close_current_popup()
+    hint = tr("Puts all panels back to their default places")
+    if button(ui, "settings.reset_layout", tr("Reset the layout"), ICON_UNDO, hint):
+        actions.append(ResetLayout())
+    return actions
+
+
+def _draw_language(state: AppState, ui: Ui) -> list[Action]:
+    """Each by the name that it gives itself, so that a way back is found from any of them."""
+    text(ui, tr("Language"), style="small")
+    options = [(SYSTEM, tr("System default")), *((code, own_name(code)) for code in languages())]
+    width = imgui.get_content_region_avail().x
+    language = picker(ui, "settings.language", options, state.language, width)
+    return [SetLanguage(language)] if language != state.language else []
+
+
+def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
+    """The size takes effect when the slider is let go: it would move under the pointer."""
+    pending = ui.memory.get("font_size", state.font_size)
+    size = slider(
+        ui, "settings.font_size", tr("Text size"), pending, (10, 26), whole=True,
+        shown=f"{pending:.0f} px",
+    )  # fmt: skip
+    if imgui.is_item_active():
+        ui.memory["font_size"] = size
+        return []
+    if ui.memory.pop("font_size", None) is not None and size != state.font_size:
+        return [SetFontSize(size)]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +153,7 @@ PANELS = (
     Panel("tools", mark("Tools"), mark("Tools"), ICON_TERMINAL, 100, tools_panel.draw),
     Panel("serving", mark("Serve this model"), mark("Serve"), ICON_SERVE, 100, serving_panel.draw),
     Panel("memory", mark("Context and KV cache"), mark("Memory"), ICON_MEMORY, 88, memory.draw),
-    Panel("settings", mark("Settings"), mark("Settings"), ICON_SETTINGS, 96, preferences.draw),
+    Panel("settings", mark("Settings"), mark("Settings"), ICON_SETTINGS, 96, draw_preferences),
 )
 LAST_GROUP = 3
 

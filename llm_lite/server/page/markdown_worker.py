@@ -6,19 +6,41 @@ as they were written), and code is coloured by classes: nothing here needs a sty
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
-from html import escape
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 from llm_lite.core.plain_text import can_be_opened
 from llm_lite.core.text.code_classes import CLASSES
 from llm_lite.core.text.markdown_rules import add_footnotes, add_math
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
-from llm_lite.server.page.formulas import mathml
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+
+
+ELEMENTS = frozenset(
+    (
+        *("math", "mrow", "mi", "mo", "mn", "mtext", "mfrac", "msqrt", "mroot", "msub", "msup"),
+        *("msubsup", "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mspace", "mstyle"),
+        *("mpadded", "mphantom", "mmultiscripts", "mprescripts", "none"),
+    )
+)
+ATTRIBUTES = frozenset(
+    (
+        *("stretchy", "fence", "form", "accent", "accentunder", "movablelimits", "mathvariant"),
+        *("displaystyle", "scriptlevel", "linethickness", "columnalign", "rowspacing"),
+        *("columnspacing", "width", "height", "depth", "minsize", "maxsize", "separator"),
+        *("largeop", "symmetric", "lspace", "rspace"),
+    )
+)
+_VALUE = re.compile(r"[\w .%+-]{1,40}")
+_UNKNOWN = re.compile(r"\\[A-Za-z]")
+FORMULA_DEPTH = 200  # of elements in each other
+
 
 DEPTH = 24  # of quotes, lists and marks in each other
 LONGEST_CODE = 60_000  # characters that are coloured
@@ -137,3 +159,46 @@ def _class_of(kind: str) -> str:
 def _fit(text: str) -> str:
     """Without characters that no HTML may have."""
     return "".join(c for c in text if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f"))
+
+
+def mathml(tex: str, display: bool) -> str | None:
+    """None for what is no formula, or has a command that is not known."""
+    from latex2mathml.converter import convert_to_element
+
+    try:
+        root = convert_to_element(tex, display="block" if display else "inline")
+        written = "".join(_written(root, FORMULA_DEPTH))
+    except (Exception, RecursionError):  # whatever a text makes the converter raise
+        return None
+    kind = ' display="block"' if display else ""
+    return f"<math{kind}>{written}</math>"
+
+
+def _written(element: Element, deeper: int) -> list[str]:
+    """What is in an element, its own tag left out. ValueError for what is not known."""
+    if deeper == 0:
+        raise ValueError("elements lie too deep in each other")
+    parts = [_text(element.text)]
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        if name not in ELEMENTS:
+            raise ValueError(f"unknown element {name}")
+        inside = "".join(_written(child, deeper - 1))
+        parts += [f"<{name}{_attributes(child)}>{inside}</{name}>", _text(child.tail)]
+    return parts
+
+
+def _attributes(element: Element) -> str:
+    kept = (
+        (name, value)
+        for name, value in element.attrib.items()
+        if name in ATTRIBUTES and _VALUE.fullmatch(value)
+    )
+    return "".join(f' {name}="{value}"' for name, value in kept)
+
+
+def _text(said: str | None) -> str:
+    text = unescape(said or "")
+    if _UNKNOWN.search(text):
+        raise ValueError("a command that is not known")
+    return escape(text)

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from llm_lite.core.convert import calibration_run, own_text
+from llm_lite.core.convert import calibration_run
 from llm_lite.core.convert.calibration import collect
 from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.loading import loader
@@ -129,20 +129,20 @@ def test_without_a_file_the_model_writes_the_text(opened, tmp_path):
     moments = calibration_run.calibrate(
         opened, None, tmp_path, lambda stage, part: told.append((stage, part))
     )
-    assert moments.tokens == own_text.CHUNKS * opened.model.shape.trained_context
+    assert moments.tokens == calibration_run.CHUNKS * opened.model.shape.trained_context
     assert ("writing a text to calibrate with", 1.0) in told
     assert told[-1] == ("calibrating", 1.0)
 
 
 def test_the_text_that_a_model_writes(opened):
-    chunks = own_text.write_chunks(opened)
-    assert chunks == own_text.write_chunks(opened)  # the same each time
+    chunks = calibration_run.write_chunks(opened)
+    assert chunks == calibration_run.write_chunks(opened)  # the same each time
     size = opened.model.shape.trained_context
-    assert [len(chunk) for chunk in chunks] == [size] * own_text.CHUNKS
-    assert len({tuple(chunk) for chunk in chunks}) == own_text.CHUNKS
+    assert [len(chunk) for chunk in chunks] == [size] * calibration_run.CHUNKS
+    assert len({tuple(chunk) for chunk in chunks}) == calibration_run.CHUNKS
     start = 1 if opened.tokenizer.adds_bos else 0
     firsts = {chunk[start] for chunk in chunks}
-    assert len(firsts) > own_text.CHUNKS // 2
+    assert len(firsts) > calibration_run.CHUNKS // 2
     assert not any(opened.tokenizer.is_special(first) for first in firsts)
 
 

@@ -13,8 +13,15 @@ from llm_lite.core.metrics.kernel_study import forms
 from llm_lite.core.metrics.kernel_study import study as measuring
 from llm_lite.core.metrics.kernel_study.on_vulkan import VulkanProducts
 from llm_lite.core.metrics.kernel_study.pacing import Paced
-from llm_lite.core.metrics.kernel_study.sources import LEFT_OUT, code, shown, source
-from llm_lite.core.metrics.kernel_study.study import operands, products_on, study
+from llm_lite.core.metrics.kernel_study.study import (
+    LEFT_OUT,
+    code,
+    operands,
+    products_on,
+    shown,
+    source,
+    study,
+)
 from llm_lite.core.processor import multiply_adds_gflop_s as processor_gflop_s
 from tests.core.metrics.test_kernel_forms import SIZES, check_forms, quiet
 from tests.paths import ROOT

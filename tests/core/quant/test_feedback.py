@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from llm_lite.core.quant import feedback, search
+from llm_lite.core.quant import quantizer, search
 from llm_lite.core.quant.blocks import int4
 from llm_lite.core.quant.quantizer import Calibrated, encode
 
@@ -31,7 +31,7 @@ def lost(values, data, x):
 @pytest.mark.parametrize("identity", [0.0, 0.5])
 def test_factor_is_that_of_the_inverse(columns, identity):
     h = moment_of(correlated(columns)).astype(np.float64)
-    u = feedback.factor(h.astype(np.float32), identity).astype(np.float64)
+    u = quantizer.factor(h.astype(np.float32), identity).astype(np.float64)
     h[np.diag_indices(columns)] += (0.01 + identity) * np.trace(h) / columns
     assert np.array_equal(u, np.triu(u))
     assert np.abs(u.T @ u @ h - np.eye(columns)).max() < 1e-3
@@ -39,21 +39,21 @@ def test_factor_is_that_of_the_inverse(columns, identity):
 
 def test_columns_are_taken_by_blocks_the_most_used_first():
     moment = np.diag(np.arange(96, dtype=np.float32) % 70 + 1)
-    order = feedback.Feedback.of(moment).order
+    order = quantizer.Feedback.of(moment).order
     expected = [range(69, 63, -1), range(95, 69, -1), range(63, 31, -1), range(31, -1, -1)]
     assert order.tolist() == [column for part in expected for column in part]
 
 
 def test_inputs_that_are_all_zero_have_a_factor():
-    assert np.all(np.isfinite(feedback.factor(np.zeros((64, 64), np.float32))))
+    assert np.all(np.isfinite(quantizer.factor(np.zeros((64, 64), np.float32))))
 
 
 def test_feedback_loses_less_of_the_products():
     values = np.random.default_rng(1).standard_normal((48, 192)).astype(np.float32)
     x = correlated(192)
     plain = lost(values, search.quantize_int4(values, np.ones(192, np.float32)), x)
-    by = feedback.Feedback.of(moment_of(x))
-    assert lost(values, feedback.quantize_int4(values, by, search.quantize_int4), x) < 0.5 * plain
+    by = quantizer.Feedback.of(moment_of(x))
+    assert lost(values, quantizer.quantize_int4(values, by, search.quantize_int4), x) < 0.5 * plain
     assert lost(values, Calibrated("int4", moment_of(x)).encode(values), x) < 0.5 * plain
     unseen = correlated(192, seed=1)
     assert lost(values, Calibrated("int4", moment_of(x)).encode(values), unseen) < 0.5 * plain

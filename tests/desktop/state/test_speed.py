@@ -10,7 +10,7 @@ from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.plots.speed import RATE_PERIOD, RATE_SAMPLES
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.units import percent
-from llm_lite.desktop.views.program.rate_plot import Strips, pace_of
+from llm_lite.desktop.views.program.performance import Strips, pace_of
 
 STATS = GenerationStats(new_tokens=20, decode_tok_s=400.0, ttft_ms=33.0)
 

@@ -17,8 +17,8 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
+from llm_lite.desktop.views.attention.heads import largest
 from llm_lite.desktop.views.attention.map import MapWindow, hatching, value_words
-from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.views.attention.zoom import AxisZoom, MapZoom, whole
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_model import EXECUTOR, MODEL

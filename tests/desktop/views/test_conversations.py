@@ -32,7 +32,7 @@ from llm_lite.desktop.actions.history import (
 )
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
 from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.views.history.found import cut
+from llm_lite.desktop.views.history.conversations import cut
 from llm_lite.desktop.views.history.rows import fitted, grouped
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY

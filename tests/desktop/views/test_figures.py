@@ -11,8 +11,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, RowDetails
 from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import coloring
-from llm_lite.desktop.views.attention.heads import Around, fit_maps
-from llm_lite.desktop.views.attention.row_details import details_key
+from llm_lite.desktop.views.attention.heads import Around, details_key, fit_maps
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.views.quantization.divergence import legend_of
 from llm_lite.desktop.widgets.plots import axes, head_grid

@@ -19,7 +19,7 @@ from llm_lite.desktop.state.choices import CatalogueEntry
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.window.palette_state import MOST_RECENT, PaletteState
-from llm_lite.desktop.views.palette import finding, items, shortcuts
+from llm_lite.desktop.views.palette import palette, shortcuts
 from llm_lite.desktop.views.palette.matching import fold, match
 from llm_lite.desktop.widgets.ui import Ui
 from tests.desktop.headless import READY, Headless
@@ -96,10 +96,10 @@ def test_all_that_a_person_can_go_to_is_found(headless):
         "head 1.2": "head:1.2",
         "layer 1 head 2": "head:1.2",
     }.items():
-        found = finding.found(query, one.state, one.ui)
+        found = palette.found(query, one.state, one.ui)
         assert found[0].item.key == key, query
-    assert finding.found("L999 H0", one.state, one.ui) == []
-    assert len(finding.found("l1", one.state, one.ui)) >= one.state.model.heads
+    assert palette.found("L999 H0", one.state, one.ui) == []
+    assert len(palette.found("l1", one.state, one.ui)) >= one.state.model.heads
 
 
 def test_english_names_are_known_in_every_language(headless):
@@ -107,8 +107,8 @@ def test_english_names_are_known_in_every_language(headless):
     one.program.do(SetLanguage("ko"))
     one.driver.frames(3)
     for query in ("compare", "new chat", "temperature", "performance"):
-        said = {item.key: item.title for item in items.fixed(one.state, one.ui)}
-        found = [offer.item.key for offer in finding.found(query, one.state, one.ui)]
+        said = {item.key: item.title for item in palette.fixed(one.state, one.ui)}
+        found = [offer.item.key for offer in palette.found(query, one.state, one.ui)]
         assert found and not said[found[0]].isascii(), query
     assert [command.name for command in shortcuts.matching("new chat")] == ["new_chat"]
 
@@ -186,7 +186,7 @@ def test_a_setting_is_shown_and_has_the_keys(headless, monkeypatch, setting):
         mark(self, name)
 
     monkeypatch.setattr(Ui, "mark", noted)
-    offer = next(o for o in items.fixed(one.state, one.ui) if o.key == setting.key)
+    offer = next(o for o in palette.fixed(one.state, one.ui) if o.key == setting.key)
     for action in offer.run(one.state, one.ui):
         one.program.do(action)
     one.driver.frames(6)
@@ -277,7 +277,7 @@ def test_a_key_costs_the_same_however_many_conversations_there_are():
         one.close()
         return made
 
-    few, many = calls(items.CONVERSATIONS), calls(10_000)
+    few, many = calls(palette.CONVERSATIONS), calls(10_000)
     assert many < 1.1 * few
 
 
