@@ -45,6 +45,7 @@ def test_the_slow_jobs_of_one_client_leave_threads_for_others(pool):
     slow = Jobs(pool)
     waiting = [slow.submit("slow", number) for number in range(9)]
     assert pool.submit("other", lambda: "quick").result(PATIENCE) == "quick"
+    wait_until(lambda: len(slow.begun) == 2)
     assert sorted(slow.begun) == [0, 1]
     slow.go_on.set()
     assert [one.result(PATIENCE) for one in waiting] == list(range(9))
@@ -114,9 +115,8 @@ class Slow:
 
 
 def slow_request(**more):
-    return sockets.request(
-        "/v1/chat/completions", {"messages": USER, **more}, "POST", "User-Agent: slow"
-    )
+    headers = ("User-Agent: slow", "Connection: close")
+    return sockets.request("/v1/chat/completions", {"messages": USER, **more}, "POST", *headers)
 
 
 def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
@@ -142,7 +142,7 @@ def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
     wait_until(lambda: len(slow.begun) > shared._OF_A_CLIENT)
     assert len(slow.begun) == shared._OF_A_CLIENT + 1, "what waited was never begun"
     slow.go_on.set()
-    assert b"hello" in again.recv(1 << 16)
+    assert b"hello" in sockets.read_all(again)
     again.close()
     assert len(served.service.requests) == 2
 
