@@ -22,4 +22,5 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # learned) is no part of a test. The folder stays: drivers cache compiled shaders in it.
 _HOME = Path(__file__).resolve().parents[1] / "build" / "tests-home"
 for _kind in ("cache", "config", "data", "state"):
+    (_HOME / _kind).mkdir(parents=True, exist_ok=True)
     os.environ[f"XDG_{_kind.upper()}_HOME"] = str(_HOME / _kind)
