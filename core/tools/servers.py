@@ -67,6 +67,7 @@ class _Running:
     process: ServerProcess | None = None
     session: Any = None
     calls: dict[str, asyncio.Task[tuple[str, bool]]] = field(default_factory=dict)
+    successor: ServerSpec | None = None  # started once this one, which was stopped, has ended
 
 
 class ToolServers:
@@ -140,14 +141,20 @@ class ToolServers:
         return self._loop.create_task(work)
 
     def _start(self, spec: ServerSpec) -> None:
-        if spec.name in self._servers:
+        before = self._servers.get(spec.name)
+        if before is not None:
+            if before.task.cancelling():
+                before.successor = spec
             return
         running = _Running(self._spawn(self._serve(spec)))
         self._servers[spec.name] = running
 
     def _stop(self, server: str) -> None:
         running = self._servers.get(server)
-        if running is not None and not running.task.cancelling():
+        if running is None:
+            return
+        running.successor = None
+        if not running.task.cancelling():
             running.task.cancel()
 
     def _cancel(self, call: str) -> None:
@@ -160,14 +167,16 @@ class ToolServers:
 
     async def _end(self) -> None:
         tasks = [running.task for running in self._servers.values()]
-        for task in tasks:
-            task.cancel()
+        for running in self._servers.values():
+            running.successor = None
+            running.task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert self._loop is not None
         self._loop.stop()
 
     async def _serve(self, spec: ServerSpec) -> None:
-        """From start to end of a server; ServerEnded is the last that is said."""
+        """From start to end of a server; ServerEnded is the last that is said, but where it is
+        started again."""
         problem = ""
         try:
             problem = await self._run_server(spec)
@@ -186,7 +195,10 @@ class ToolServers:
                 await asyncio.gather(*running.calls.values(), return_exceptions=True)
             finally:
                 del self._servers[spec.name]
-                self._say(ServerEnded(spec.name, problem))
+                if running.successor is not None:
+                    self._start(running.successor)
+                else:
+                    self._say(ServerEnded(spec.name, problem))
 
     async def _run_server(self, spec: ServerSpec) -> str:
         """Why it ended, as a sentence."""

@@ -224,8 +224,8 @@ def _paths(name: str, data: dict[str, Any], most: int, problems: list[str]) -> t
 def _texts(
     name: str, data: dict[str, Any], most: int, problems: list[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Pairs of a name and a text, LONGEST_TEXT characters of all; what else is in the list is named
-    and left out."""
+    """Read pairs of a name and a text, LONGEST_TEXT characters of all; what else is in the list is
+    named and left out."""
     found = data.get(name, [])
     if not isinstance(found, list):
         problems.append(f"settings: {name} is not a list; it is left empty.")
@@ -242,7 +242,7 @@ def _texts(
 
 
 def _pasted(files: tuple[DraftFile, ...]) -> tuple[tuple[str, str], ...]:
-    """Names and whole texts of those that no file holds, as many as are read again."""
+    """Return names and whole texts of what no file holds, as many as `_texts` reads."""
     texts, room = [], LONGEST_TEXT
     for file in files:
         if file.path or file.attached is None or file.attached.kind == "picture":

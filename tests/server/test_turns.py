@@ -45,6 +45,7 @@ def test_the_slow_jobs_of_one_client_leave_threads_for_others(pool):
     slow = Jobs(pool)
     waiting = [slow.submit("slow", number) for number in range(9)]
     assert pool.submit("other", lambda: "quick").result(PATIENCE) == "quick"
+    wait_until(lambda: len(slow.begun) == 2)
     assert sorted(slow.begun) == [0, 1]
     slow.go_on.set()
     assert [one.result(PATIENCE) for one in waiting] == list(range(9))
@@ -114,30 +115,34 @@ class Slow:
 
 
 def slow_request(**more):
-    return sockets.request(
-        "/v1/chat/completions", {"messages": USER, **more}, "POST", "User-Agent: slow"
-    )
+    headers = ("User-Agent: slow", "Connection: close")
+    return sockets.request("/v1/chat/completions", {"messages": USER, **more}, "POST", *headers)
 
 
 def test_slow_requests_of_one_client_hold_up_nobody_else(serve):
     served = serve()
     slow = Slow(served.service)
-    many = [sockets.connect(served) for _ in range(shared._THREADS + 8)]
-    for one in many:
-        one.sendall(slow_request())
+    many = {count: sockets.connect(served) for count in range(1, shared._THREADS + 9)}
+    for count, one in many.items():
+        one.sendall(slow_request(max_tokens=count))
     wait_until(lambda: len(slow.begun) == shared._OF_A_CLIENT)
     made = served.client().chat.completions.create(model="scripted", messages=USER)
     assert made.choices[0].message.content == "You said: hello"
     assert len(slow.begun) == shared._OF_A_CLIENT, "the others wait for their turn"
-    for one in many:
-        one.close()
+    begun = {request.sampling.max_new_tokens for request in slow.begun}
+    for count in sorted(many, key=begun.__contains__):  # those that wait leave first
+        if count in begun:
+            wait_until(lambda: served.server._shared.active == len(begun))
+        many[count].close()
+        if count in begun:
+            begun.remove(count)
     wait_until(lambda: len(slow.ended) == shared._OF_A_CLIENT)
     again = sockets.connect(served)
     again.sendall(slow_request())
     wait_until(lambda: len(slow.begun) > shared._OF_A_CLIENT)
     assert len(slow.begun) == shared._OF_A_CLIENT + 1, "what waited was never begun"
     slow.go_on.set()
-    assert b"hello" in again.recv(1 << 16)
+    assert b"hello" in sockets.read_all(again)
     again.close()
     assert len(served.service.requests) == 2
 

@@ -22,7 +22,7 @@ UNREAD = mark("The cache does not hold this conversation: its maps appear once i
 
 
 def is_unread(state: AppState, maps: HeadMaps) -> bool:
-    """Whether there is a conversation, and the cache does not hold it."""
+    """Return whether a conversation is shown that the cache does not hold."""
     here = state.model is not None and state.holds_conversations and not state.elsewhere
     shown = here and bool(state.messages) and not state.running
     return shown and bool(maps.layers) and maps.length < 2

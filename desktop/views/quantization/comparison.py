@@ -398,7 +398,7 @@ def draw_run_settings(ui: Ui, choices: Choices, column: float) -> Choices:
     """Draw the choices of each run above its column, `column` pixels wide, and return them. Where
     columns are too narrow for them, the runs stand one below the other."""
     top, gap = imgui.get_cursor_pos(), ui.u(8)
-    stacked = not _has_room(ui, column, 2)
+    stacked = not _has_room_for_two(ui, column)
     options = []
     for run in (0, 1):
         if stacked:
@@ -455,13 +455,13 @@ def _rooms(ui: Ui, width: float) -> list[float]:
     return [float(int((room - gap) / 2))] * 4
 
 
-def _has_room(ui: Ui, width: float, on_a_line: int) -> bool:
-    """Whether so many choices on a line show their names and usual values whole."""
-    return (width - _edge(ui) - ui.u(1)) / on_a_line >= max(_needed(ui, USUAL))
+def _has_room_for_two(ui: Ui, width: float) -> bool:
+    """Return whether two choices on a line show their names and usual values whole."""
+    return (width - _edge(ui) - ui.u(1)) / 2 >= max(_needed(ui, USUAL))
 
 
 def _needed(ui: Ui, values: tuple[str, ...]) -> list[float]:
-    """Pixels of each choice's name, or of its value with its arrow."""
+    """Return the pixels that each choice needs for its name, or its value with its arrow."""
     with ui.font(style="small"):
         return [
             max(imgui.calc_text_size(tr(title)).x, picker_width(ui, tr(value)))
@@ -470,7 +470,7 @@ def _needed(ui: Ui, values: tuple[str, ...]) -> list[float]:
 
 
 def _edge(ui: Ui) -> float:
-    """Pixels of a run's badge and the gap behind it."""
+    """Return the pixels that a run's badge takes with the gap behind it."""
     return float(ui.u(6.5) + ui.u(1.5))
 
 

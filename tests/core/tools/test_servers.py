@@ -96,6 +96,21 @@ def test_tools_are_listed_and_called(hearer):
     assert "is not running" in hearer.call("weather").text
 
 
+def test_a_server_that_is_started_again_while_it_ends_runs_again(hearer):
+    """As one that is removed and added under its name; a stop behind that holds."""
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    hearer.servers.stop("test")
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    assert hearer.call("weather", city="Oslo").text == "12 degrees in Oslo"
+    assert not [event for event in hearer.heard if isinstance(event, ServerEnded)]
+    for work in ("stop", "start", "stop"):
+        hearer.servers.start(spec()) if work == "start" else hearer.servers.stop("test")
+    assert hearer.until(ServerEnded).problem == ""
+    assert not hearer.servers._servers
+
+
 def test_a_call_that_hangs_ends_by_itself_or_is_stopped(hearer):
     hearer.servers.start(spec())
     hearer.until(ServerReady)

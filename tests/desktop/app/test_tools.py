@@ -190,7 +190,8 @@ def other_server(**changes):
 
 def added_again(one):
     server = one.state.tools.servers[0]
-    one.do(RemoveServer("test"), SetServer(server.spec), TellServer("test", "on", server.tools))
+    one.do(RemoveServer("test"), SetServer(server.spec), StartServer("test"))
+    one.wait(lambda s: s.tools.servers[0].status == "on")
 
 
 def restarted(one):

@@ -23,6 +23,14 @@ from tests.desktop.views.test_lesson import SENTENCE, expected_of, lesson, shown
 tiny = test_lesson.tiny  # a fixture
 
 
+def stand_still(app, name):
+    """Draw until a part of the page, which scrolls to its step, stays where it is."""
+    before = None
+    while (place := app.driver.rect(name)) != before:
+        before = place
+        app.driver.frames(6)
+
+
 def test_a_number_leads_to_the_view_that_shows_it(tiny):
     assert set(OF_STEPS) <= set(get_args(StepName))
     with lesson(tiny, "abc def") as app:
@@ -37,7 +45,7 @@ def test_a_number_leads_to_the_view_that_shows_it(tiny):
             app.program.do(ShowLesson(True))
             app.program.do(GoToStep(step))
             app.driver.leave()
-            app.driver.frames(3)
+            stand_still(app, clicked)
             app.driver.click(clicked)
             app.driver.frames(4)
             assert not app.state.lesson.shown

@@ -213,6 +213,10 @@ def block(number: int) -> list[list[str]]:
     return drawn
 
 
+# Commands that measure for many seconds, or serve until they are ended: their words are read only.
+_LASTING = ("kernels", "serve")
+
+
 def words_of(case: Case) -> list[str]:
     drawn = block(case.number // BLOCK)
     found = list(drawn[case.number % BLOCK % len(drawn)])
@@ -224,6 +228,8 @@ def words_of(case: Case) -> list[str]:
             found += ["--max-new-tokens", "3"]
         if "--backend" in options and case.rng.random() < 0.98:
             found += ["--backend", case.rng.choice(("cpu", "numpy"))]
+        if found[0] in _LASTING:
+            found.append("--help")
     return found
 
 
