@@ -10,7 +10,7 @@ its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -22,12 +22,15 @@ from llm_lite.core.files.json_text import found
 from llm_lite.core.plain_text import quote
 
 _T = TypeVar("_T")
-_PLACE = re.compile(r"^(.*?)(?: - at (`key` in )?`\$(.*)`)?$", re.DOTALL)
+_PLACE = re.compile(r"^(.*?)(?: - at (`key` in )?`\$([^`]*)`)?$", re.DOTALL)
 _STEP = re.compile(
     r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])"
 )  # the last: a member of any name, which msgspec does not give
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
 _NAME = re.compile(r"[\w-]{1,64}")
+
+
+Hook = Callable[[type, Any], Any]
 
 
 class CheckError(ValueError):
@@ -41,15 +44,16 @@ class CheckError(ValueError):
         self.unknown = unknown
 
 
-def convert(value: Any, kind: type[_T], at: str = "") -> _T:
+def convert(value: Any, kind: type[_T], at: str = "", hook: Hook | None = None) -> _T:
     """Return the parsed JSON `value` as a `kind`; CheckError where it does not fit.
 
     at: the path of `value` itself, which sentences begin with.
+    hook: reads values of types that msgspec does not know; raises CheckError, of a path below them.
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
-        raise _explained(error, value, kind, at) from None
+        raise _explained(error, value, kind, at, hook) from None
 
 
 def convert_in_file(value: Any, kind: type[_T], path: Path, at: str = "") -> _T:
@@ -82,17 +86,26 @@ def expected(kind: Any) -> str:
     return "an object" + _length(metas, "members")
 
 
-def _explained(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> CheckError:
+def _explained(
+    error: msgspec.ValidationError, value: Any, kind: Any, at: str, hook: Hook | None
+) -> CheckError:
     """Return the sentence for msgspec's message, which names a place and one side of a range."""
     match = _PLACE.match(str(error))
     assert match is not None  # each part of the pattern may be empty
     message, is_key, steps = match[1], bool(match[2]), match[3] or ""
-    whole, whole_kind, reached = value, kind, list[str | int]()
+    whole, whole_kind, begin, reached = value, kind, at, list[str | int]()
     for name, index, unnamed in (step.groups() for step in _STEP.finditer(steps)):
-        step = _culprit(whole, whole_kind, reached) if unnamed else name or int(index)
+        step = _culprit(whole, whole_kind, reached, hook) if unnamed else name or int(index)
+        if not _has(value, step):  # no place, but the end of a name that the message repeats
+            value, kind, at, message, is_key = whole, whole_kind, begin, str(error), False
+            break
         value, kind = value[step], _inner(kind, step)
         reached.append(step)
         at = _joined(at, step)
+    if isinstance(error.__cause__, CheckError):
+        below = error.__cause__.at
+        at += f".{below}" if at and below and not below.startswith("[") else below
+        return CheckError(at, error.__cause__.sentence)
     if isinstance(error.__cause__, ValueError | TypeError):  # raised by a struct's own check
         return CheckError(at, message)
     if named := re.search(r"(missing required|contains unknown) field `(.*)`$", message, re.DOTALL):
@@ -101,14 +114,41 @@ def _explained(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -
             return CheckError(at, "is not a known field", unknown=True)
         return CheckError(at, f"is missing: expected {expected(_inner(kind, named[2]))}")
     if is_key:
-        name = str(_culprit(whole, whole_kind, reached))
+        name = str(_culprit(whole, whole_kind, reached, hook))
         return CheckError(at, f"{quote(name)} cannot be a name in it")
+    if " got `" not in message:  # one of the kinds that it may be is right
+        kind = _only(kind, value)
     is_length = isinstance(value, str) and "of length" in message
     shown = f"{len(value):,}" if is_length else found(value)
     return CheckError(at, f"expected {expected(kind)}, found {shown}")
 
 
-def _culprit(whole: Any, kind: Any, reached: list[str | int]) -> str | int:
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, Mapping):
+        return step in value
+    return isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
+
+
+def _only(kind: Any, value: Any) -> Any:
+    """Return, of types of several kinds, the one that a value is of."""
+    origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not NoneType]
+    if not _is_union(origin) or len(inner) == 1:
+        return kind
+    fitting = (one for one in inner if _is_of(value, one))
+    return next(fitting, kind)
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    bare, _ = _bare(kind)
+    origin = get_origin(bare) or bare
+    if origin is Literal:
+        return type(value) in map(type, get_args(bare))
+    if isinstance(value, str | bool | int | float):
+        return isinstance(value, origin)
+    return isinstance(value, list) == issubclass(origin, list | tuple | set | frozenset)
+
+
+def _culprit(whole: Any, kind: Any, reached: list[str | int], hook: Hook | None) -> str | int:
     """Return which member does not fit of an object of any names, or of a list that is to be a set:
     msgspec does not tell."""
     members = whole
@@ -118,7 +158,7 @@ def _culprit(whole: Any, kind: Any, reached: list[str | int]) -> str | int:
     for name in names[:-1]:
         alone = {name: members[name]} if isinstance(members, Mapping) else [members[name]]
         try:
-            msgspec.convert(_replaced(whole, reached, alone), kind)
+            msgspec.convert(_replaced(whole, reached, alone), kind, dec_hook=hook)
         except msgspec.ValidationError:
             return cast(str | int, name)
     return cast(str | int, names[-1])

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+import msgspec
+
 MOST_CHARS = 256 << 10
 MOST_LEVELS = 32
 
@@ -19,6 +21,17 @@ def read_json(text: str, most: int = MOST_CHARS) -> Any:
     if len(text) > most:
         raise JsonProblem(f"it has {len(text):,} characters, at most {most:,} are read")
     try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        value = _explained(text)
+    if levels_of(value) > MOST_LEVELS:
+        raise JsonProblem(f"it nests deeper than {MOST_LEVELS} levels")
+    return value
+
+
+def _explained(text: str) -> Any:
+    """Return what Python's slower reader makes of a text that msgspec refuses, or its reasons."""
+    try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -27,8 +40,6 @@ def read_json(text: str, most: int = MOST_CHARS) -> Any:
         raise JsonProblem("it nests too deep") from None
     except ValueError as error:
         raise JsonProblem(str(error)[:200]) from None
-    if levels_of(value) > MOST_LEVELS:
-        raise JsonProblem(f"it nests deeper than {MOST_LEVELS} levels")
     if not _can_be_encoded(text, value):
         raise JsonProblem("it has half a character: a surrogate without the other one")
     return value
@@ -47,13 +58,11 @@ def _can_be_encoded(text: str, value: Any) -> bool:
 
 def levels_of(value: Any) -> int:
     """How deep lists and objects lie within each other."""
-    deepest, waiting = 0, [(value, 1)]
-    while waiting:
-        item, level = waiting.pop()
-        if isinstance(item, dict | list):
-            deepest = max(deepest, level)
-            inner = item.values() if isinstance(item, dict) else item
-            waiting += ((one, level + 1) for one in inner)
+    deepest, level = 0, [value] if isinstance(value, dict | list) else []
+    while level:
+        deepest += 1
+        inner = (item.values() if type(item) is dict else item for item in level)
+        level = [one for items in inner for one in items if type(one) is dict or type(one) is list]
     return deepest
 
 

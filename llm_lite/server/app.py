@@ -12,13 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_lite.core.plain_text import one_line
-from llm_lite.server.call import carry_out
+from llm_lite.server.call import Endpoint, carry_out
 from llm_lite.server.failures import ApiError
 from llm_lite.server.page import Page
 from llm_lite.server.routes import ENDPOINTS
 from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
-from llm_lite.server.tables.endpoint import Endpoint
 
 _LONGEST_PATH = 120  # characters that an error repeats
 _OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
@@ -27,8 +26,10 @@ _OF_V1 = frozenset(row.path for row in ENDPOINTS if row.path.startswith("/v1/"))
 def make_app(shared: Shared, page: Page | None = None) -> Starlette:
     """An application of ASGI, with a page for browsers where one is given."""
     routes = [
-        Route(row.path, _handler(row, shared), methods=[row.method], include_in_schema=False)
+        Route(path, _handler(row, shared), methods=[row.method], include_in_schema=False)
         for row in ENDPOINTS
+        for path in (row.path, row.alias)
+        if path
     ]
     open_paths = [row.path for row in ENDPOINTS if row.is_open]
     if page is not None:

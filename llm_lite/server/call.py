@@ -8,11 +8,12 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from llm_lite.core.checked import CheckError
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import dataclass
@@ -21,13 +22,12 @@ from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.failures import ApiError, of_core
 from llm_lite.server.inbox import ClientLeft
+from llm_lite.server.schema import IGNORED, Body, Query, read_query
+from llm_lite.server.schema import read_body as read_struct
 from llm_lite.server.shared import BUSY, ComingBody, Shared
-from llm_lite.server.tables.endpoint import JSON, Endpoint
-from llm_lite.server.tables.kinds import FieldProblem, Flag, Number, Whole
-from llm_lite.server.tables.records import IGNORED, Field, Record
 
 Result = TypeVar("Result")
-_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+JSON = "application/json"
 _READ_AT_ONCE = 128 << 10  # bytes of a body, in the event loop
 _DROPPED = 4  # times as much as may be
 _LONGEST_NAME = 48  # characters of what a client calls itself
@@ -36,12 +36,40 @@ _NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts nam
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What is answered when all is well: a type by media type, None where it has no schema."""
+
+    about: str
+    forms: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address of the server: what it takes, what it gives, and who carries it out."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    about: str
+    handle: Callable[[Call], Awaitable[Response]]
+    given: Given
+    body: type[Body] | None = None
+    query: type[Query] | None = None
+    in_path: type[Query] | None = None
+    finds: str = ""  # what may not be found
+    needs_model: bool = True
+    is_open: bool = False  # to all, without a key
+    alias: str = ""  # an older path, at which the same is answered
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
+    """A request. What it gives is as the endpoint declares it, or None."""
+
     request: Request
     shared: Shared
-    body: dict[str, Any]
-    query: dict[str, Any]
-    in_path: dict[str, Any]
+    body: Any
+    query: Any
+    in_path: Any
     ignored: tuple[str, ...] = ()  # members of the body that were not looked at
 
     @property
@@ -50,7 +78,7 @@ class Call:
 
     @property
     def client(self) -> str:
-        return client_of(self.request, self.body.get("user"))
+        return client_of(self.request, getattr(self.body, "user", None))
 
     async def apart(
         self, work: Callable[[Callable[[], bool]], Result], *, at_length: bool = False
@@ -112,7 +140,7 @@ async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) ->
     try:
         try:
             return await handle()
-        except FieldProblem as problem:
+        except CheckError as problem:
             raise ApiError(400, str(problem), param=problem.at or None) from None
         except LlmLiteError as error:
             raise of_core(error) from None
@@ -126,38 +154,19 @@ async def answered(shared: Shared, handle: Callable[[], Awaitable[Response]]) ->
 
 
 async def _read(endpoint: Endpoint, shared: Shared, request: Request) -> Call:
-    query = _read_texts(endpoint.query, dict(request.query_params), "query")
-    in_path = _read_texts(endpoint.in_path, request.path_params, "path")
-    body: dict[str, Any] = {}
-    ignored: tuple[str, ...] = ()
+    query = endpoint.query and read_query(endpoint.query, request.query_params)
+    in_path = endpoint.in_path and read_query(endpoint.in_path, request.path_params)
+    body: Body | None = None
+    ignored: list[str] = []
     if endpoint.body is not None:
-        body, ignored = await read_body(shared, request, partial(_members, endpoint.body))
+        body, ignored = await read_body(shared, request, partial(read_struct, endpoint.body))
     if endpoint.needs_model:
         shared.service()
-    return Call(request, shared, body, query, in_path, ignored)
+    return Call(request, shared, body, query, in_path, _in_a_header(ignored))
 
 
-def _members(record: Record, value: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What a body says, and the names of its other members as a header can have them."""
-    body = record.read(value, "")
-    names = record.unknown(value)[:_MOST_NAMED]
-    return body, tuple(_NO_NAME.sub("?", name)[:_LONGEST_NAMED] or "?" for name in names)
-
-
-def _read_texts(fields: tuple[Field, ...], given: dict[str, Any], name: str) -> dict[str, Any]:
-    values = {}
-    for field in fields:
-        if field.name in given:
-            values[field.name] = _from_text(field, str(given[field.name]))
-    return Record(name, fields).read({**given, **values}, "")
-
-
-def _from_text(field: Field, text: str) -> Any:
-    if isinstance(field.kind, Whole | Number) and _NUMBER.fullmatch(text):
-        return float(text) if "." in text else int(text)
-    if isinstance(field.kind, Flag) and text in ("true", "false"):
-        return text == "true"
-    return text
+def _in_a_header(names: list[str]) -> tuple[str, ...]:
+    return tuple(_NO_NAME.sub("?", name)[:_LONGEST_NAMED] or "?" for name in names[:_MOST_NAMED])
 
 
 async def read_body(

@@ -8,13 +8,12 @@ has been idle for longest, so that any number of idle ones stops nobody.
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from llm_lite.server.failures import ApiError
+from llm_lite.server.failures import ApiError, json_text
 from llm_lite.server.shared import Shared, affordable
 
 _HINTS = {431: "the head of the request is too large"}
@@ -74,7 +73,7 @@ class Connection(H11Protocol):
         is_large = len(self.conn.trailing_data[0]) > self.shared.config.header_bytes
         status = 431 if is_large else 400
         error = ApiError(status, _HINTS.get(status, "this is not a request of HTTP"))
-        body = json.dumps(error.body()).encode()
+        body = json_text(error.body()).encode()
         head = (
             f"HTTP/1.1 {status} Bad Request\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from llm_lite.server.inbox import ClientLeft
-from llm_lite.server.tables.endpoint import EVENTS
 
+EVENTS = "text/event-stream"
 COMMENT = b": still at work\n\n"  # clients do not look at it; proxies see that there is life
 DONE = b"data: [DONE]\n\n"
 

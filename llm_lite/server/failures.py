@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Struct, to_builtins
 from starlette.responses import Response
 
 from llm_lite.core.errors import BusyError, GoneError, LlmLiteError, RequestError, TooLongError
+from llm_lite.server.schema import about
 
 NO_MODEL = "no model is loaded yet: ask again when one is"
 _TYPES = {  # by status, as OpenAI names them
@@ -17,6 +19,17 @@ _TYPES = {  # by status, as OpenAI names them
     404: "not_found_error",
     429: "rate_limit_error",
 }
+
+
+class ErrorDetails(Struct, kw_only=True):
+    message: Annotated[str, about("A sentence.")]
+    type: str
+    param: Annotated[str | None, about("The field at fault.")]
+    code: str | None
+
+
+class Error(Struct):
+    error: ErrorDetails
 
 
 class ApiError(Exception):
@@ -43,9 +56,10 @@ class ApiError(Exception):
         known = "invalid_request_error" if self.status < 500 else "server_error"
         return _TYPES.get(self.status, known)
 
-    def body(self) -> dict[str, Any]:
-        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": error}
+    def body(self) -> Error:
+        return Error(
+            ErrorDetails(message=self.message, type=self.kind, param=self.param, code=self.code)
+        )
 
     def response(self) -> Response:
         headers = {}
@@ -76,5 +90,11 @@ def no_model(sentence: str = NO_MODEL) -> ApiError:
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(), status, headers, "application/json")
+    return Response(json_text(value, (",", ":")).encode(), status, headers, "application/json")
+
+
+def json_text(value: Any, separators: tuple[str, str] = (", ", ": ")) -> str:
+    """Return the JSON of a value that may have structs in it; ValueError where a number is NaN."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=separators, default=to_builtins
+    )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from typing import Literal
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from llm_lite.core.messages import ServingStatus
@@ -38,10 +40,14 @@ _STATUS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+class Health(Struct):
+    status: Literal["ok"]
+
+
 async def health(call: Call) -> Response:
     """503 while no model is loaded."""
     call.shared.service()
-    return json_response({"status": "ok"})
+    return json_response(Health("ok"))
 
 
 async def metrics(call: Call) -> Response:

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from llm_lite.core.assets import program_version
-from llm_lite.server import glass, metrics
-from llm_lite.server.call import Call
+from llm_lite.server import inspect, metrics
+from llm_lite.server.call import JSON, Call, Endpoint, Given
+from llm_lite.server.document import Document, document
+from llm_lite.server.event_stream import EVENTS
 from llm_lite.server.failures import json_response
-from llm_lite.server.openai.chat import chat
-from llm_lite.server.openai.chat_request import CHAT
-from llm_lite.server.openai.completions import COMPLETION, completion
-from llm_lite.server.openai.embeddings import EMBEDDING, embeddings
-from llm_lite.server.openai.models import model, models
+from llm_lite.server.openai.chat import ChatCompletion, chat
+from llm_lite.server.openai.chat_request import ChatCompletionRequest
+from llm_lite.server.openai.completions import Completion, CompletionRequest, completion
+from llm_lite.server.openai.embeddings import EmbeddingList, EmbeddingRequest, embeddings
+from llm_lite.server.openai.models import ModelList, ModelPath, ServedModel, model, models
+from llm_lite.server.openai.responses import Response as ResponseAnswer
 from llm_lite.server.openai.responses import respond
-from llm_lite.server.openai.responses_request import RESPONSE_REQUEST
-from llm_lite.server.openai.tokens import DETOKENIZE, TOKENIZE, detokenize, tokenize
-from llm_lite.server.tables import shapes
-from llm_lite.server.tables.document import document
-from llm_lite.server.tables.endpoint import EVENTS, JSON, Endpoint, Given
-from llm_lite.server.tables.kinds import Text
-from llm_lite.server.tables.records import Field, Record
+from llm_lite.server.openai.responses_request import ResponseRequest
+from llm_lite.server.openai.tokens import (
+    DetokenizeRequest,
+    TokenizeRequest,
+    Tokens,
+    TokensText,
+    detokenize,
+    tokenize,
+)
 
 
-def _json(about: str, shape: Record) -> Given:
-    return Given(about, ((JSON, shape),))
+def _json(about: str, kind: Any) -> Given:
+    return Given(about, ((JSON, kind),))
 
 
-def _streamed(about: str, shape: Record) -> Given:
-    return Given(f"{about}; with stream, its events.", ((JSON, shape), (EVENTS, None)))
+def _streamed(about: str, kind: Any) -> Given:
+    return Given(f"{about}; with stream, its events.", ((JSON, kind), (EVENTS, None)))
 
 
-def _arrays(about: str, shape: Record) -> Given:
-    return Given(about, ((JSON, shape), (glass.NPZ, None)))
+def _arrays(about: str, kind: Any) -> Given:
+    return Given(about, ((JSON, kind), (inspect.NPZ, None)))
 
 
 async def describe(call: Call) -> Response:
@@ -41,7 +48,6 @@ async def describe(call: Call) -> Response:
 
 
 _A_MODEL, _A_RESPONSE = "the model", "the response, or the cache holds it no more"
-_NAME = Field("model", Text(least=1, most=512), "As /v1/models names it.", True)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -49,7 +55,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/v1/models",
         "Which model answers.",
         models,
-        _json("The model in use, or the one that is being loaded.", shapes.MODELS),
+        _json("The model in use, or the one that is being loaded.", ModelList),
         needs_model=False,
     ),
     Endpoint(
@@ -57,9 +63,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/v1/models/{model:path}",
         "What is known of a model.",
         model,
-        _json("The model.", shapes.MODEL),
+        _json("The model.", ServedModel),
         needs_model=False,
-        in_path=(_NAME,),
+        in_path=ModelPath,
         finds=_A_MODEL,
     ),
     Endpoint(
@@ -67,84 +73,87 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/v1/chat/completions",
         "Go on with a conversation.",
         chat,
-        _streamed("The answer", shapes.CHAT),
-        body=CHAT,
+        _streamed("The answer", ChatCompletion),
+        body=ChatCompletionRequest,
     ),
     Endpoint(
         "POST",
         "/v1/completions",
         "Go on with a text.",
         completion,
-        _streamed("The text that follows", shapes.COMPLETION),
-        body=COMPLETION,
+        _streamed("The text that follows", Completion),
+        body=CompletionRequest,
     ),
     Endpoint(
         "POST",
         "/v1/responses",
         "Answer with items: thoughts, a message, calls of functions.",
         respond,
-        _streamed("The response", shapes.RESPONSE),
-        body=RESPONSE_REQUEST,
+        _streamed("The response", ResponseAnswer),
+        body=ResponseRequest,
     ),
     Endpoint(
         "POST",
         "/v1/embeddings",
         "Make vectors of texts.",
         embeddings,
-        _json("A vector of length 1 for each text.", shapes.EMBEDDINGS),
-        body=EMBEDDING,
+        _json("A vector of length 1 for each text.", EmbeddingList),
+        body=EmbeddingRequest,
     ),
     Endpoint(
         "POST",
         "/tokenize",
         "Cut a text, or a conversation in the model's template, into tokens.",
         tokenize,
-        _json("The tokens.", shapes.TOKENS),
-        body=TOKENIZE,
+        _json("The tokens.", Tokens),
+        body=TokenizeRequest,
     ),
     Endpoint(
         "POST",
         "/detokenize",
         "Tokens to their text.",
         detokenize,
-        _json("The text.", shapes.TEXT),
-        body=DETOKENIZE,
+        _json("The text.", TokensText),
+        body=DetokenizeRequest,
     ),
     Endpoint(
         "GET",
-        "/glass/attention",
-        "Where the tokens of a response looked.",
-        glass.attention,
+        "/inspect/attention",
+        "Attention rows of the tokens of a response.",
+        inspect.attention,
         _arrays(
-            "Probabilities by head, position that looks, position looked at.", shapes.ATTENTION
+            "Probabilities by head, position of the query, position of the key.", inspect.Attention
         ),
-        query=glass.ATTENTION,
+        query=inspect.AttentionQuery,
         finds=_A_RESPONSE,
+        alias="/glass/attention",
     ),
     Endpoint(
         "GET",
-        "/glass/lens",
+        "/inspect/lens",
         "What each layer would have said next.",
-        glass.lens,
-        _arrays("The likeliest tokens of each layer.", shapes.LENS),
-        query=glass.LENS,
+        inspect.lens,
+        _arrays("The likeliest tokens of each layer.", inspect.LensLayers),
+        query=inspect.LensQuery,
         finds=_A_RESPONSE,
+        alias="/glass/lens",
     ),
     Endpoint(
         "GET",
-        "/glass/cache",
+        "/inspect/cache",
         "What the cache holds of a response.",
-        glass.cache,
-        _arrays("Its tokens, and how full the cache is.", shapes.CACHE),
-        query=glass.CACHE,
+        inspect.cache,
+        _arrays("Its tokens, and how full the cache is.", inspect.CacheHeld),
+        query=inspect.CacheQuery,
         finds=_A_RESPONSE,
+        alias="/glass/cache",
     ),
     Endpoint(
         "GET",
         "/health",
         "Whether a model answers.",
         metrics.health,
-        _json("It does.", shapes.HEALTH),
+        _json("It does.", metrics.Health),
         is_open=True,
     ),
     Endpoint(
@@ -160,7 +169,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "/openapi.json",
         "This document.",
         describe,
-        _json("The document.", shapes.DOCUMENT),
+        _json("The document.", Document),
         needs_model=False,
     ),
 )

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llm_lite.core.plain_text import quote
 from llm_lite.server.config import LOOPBACK
 from llm_lite.server.failures import ApiError
+from llm_lite.server.schema import IGNORED
 from llm_lite.server.shared import BUSY, Shared
-from llm_lite.server.tables.records import IGNORED
 
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),

@@ -137,3 +137,36 @@ def test_it_says_where_the_value_stands_and_in_which_file():
 )
 def test_a_type_in_words(kind, words):
     assert expected(kind) == words
+
+
+class Named:
+    """Reads itself, and says where within it something is wrong."""
+
+    @classmethod
+    def read(cls, kind, value):
+        if value != "fine":
+            raise CheckError("[1].name", "is not fine")
+        return cls()
+
+
+class Holder(Struct, forbid_unknown_fields=True):
+    one: Named | None = None
+    many: dict[str, Named] = {}
+    either: Annotated[str, Meta(max_length=2)] | Annotated[list[int], Meta(max_length=1)] = ""
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"one": 1}, "one[1].name: is not fine"),
+        ({"many": {"a": "fine", "b": 1}}, "many.b[1].name: is not fine"),
+        ({"either": "long"}, "either: expected a text of at most 2 characters, found 4"),
+        ({"either": [1, 2]}, "either: expected a list of at most 1 items, found a list of 2"),
+        ({"a` - at `$.zz": 1}, "'a` - at `$.zz': is not a known field"),
+        ({"a` - at `$.one": 1}, "'a` - at `$.one': is not a known field"),
+    ],
+)
+def test_types_that_read_themselves_and_names_that_look_like_places(value, sentence):
+    with pytest.raises(CheckError) as wrong:
+        convert(value, Holder, hook=Named.read)
+    assert str(wrong.value) == sentence

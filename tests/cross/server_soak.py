@@ -100,7 +100,7 @@ def inside(client: httpx.Client, rng: random.Random) -> int:
     if "id" not in made:
         return 0
     query = {"response": made["id"], "layer": 0}
-    return client.get("/glass/attention", params=query).status_code
+    return client.get("/inspect/attention", params=query).status_code
 
 
 def vectors(client: httpx.Client, rng: random.Random) -> int:

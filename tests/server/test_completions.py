@@ -72,7 +72,11 @@ def test_likelihoods_have_their_older_form(served):
         ({"prompt": []}, "prompt"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": [-1]}, "prompt[0]"),
-        ({"prompt": ["a", 1]}, "prompt[0]"),
+        ({"prompt": ["a", 1]}, "prompt[1]"),
+        ({"prompt": [[1], "a"]}, "prompt[1]"),
+        ({"prompt": [1, "a"]}, "prompt[1]"),
+        ({"prompt": [True]}, "prompt[0]"),
+        ({"prompt": {}}, "prompt"),
     ],
 )
 def test_what_cannot_be_is_named(served, more, param):

@@ -1,12 +1,28 @@
 """The OpenAPI document is true: what it says is what the server takes and gives."""
 
+from typing import Annotated, Any, Literal
+
 import httpx2 as httpx
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec import Meta
 
+from llm_lite.core.checked import CheckError
+from llm_lite.server.document import document
+from llm_lite.server.openai.request import (
+    Prompts,
+    TokenLimit,
+    WithoutCall,
+    WithoutFlag,
+    WithoutList,
+    WithoutNumber,
+    WithoutObject,
+    WithoutText,
+)
+from llm_lite.server.openai.sampling import Seed, StopText, StopTexts
+from llm_lite.server.openai.tools import ToolChosen, Whether
 from llm_lite.server.routes import ENDPOINTS
-from llm_lite.server.tables import kinds
-from llm_lite.server.tables.document import document
+from llm_lite.server.schema import components, read
 
 CHAT = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -63,9 +79,9 @@ def test_answers_are_as_it_says(served, told, path, body):
 def test_what_can_be_looked_up_is_as_it_says(served, told):
     made = httpx.post(f"{served.url}/v1/chat/completions", json=CHAT).json()
     for path, query in (
-        ("/glass/cache", {}),
-        ("/glass/lens", {"count": 2}),
-        ("/glass/attention", {"layer": 1}),
+        ("/inspect/cache", {}),
+        ("/inspect/lens", {"count": 2}),
+        ("/inspect/attention", {"layer": 1}),
     ):
         found = httpx.get(f"{served.url}{path}", params={"response": made["id"], **query})
         validator(told, given_schema(told, path, "get")).validate(found.json())
@@ -93,6 +109,17 @@ BODIES = [
     ({"stream_options": {"continuous_usage_stats": True}}, True),
     ({"logit_bias": {"a": 1}}, False),
     ({"logit_bias": {"1": 101}}, False),
+    ({"logit_bias": {"1\n": 1}}, False),
+    ({"max_tokens": 0}, False),
+    ({"max_tokens": -1}, True),
+    ({"max_tokens": 5.0}, True),
+    ({"seed": (1 << 64) - 1}, True),
+    ({"seed": 1 << 64}, False),
+    ({"n": None, "stream": None, "parallel_tool_calls": None, "logprobs": None}, True),
+    ({"messages": None}, False),
+    ({"stop": "x" * 1001}, False),
+    ({"function_call": "none"}, True),
+    ({"function_call": "auto"}, False),
     ({"messages": []}, False),
     ({"messages": [{"role": "nobody", "content": "x"}]}, False),
     ({"messages": [{"role": "user", "content": "x", "extra": 1}]}, True),
@@ -113,28 +140,35 @@ def test_the_document_and_the_check_of_a_request_agree(served, told, more, valid
 
 
 def test_every_kind_reads_what_its_schema_allows():
-    samples = [None, True, 0, -1, 2, 2.0, 2.5, 1e300, "", "a", "abc", [], ["a"], [1], {}, {"a": 1}]
+    samples = [None, True, False, 0, -1, 1, 2, 2.0, 2.5, 1e300, 1 << 64, "", "a", "abc", "none"]
+    samples += [[], ["a"], [1], [[1]], [[]], ["a", 1], {}, {"a": 1}, {"1": 1}, {"1": 101}]
     for kind in (
-        kinds.Text(),
-        kinds.Text(least=1, most=2),
-        kinds.Text(choices=("a", "b")),
-        kinds.Text(pattern="[a-c]+", example="abc"),
-        kinds.Number(0, 2),
-        kinds.Whole(0, 5),
-        kinds.Flag(),
-        kinds.Nothing(),
-        kinds.Anything(),
-        kinds.AnyObject(),
-        kinds.ListOf(kinds.Text(), least=1, most=2),
-        kinds.MapOf(kinds.Whole(0, 5), most=1),
-        kinds.OneOf((kinds.Text(), kinds.ListOf(kinds.Whole(0, 5)))),
+        str,
+        Annotated[str, Meta(min_length=1, max_length=2)],
+        Annotated[str, Meta(pattern="^[a-c]+$")],
+        Literal["a", "b"],
+        Annotated[float, Meta(ge=0, le=2)],
+        Annotated[int, Meta(ge=0, le=5)],
+        bool,
+        bool | None,
+        Any,
+        dict[str, Any],
+        Annotated[list[str], Meta(min_length=1, max_length=2)],
+        Annotated[dict[str, Annotated[int, Meta(ge=0)]], Meta(max_length=1)],
+        StopText | StopTexts | None,
+        Whether | ToolChosen | None,
+        Prompts,
+        TokenLimit,
+        Seed,
+        *(WithoutObject, WithoutList, WithoutText, WithoutFlag, WithoutNumber, WithoutCall),
     ):
-        check = Draft202012Validator(kind.schema())
+        (schema,), named = components([kind])
+        check = Draft202012Validator({**schema, "components": {"schemas": named}})
         for sample in samples:
             try:
-                kind.read(sample, "x")
+                read(kind, sample)
                 taken = True
-            except kinds.FieldProblem:
+            except CheckError:
                 taken = False
             assert taken == check.is_valid(sample), (kind, sample)
 

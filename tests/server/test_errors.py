@@ -25,9 +25,9 @@ def ask(served, **more):
 @pytest.mark.parametrize(
     ("more", "param", "named"),
     [
-        ({"temperature": -1}, "temperature", "from 0 to 100, found -1"),
-        ({"temperature": "warm"}, "temperature", "a number from 0 to 100, found a text"),
-        ({"messages": []}, "messages", "1 to 4,096 items, found 0"),
+        ({"temperature": -1}, "temperature", "from 0 to 100 or null, found -1"),
+        ({"temperature": "warm"}, "temperature", "a number from 0 to 100 or null, found 'warm'"),
+        ({"messages": []}, "messages", "a list of 1 to 4,096 items, found a list of 0"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "'robot'"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "missing"),
         ({"extra_body": {"guided_regex": "a+"}}, "guided_regex", "leave it out"),
@@ -193,7 +193,7 @@ def test_the_form_of_an_error_is_openais(served):
     made = httpx.post(f"{served.url}/v1/chat/completions", json={})
     assert made.json() == {
         "error": {
-            "message": "messages: is missing: expected a list",
+            "message": "messages: is missing: expected a list of 1 to 4,096 items",
             "type": "invalid_request_error",
             "param": "messages",
             "code": None,

@@ -86,7 +86,7 @@ def test_the_log_does_not_grow_with_the_names_that_a_client_thinks_of(server, no
     assert len(noted) == 256 // 8
 
 
-def test_what_is_asked_of_glass_is_still_known_by_name(server):
-    refused = httpx.get(f"{server.address}/glass/cache", params={"response": "x", "heads": "1"})
+def test_a_query_has_only_parameters_that_are_known(server):
+    refused = httpx.get(f"{server.address}/inspect/cache", params={"response": "x", "heads": "1"})
     assert refused.status_code == 400
-    assert "not a field" in refused.json()["error"]["message"]
+    assert "not a known field" in refused.json()["error"]["message"]

@@ -33,7 +33,7 @@ def test_a_model_that_is_being_loaded_is_listed():
         assert httpx.get(f"{url}/v1/models/{found['id']}").json() == found
         assert httpx.get(f"{url}/v1/models/another").status_code == 404
         document = httpx.get(f"{url}/openapi.json").json()
-        shape = {"$ref": "#/components/schemas/Model", "components": document["components"]}
+        shape = {"$ref": "#/components/schemas/ServedModel", "components": document["components"]}
         Draft202012Validator(shape).validate(found)
 
 

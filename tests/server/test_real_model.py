@@ -175,7 +175,7 @@ def test_maps_and_lens_are_of_what_was_said(real, client):
     made = ask(client)
 
     def look(path, **query):
-        url = f"{real.address}/glass/{path}"
+        url = f"{real.address}/inspect/{path}"
         return httpx.get(url, params={"response": made.id, **query}).json()
 
     held = look("cache")

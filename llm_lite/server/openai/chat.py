@@ -4,108 +4,141 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
-from llm_lite.server.failures import ApiError, json_response
+from llm_lite.server.failures import ApiError, json_response, json_text
 from llm_lite.server.inbox import Told
-from llm_lite.server.openai import likelihoods
-from llm_lite.server.openai.chat_request import ChatPlan, chat_plan
-from llm_lite.server.openai.choice import CallDelta, Choice, Delta
+from llm_lite.server.openai.chat_request import ChatCompletionRequest, ChatPlan, chat_plan
+from llm_lite.server.openai.choice import Choice, Delta, FinishReason, WhyStopped
+from llm_lite.server.openai.likelihoods import Likelihoods, of_chat
+from llm_lite.server.openai.models import fingerprint
 from llm_lite.server.openai.running import (
-    answered_by,
+    AnswerHead,
+    Timings,
+    Usage,
     begin,
     failure_event,
+    head_of,
     heard,
+    model_id,
     new_id,
     now,
     timings,
     told,
     usage,
 )
+from llm_lite.server.schema import Count, about
+
+
+class FunctionCall(Struct):
+    name: str
+    arguments: str
+
+
+class ToolCall(Struct, kw_only=True):
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
+class ChatAnswer(Struct, kw_only=True):
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    reasoning_content: Annotated[str | UnsetType, about("What was thought before.")] = UNSET
+    tool_calls: list[ToolCall] | UnsetType = UNSET
+
+
+class ChatChoice(Struct, kw_only=True):
+    index: Count
+    message: ChatAnswer
+    logprobs: Likelihoods | None
+    finish_reason: FinishReason
+    stop_reason: WhyStopped
+
+
+class ChatCompletion(AnswerHead, kw_only=True):
+    object: Literal["chat.completion"]
+    choices: list[ChatChoice]
+    usage: Usage
+    timings: Timings
 
 
 async def chat(call: Call) -> Response:
-    by = answered_by(call)
+    body: ChatCompletionRequest = call.body
     plan = chat_plan(call)
     response = new_id("chatcmpl")
     requests = plan.requests(response)
     keeps = plan.top_logprobs is not None
     choices = [Choice(plan.tools, keeps_tokens=keeps) for _ in requests]
-    if not call.body["stream"]:
+    if not body.stream:
         await heard(call, requests, choices)
-        return json_response(_whole(response, by, plan, choices))
-    answers, head = await begin(call, requests)
-    stream = ChatStream(response, by, plan, choices, _wants_usage(call.body))
-    return EventStream(stream.pieces(call, answers, head), answers.close)
+        return json_response(_whole(call, response, plan, choices))
+    answers, begun = await begin(call, requests)
+    head = head_of(call, response, "chat.completion.chunk")
+    stream = ChatStream(head, plan, choices, _wants_usage(body))
+    return EventStream(stream.pieces(call, answers, begun), answers.close)
 
 
-def _wants_usage(body: dict[str, Any]) -> bool:
-    return bool(body["stream_options"] and body["stream_options"]["include_usage"])
+def _wants_usage(body: ChatCompletionRequest) -> bool:
+    return bool(body.stream_options and body.stream_options.include_usage)
 
 
-def _whole(
-    response: str, by: dict[str, str], plan: ChatPlan, choices: list[Choice]
-) -> dict[str, Any]:
-    return {
-        "id": response,
-        "object": "chat.completion",
-        "created": now(),
-        **by,
-        "choices": [_choice(index, one, plan) for index, one in enumerate(choices)],
-        "usage": usage(choices),
-        "timings": timings(choices[0]),
-    }
+def _whole(call: Call, response: str, plan: ChatPlan, choices: list[Choice]) -> ChatCompletion:
+    return ChatCompletion(
+        id=response,
+        object="chat.completion",
+        created=now(),
+        model=model_id(call),
+        system_fingerprint=fingerprint(call.service),
+        choices=[_choice(index, one, plan) for index, one in enumerate(choices)],
+        usage=usage(choices),
+        timings=timings(choices[0]),
+    )
 
 
-def _choice(index: int, choice: Choice, plan: ChatPlan) -> dict[str, Any]:
+def _choice(index: int, choice: Choice, plan: ChatPlan) -> ChatChoice:
     delta = choice.fresh()
-    message: dict[str, Any] = {"role": "assistant", "content": delta.said, "refusal": None}
+    message = ChatAnswer(role="assistant", content=delta.said, refusal=None)
     if delta.thought:
-        message["reasoning_content"] = delta.thought
+        message.reasoning_content = delta.thought
     if delta.calls:
-        message["content"] = delta.said or None
-        message["tool_calls"] = [_call(call) for call in delta.calls]
-    return {
-        "index": index,
-        "message": message,
-        "logprobs": _likelihoods(delta, plan),
-        "finish_reason": choice.finish_reason,
-        "stop_reason": choice.stop_reason,
-    }
+        message.content = delta.said or None
+        message.tool_calls = [
+            ToolCall(id=call.id, type="function", function=FunctionCall(call.name, call.arguments))
+            for call in delta.calls
+        ]
+    return ChatChoice(
+        index=index,
+        message=message,
+        logprobs=_likelihoods(delta, plan),
+        finish_reason=choice.finish_reason,
+        stop_reason=choice.stop_reason,
+    )
 
 
-def _call(call: CallDelta) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _likelihoods(delta: Delta, plan: ChatPlan) -> dict[str, Any] | None:
+def _likelihoods(delta: Delta, plan: ChatPlan) -> Likelihoods | None:
     if plan.top_logprobs is None:
         return None
-    return likelihoods.of_chat(delta.tokens, plan.top_logprobs)
+    return of_chat(delta.tokens, plan.top_logprobs)
 
 
 class ChatStream:
     """Chunks of several choices, told apart by their index."""
 
     def __init__(
-        self,
-        response: str,
-        by: dict[str, str],
-        plan: ChatPlan,
-        choices: list[Choice],
-        wants_usage: bool,
+        self, head: AnswerHead, plan: ChatPlan, choices: list[Choice], wants_usage: bool
     ) -> None:
         self._plan, self._choices, self._wants_usage = plan, choices, wants_usage
         self._ended: set[int] = set()
         # What stands before and behind a piece of text, once: pieces are many.
-        head = {"id": response, "object": "chat.completion.chunk", "created": now(), **by}
-        self._head = json.dumps(head, ensure_ascii=False)[:-1]
+        self._head = json_text(head)[:-1]
         self._usage = ', "usage": null' if wants_usage else ""
 
     async def pieces(self, call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[bytes]:
@@ -134,7 +167,7 @@ class ChatStream:
             pieces = b"".join(self._chunk(index, part, found) for part in _parts(delta))
         if choice.finished is not None and index not in self._ended:
             self._ended.add(index)
-            more = f', "timings": {json.dumps(timings(choice))}'
+            more = f', "timings": {json_text(timings(choice))}'
             reason = f'"{choice.finish_reason}", "stop_reason": {json.dumps(choice.stop_reason)}'
             pieces += self._chunk(index, "{}", reason=reason, more=more)
         return pieces
@@ -155,10 +188,10 @@ class ChatStream:
 
     def _likelihoods(self, delta: Delta) -> str:
         found = _likelihoods(delta, self._plan)
-        return "null" if found is None else json.dumps(found, ensure_ascii=False)
+        return json_text(found)
 
     def _counted(self) -> bytes:
-        counted = json.dumps(usage(self._choices))
+        counted = json_text(usage(self._choices))
         return event(f'{self._head}, "choices": [], "usage": {counted}}}')
 
 

@@ -1,93 +1,102 @@
-"""What is asked of /v1/chat/completions, by its table."""
+"""What is asked of /v1/chat/completions."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, Protocol
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, SamplingOptions
 from llm_lite.core.records import dataclass
 from llm_lite.server.call import Call
-from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
-from llm_lite.server.openai.running import (
-    MODEL,
-    STREAM_OPTIONS,
-    USER,
-    WITHOUT_EFFECT,
-    name_of,
+from llm_lite.server.openai.messages import Messages, messages_of
+from llm_lite.server.openai.request import (
+    Choices,
+    NoEffect,
+    StreamOptions,
+    TokenLimit,
+    WithoutCall,
+    WithoutList,
+    WithoutObject,
 )
-from llm_lite.server.openai.sampling import GRAMMAR, JSON_SCHEMA, SAMPLING, of_choice, sampling_of
-from llm_lite.server.openai.tools import TOOL_FIELDS, ToolPlan, choice_of, plan_of, specs_of
-from llm_lite.server.tables.kinds import (
-    AnyObject,
-    Anything,
-    FieldProblem,
-    Flag,
-    ListOf,
-    OneOf,
-    Text,
-    Whole,
+from llm_lite.server.openai.running import name_of
+from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
+from llm_lite.server.openai.tools import (
+    ParallelCalls,
+    Tool,
+    ToolChoice,
+    ToolChosen,
+    ToolPlan,
+    Tools,
+    Whether,
+    choice_of,
+    plan_of,
+    specs_of,
 )
-from llm_lite.server.tables.records import Field, Record, request_body
-from llm_lite.server.tables.unsupported import OF_ALL, OF_CHAT
+from llm_lite.server.schema import about
 
-MOST_TOKENS = OneOf((Whole(-1, -1), Whole(1, 1 << 30)))
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-_SCHEMA = Record(
-    "NamedSchema",
-    (
-        Field("name", Text(most=256)),
-        Field("schema", AnyObject(), "The answer is JSON of this schema."),
-        Field("description", Text()),
-        Field("strict", Flag(), "It always is."),
-    ),
-    open=True,
-)
-FORMAT = Record(
-    "ResponseFormat",
-    (
-        Field("type", Text(choices=("text", "json_object", "json_schema")), required=True),
-        Field("json_schema", _SCHEMA),
-        Field("schema", AnyObject(), "The same without a name, as llama.cpp's server takes it."),
-    ),
-    open=True,
-)
-CHAT = request_body(
-    "ChatCompletionRequest",
-    (
-        MODEL,
-        Field("messages", ListOf(MESSAGE, least=1, most=MOST_MESSAGES), required=True),
-        Field("max_completion_tokens", MOST_TOKENS, "Without it, or -1: up to the context's end."),
-        Field("max_tokens", MOST_TOKENS, "The same, by its older name."),
-        Field("n_predict", MOST_TOKENS, "The same, by llama.cpp's name."),
-        Field("n", Whole(1, 16), "How many answers.", default=1),
-        Field("stream", Flag(), "Server-sent events as it is written.", default=False),
-        STREAM_OPTIONS,
-        Field("logprobs", Flag(), "How likely each token was.", default=False),
-        Field("top_logprobs", Whole(0, MOST_ALTERNATIVES), "And so many others in its place."),
-        Field("response_format", FORMAT),
-        *TOOL_FIELDS,
-        *SAMPLING,
-        GRAMMAR,
-        JSON_SCHEMA,
-        Field("reasoning_effort", Text(choices=EFFORTS), "none: the model is not to think."),
-        Field(
-            "chat_template_kwargs",
-            Record("TemplateSwitches", (Field("enable_thinking", Flag()),), open=True),
-            "enable_thinking: as reasoning_effort.",
-        ),
-        Field("continue_final_message", Flag(), "The last message, an assistant's, goes on."),
-        Field("add_generation_prompt", Flag(), "Has no effect here."),
-        USER,
-        *WITHOUT_EFFECT,
-        Field("modalities", ListOf(Text(choices=("text",)), most=1), "Text only."),
-        Field("verbosity", Text(), "Has no effect here."),
-        Field("prediction", OneOf((AnyObject(), Anything())), "Has no effect here."),
-        *OF_ALL,
-        *OF_CHAT,
-    ),
-)
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+TopLogprobs = Annotated[int, Meta(ge=0, le=MOST_ALTERNATIVES)]
+FormatType = Literal["text", "json_object", "json_schema"]
+SchemaName = Annotated[str, Meta(max_length=256)]
+AnswerSchema = Annotated[dict[str, Any] | None, about("The answer is JSON of this schema.")]
+
+
+class NamedSchema(Struct):
+    name: SchemaName | None = None
+    schema: AnswerSchema = None
+    description: str | None = None
+    strict: Annotated[bool | None, about("It always is.")] = None
+
+
+class ResponseFormat(Struct):
+    type: FormatType
+    json_schema: NamedSchema | None = None
+    schema: Annotated[
+        dict[str, Any] | None, about("The same without a name, as llama.cpp's server takes it.")
+    ] = None
+
+
+class TemplateSwitches(Struct):
+    enable_thinking: bool | None = None
+
+
+class ChatCompletionRequest(SamplingBody, kw_only=True):
+    messages: Messages
+    max_completion_tokens: Annotated[
+        TokenLimit | None, about("Without it, or -1: up to the context's end.")
+    ] = None
+    max_tokens: Annotated[TokenLimit | None, about("The same, by its older name.")] = None
+    n_predict: Annotated[TokenLimit | None, about("The same, by llama.cpp's name.")] = None
+    n: Annotated[Choices, about("How many answers.")] = 1
+    stream_options: StreamOptions | None = None
+    logprobs: Annotated[bool, about("How likely each token was.")] = False
+    top_logprobs: Annotated[TopLogprobs | None, about("And so many others in its place.")] = None
+    response_format: ResponseFormat | None = None
+    tools: Tools = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: ParallelCalls = True
+    reasoning_effort: Annotated[Effort | None, about("none: the model is not to think.")] = None
+    chat_template_kwargs: Annotated[
+        TemplateSwitches | None, about("enable_thinking: as reasoning_effort.")
+    ] = None
+    continue_final_message: Annotated[
+        bool | None, about("The last message, an assistant's, goes on.")
+    ] = None
+    add_generation_prompt: Annotated[bool | None, about("Has no effect here.")] = None
+    modalities: Annotated[
+        Annotated[list[Literal["text"]], Meta(max_length=1)] | None, about("Text only.")
+    ] = None
+    verbosity: NoEffect = None
+    prediction: Annotated[Any, about("Has no effect here.")] = None
+    # By OpenAI's names, older and newer: functions, a voice, a search.
+    functions: WithoutList = None
+    function_call: WithoutCall = None
+    audio: WithoutObject = None
+    web_search_options: WithoutObject = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,68 +120,88 @@ class ChatPlan:
 
 
 def chat_plan(call: Call) -> ChatPlan:
-    """FieldProblem."""
-    body, model = call.body, call.service.model
+    """Return what a request comes to; CheckError where it cannot be done."""
+    body: ChatCompletionRequest = call.body
+    model = call.service.model
     tools = tool_plan(body, model)
-    most = body["max_completion_tokens"] or body["max_tokens"] or body["n_predict"]
-    form = form_of(body, "response_format", body["response_format"])
+    most = body.max_completion_tokens or body.max_tokens or body.n_predict
+    form = form_of(body, "response_format", response_form(body.response_format))
     sampling = formatted(sampling_of(body, most, model), form, tools)
-    top = (body["top_logprobs"] or 0) if body["logprobs"] else None
-    if body["top_logprobs"] and top is None:
-        raise FieldProblem("top_logprobs", "needs logprobs to be true")
-    messages = messages_of(body["messages"])
-    goes_on = bool(body["continue_final_message"])
+    top = (body.top_logprobs or 0) if body.logprobs else None
+    if body.top_logprobs and top is None:
+        raise CheckError("top_logprobs", "needs logprobs to be true")
+    messages = messages_of(body.messages)
+    goes_on = bool(body.continue_final_message)
     if goes_on and messages[-1].role != "assistant":
-        raise FieldProblem("continue_final_message", "needs an assistant's message at the end")
+        raise CheckError("continue_final_message", "needs an assistant's message at the end")
     request = AnswerRequest(
         response="",
         messages=tools.told(messages),
         sampling=sampling,
         tools=tools.offered,
-        thinking=thinks(body),
+        thinking=_thinks(body),
         continue_last=goes_on,
         alternatives=top or 0,
         client=call.client,
     )
-    return ChatPlan(request, body["n"], tools, top)
+    return ChatPlan(request, body.n, tools, top)
 
 
-def thinks(body: dict[str, Any]) -> bool:
-    switch = (body["chat_template_kwargs"] or {}).get("enable_thinking")
-    return switch if switch is not None else body["reasoning_effort"] not in ("none", "minimal")
+def _thinks(body: ChatCompletionRequest) -> bool:
+    switches = body.chat_template_kwargs
+    if switches is not None and switches.enable_thinking is not None:
+        return switches.enable_thinking
+    return body.reasoning_effort not in ("none", "minimal")
 
 
-def tool_plan(body: dict[str, Any], model: ModelInfo) -> ToolPlan:
-    specs = specs_of([tool["function"] for tool in body["tools"] or ()])
-    choice = choice_of(body["tool_choice"])
-    return plan_of(specs, choice, model, parallel=body["parallel_tool_calls"])
+class WithTools(Protocol):
+    tools: list[Tool] | None
+    tool_choice: Whether | ToolChosen | None
+    parallel_tool_calls: bool
 
 
-def form_of(body: dict[str, Any], name: str, form: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The form that the answer keeps to, and the field that says it: `form`, of the field `name`,
-    or json_schema."""
-    schema = body["json_schema"]
-    if schema is None:
-        return None if form is None else {**form, "field": name}
-    if body["grammar"]:
-        raise FieldProblem("grammar", "cannot be used with json_schema")
-    if form is not None and form["type"] != "text":
-        raise FieldProblem("json_schema", f"cannot be used with {name}")
-    return {
-        "type": "json_schema",
-        "json_schema": None,
-        "schema": schema,
-        "field": "json_schema",
-    }
+def tool_plan(body: WithTools, model: ModelInfo) -> ToolPlan:
+    specs = specs_of([tool.function for tool in body.tools or ()])
+    return plan_of(specs, choice_of(body.tool_choice), model, parallel=body.parallel_tool_calls)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What an answer keeps to, and the field of the request that says so."""
+
+    type: FormatType
+    schema: dict[str, Any] | None
+    field: str
+
+
+def form_of(body: SamplingBody, name: str, form: AnswerForm | None) -> AnswerForm | None:
+    """Return the form that the answer keeps to: `form`, of the field `name`, or json_schema."""
+    if body.json_schema is None:
+        return form
+    if body.grammar:
+        raise CheckError("grammar", "cannot be used with json_schema")
+    if form is not None and form.type != "text":
+        raise CheckError("json_schema", f"cannot be used with {name}")
+    return AnswerForm("json_schema", body.json_schema, "json_schema")
+
+
+def response_form(given: ResponseFormat | None) -> AnswerForm | None:
+    if given is None:
+        return None
+    schema = given.schema
+    if schema is None and given.type == "json_schema" and given.json_schema is not None:
+        schema = given.json_schema.schema or {}
+    return AnswerForm(given.type, schema, "response_format")
 
 
 def formatted(
-    sampling: SamplingOptions, form: dict[str, Any] | None, tools: ToolPlan
+    sampling: SamplingOptions, form: AnswerForm | None, tools: ToolPlan
 ) -> SamplingOptions:
-    """With the schema that the answer keeps to; FieldProblem where that is several things."""
-    kind = form["type"] if form else "text"
+    """Return the options with the schema that the answer keeps to; CheckError where that is
+    several things."""
+    kind = form.type if form else "text"
     if form is not None and kind != "text" and sampling.grammar:
-        raise FieldProblem("grammar", f"cannot be used with {form['field']}")
+        raise CheckError("grammar", f"cannot be used with {form.field}")
     if tools.schema:
         return replace(sampling, json_schema=tools.schema, grammar="")
     if form is None or kind == "text":
@@ -181,12 +210,10 @@ def formatted(
         problem = (
             "cannot be used with tools that may be called: set tool_choice to none or required"
         )
-        raise FieldProblem(form["field"], problem)
-    schema = form["schema"]
-    if schema is None and kind == "json_object":
+        raise CheckError(form.field, problem)
+    schema = form.schema
+    if schema is None:
+        if kind == "json_schema":
+            raise CheckError("response_format.json_schema", "is missing: expected an object")
         schema = {"type": "object"}
-    elif schema is None:
-        if form["json_schema"] is None:
-            raise FieldProblem("response_format.json_schema", "is missing: expected an object")
-        schema = form["json_schema"]["schema"] or {}
     return replace(sampling, json_schema=json.dumps(schema, ensure_ascii=False))

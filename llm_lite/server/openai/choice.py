@@ -6,13 +6,12 @@ import re
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    StopReason,
     TokenDecoded,
     ToolCall,
     ToolStyle,
@@ -24,6 +23,7 @@ from llm_lite.core.tools.arguments import coerced
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 from llm_lite.server.openai.tools import ToolPlan
+from llm_lite.server.schema import about
 
 # Styles in which nothing but a call can begin so, an object that has its name in it.
 WITH_NAME_INSIDE: tuple[ToolStyle, ...] = ("tags", "bar")
@@ -68,6 +68,13 @@ class BegunCall:
 
 
 FinishReason = Literal["stop", "length", "tool_calls"]
+WhyStopped = Annotated[
+    Literal["stop string", "role", "repetition"] | None,
+    about(
+        "Why it stopped, where it is not by itself: at a string of `stop`, as it began "
+        "to speak as somebody else, or as it repeated itself without an end."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class Choice:
         return "length" if self.is_cut else "stop"
 
     @property
-    def stop_reason(self) -> StopReason | None:
+    def stop_reason(self) -> WhyStopped:
         """What finish_reason has no word for."""
         reason = self.finished.stop_reason if self.finished else None
         return reason if reason in ("stop string", "role", "repetition") else None

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Struct, to_builtins
 from starlette.responses import Response
 
-from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest
+from llm_lite.core.checked import CheckError
+from llm_lite.core.messages import AnswerRequest
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import COMMENT, DONE, EventStream, event
-from llm_lite.server.failures import ApiError, json_response
+from llm_lite.server.failures import ApiError, json_response, json_text
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
-from llm_lite.server.openai.chat_request import FORMAT, MOST_TOKENS, form_of, formatted
-from llm_lite.server.openai.choice import Choice, Delta
+from llm_lite.server.openai.chat_request import (
+    ResponseFormat,
+    TopLogprobs,
+    form_of,
+    formatted,
+    response_form,
+)
+from llm_lite.server.openai.choice import Choice, Delta, WhyStopped
+from llm_lite.server.openai.models import fingerprint
+from llm_lite.server.openai.request import Choices, Prompts, StreamOptions, TokenLimit
 from llm_lite.server.openai.running import (
-    MODEL,
-    STREAM_OPTIONS,
-    USER,
-    WITHOUT_EFFECT,
-    answered_by,
+    AnswerHead,
+    Timings,
+    Usage,
     begin,
     failure_event,
+    head_of,
     heard,
+    model_id,
     name_of,
     new_id,
     now,
@@ -33,123 +42,112 @@ from llm_lite.server.openai.running import (
     told,
     usage,
 )
-from llm_lite.server.openai.sampling import GRAMMAR, JSON_SCHEMA, SAMPLING, of_choice, sampling_of
+from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
 from llm_lite.server.openai.tools import ToolPlan
-from llm_lite.server.tables.kinds import FieldProblem, Flag, ListOf, OneOf, Text, Whole
-from llm_lite.server.tables.records import Field, request_body
-from llm_lite.server.tables.unsupported import OF_ALL
+from llm_lite.server.schema import Count, about
 
-MOST_PROMPTS = 64
 _USUAL_TOKENS = 16  # of OpenAI's server
-_TEXT = Text(least=1)
-TOKENS = ListOf(Whole(0, (1 << 31) - 1), least=1)
 _PLAIN = ToolPlan()
-COMPLETION = request_body(
-    "CompletionRequest",
-    (
-        MODEL,
-        Field(
-            "prompt",
-            OneOf(
-                (
-                    _TEXT,
-                    TOKENS,
-                    ListOf(_TEXT, least=1, most=MOST_PROMPTS),
-                    ListOf(TOKENS, least=1, most=MOST_PROMPTS),
-                )
-            ),
-            "A text, its tokens, or several of either.",
-            True,
-        ),
-        Field("max_tokens", MOST_TOKENS, "Without it, 16; -1: to the context's end."),
-        Field("n_predict", MOST_TOKENS, "The same, by llama.cpp's name."),
-        Field("n", Whole(1, 16), "How many answers to each prompt.", default=1),
-        Field("best_of", Whole(1, 16), "As n: no answers are made and left out."),
-        Field("echo", Flag(), "The prompt stands before the answer.", default=False),
-        Field("stream", Flag(), "Server-sent events as it is written.", default=False),
-        STREAM_OPTIONS,
-        Field("logprobs", Whole(0, MOST_ALTERNATIVES), "And so many others in a token's place."),
-        Field("suffix", Text(), "Texts are only made at the end: expected none."),
-        Field("response_format", FORMAT),
-        *SAMPLING,
-        GRAMMAR,
-        JSON_SCHEMA,
-        USER,
-        *WITHOUT_EFFECT,
-        *OF_ALL,
-    ),
-)
+
+
+class CompletionRequest(SamplingBody, kw_only=True):
+    prompt: Annotated[Prompts, about("A text, its tokens, or several of either.")]
+    max_tokens: Annotated[TokenLimit | None, about("Without it, 16; -1: to the context's end.")] = (
+        None
+    )
+    n_predict: Annotated[TokenLimit | None, about("The same, by llama.cpp's name.")] = None
+    n: Annotated[Choices, about("How many answers to each prompt.")] = 1
+    best_of: Annotated[Choices | None, about("As n: no answers are made and left out.")] = None
+    echo: Annotated[bool, about("The prompt stands before the answer.")] = False
+    stream_options: StreamOptions | None = None
+    logprobs: Annotated[TopLogprobs | None, about("And so many others in a token's place.")] = None
+    suffix: Annotated[str | None, about("Texts are only made at the end: expected none.")] = None
+    response_format: ResponseFormat | None = None
+
+
+class TextChoice(Struct, kw_only=True):
+    index: Count
+    text: str
+    logprobs: dict[str, Any] | None
+    finish_reason: Annotated[
+        Literal["stop", "length"] | None, about("null in a stream until the text ends.")
+    ]
+    stop_reason: WhyStopped
+
+
+class Completion(AnswerHead, kw_only=True):
+    object: Literal["text_completion"]
+    choices: list[TextChoice]
+    usage: Usage
+    timings: Timings
 
 
 async def completion(call: Call) -> Response:
-    by, body = answered_by(call), call.body
+    body: CompletionRequest = call.body
     prompts, response = _prompts(body), new_id("cmpl")
     requests = _requests(call, prompts, response)
-    keeps = body["logprobs"] is not None
+    keeps = body.logprobs is not None
     choices = [Choice(_PLAIN, keeps_tokens=keeps) for _ in requests]
     echoed = await _echoed(call, prompts)
-    if body["stream"]:
-        answers, head = await begin(call, requests)
-        stream = TextStream(response, by, body, choices, echoed)
-        return EventStream(stream.pieces(call, answers, head), answers.close)
+    if body.stream:
+        answers, begun = await begin(call, requests)
+        head = head_of(call, response, "text_completion")
+        stream = TextStream(head, body, choices, echoed)
+        return EventStream(stream.pieces(call, answers, begun), answers.close)
     await heard(call, requests, choices)
     made = [
-        _choice(i, one.fresh(), echoed[i // body["n"]], body, one) for i, one in enumerate(choices)
+        _choice(i, one.fresh(), echoed[i // body.n], body, one) for i, one in enumerate(choices)
     ]
     return json_response(
-        {
-            "id": response,
-            "object": "text_completion",
-            "created": now(),
-            **by,
-            "choices": made,
-            "usage": usage(choices, len(prompts)),
-            "timings": timings(choices[0]),
-        }
+        Completion(
+            id=response,
+            object="text_completion",
+            created=now(),
+            model=model_id(call),
+            system_fingerprint=fingerprint(call.service),
+            choices=made,
+            usage=usage(choices, len(prompts)),
+            timings=timings(choices[0]),
+        )
     )
 
 
-def _prompts(body: dict[str, Any]) -> list[str | tuple[int, ...]]:
-    """FieldProblem."""
-    if body["suffix"]:
-        raise FieldProblem("suffix", "texts are only made at the end: expected none")
-    if body["best_of"] is not None and body["best_of"] != body["n"]:
-        raise FieldProblem("best_of", f"expected as many as n, {body['n']}")
-    if body["echo"] and body["logprobs"] is not None:
-        raise FieldProblem("logprobs", "are not known of a prompt: cannot be used with echo")
-    given = body["prompt"]
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given[0], int):
-        return [tuple(given)]
-    return [one if isinstance(one, str) else tuple(one) for one in given]
+def _prompts(body: CompletionRequest) -> list[str | tuple[int, ...]]:
+    """CheckError."""
+    if body.suffix:
+        raise CheckError("suffix", "texts are only made at the end: expected none")
+    if body.best_of is not None and body.best_of != body.n:
+        raise CheckError("best_of", f"expected as many as n, {body.n}")
+    if body.echo and body.logprobs is not None:
+        raise CheckError("logprobs", "are not known of a prompt: cannot be used with echo")
+    return [one if isinstance(one, str) else tuple(one) for one in body.prompt.items]
 
 
 def _requests(
     call: Call, prompts: list[str | tuple[int, ...]], response: str
 ) -> list[AnswerRequest]:
-    body = call.body
-    most = body["max_tokens"] or body["n_predict"] or _USUAL_TOKENS
+    body: CompletionRequest = call.body
+    most = body.max_tokens or body.n_predict or _USUAL_TOKENS
     sampling = sampling_of(body, most, call.service.model)
-    form = form_of(body, "response_format", body["response_format"])
+    form = form_of(body, "response_format", response_form(body.response_format))
     sampling = formatted(sampling, form, _PLAIN)
     return [
         AnswerRequest(
-            response=name_of(response, index * body["n"] + number),
+            response=name_of(response, index * body.n + number),
             tokens=() if isinstance(prompt, str) else prompt,
             text=prompt if isinstance(prompt, str) else "",
             sampling=of_choice(sampling, number),
-            alternatives=body["logprobs"] or 0,
+            alternatives=body.logprobs or 0,
             client=call.client,
         )
         for index, prompt in enumerate(prompts)
-        for number in range(body["n"])
+        for number in range(body.n)
     ]
 
 
 async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]:
     """What stands before each prompt's answers."""
-    if not call.body["echo"]:
+    if not call.body.echo:
         return [""] * len(prompts)
     service = call.service
     return await call.apart(
@@ -158,39 +156,38 @@ async def _echoed(call: Call, prompts: list[str | tuple[int, ...]]) -> list[str]
 
 
 def _choice(
-    index: int, delta: Delta, echoed: str, body: dict[str, Any], choice: Choice, offset: int = 0
-) -> dict[str, Any]:
-    """More of a choice; its reasons are none until it is over."""
+    index: int, delta: Delta, echoed: str, body: CompletionRequest, choice: Choice, offset: int = 0
+) -> TextChoice:
+    """Return more of a choice; its reasons are None until it is over."""
     found = None
-    if body["logprobs"] is not None:
-        found = likelihoods.of_completion(delta.tokens, body["logprobs"], offset)
-    text = echoed + delta.said
-    is_over = choice.finished is not None
-    return {
-        "index": index,
-        "text": text,
-        "logprobs": found,
-        "finish_reason": choice.finish_reason if is_over else None,
-        "stop_reason": choice.stop_reason,
-    }
+    if body.logprobs is not None:
+        found = likelihoods.of_completion(delta.tokens, body.logprobs, offset)
+    return TextChoice(
+        index=index,
+        text=echoed + delta.said,
+        logprobs=found,
+        finish_reason=_finish_reason(choice),
+        stop_reason=choice.stop_reason,
+    )
+
+
+def _finish_reason(choice: Choice) -> Literal["stop", "length"] | None:
+    if choice.finished is None:
+        return None
+    return "length" if choice.is_cut else "stop"
 
 
 class TextStream:
     def __init__(
-        self,
-        response: str,
-        by: dict[str, str],
-        body: dict[str, Any],
-        choices: list[Choice],
-        echoed: list[str],
+        self, head: AnswerHead, body: CompletionRequest, choices: list[Choice], echoed: list[str]
     ) -> None:
         self._body, self._choices = body, choices
-        self._before = [echoed[i // body["n"]] for i in range(len(choices))]  # still to be said
+        self._before = [echoed[i // body.n] for i in range(len(choices))]  # still to be said
         self._prompts = len(echoed)
         self._written = [0] * len(choices)  # characters
-        self._head = {"id": response, "object": "text_completion", "created": now(), **by}
-        options = body["stream_options"]
-        self._wants_usage = bool(options and options["include_usage"])
+        self._head = to_builtins(head)
+        options = body.stream_options
+        self._wants_usage = bool(options and options.include_usage)
 
     async def pieces(self, call: Call, answers: Answers, head: list[Told]) -> AsyncIterator[bytes]:
         try:
@@ -216,12 +213,12 @@ class TextStream:
             return b""
         before, self._before[index] = self._before[index], ""
         made = _choice(index, delta, before, self._body, choice, self._written[index])
-        self._written[index] += len(made["text"])
-        more = {"usage": None} if self._wants_usage else {}
+        self._written[index] += len(made.text)
+        more: dict[str, Any] = {"usage": None} if self._wants_usage else {}
         if is_over:
-            more |= {"timings": timings(choice)}  # type: ignore[dict-item]
+            more["timings"] = timings(choice)
         return _event({**self._head, "choices": [made], **more})
 
 
 def _event(value: dict[str, Any]) -> bytes:
-    return event(json.dumps(value, ensure_ascii=False))
+    return event(json_text(value))

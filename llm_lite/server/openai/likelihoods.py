@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from llm_lite.core.messages import TokenDecoded
+from llm_lite.server.schema import about
 
 _LEAST = -9999.0  # OpenAI's for what has no probability
 
@@ -15,21 +18,41 @@ def logprob(probability: float) -> float:
     return max(_LEAST, math.log(probability)) if probability > 0 else _LEAST  # of NaN, too
 
 
-def of_chat(tokens: Sequence[TokenDecoded], most: int) -> dict[str, Any]:
-    return {"content": [_entry(token, most) for token in tokens], "refusal": None}
+class AlternativeToken(Struct, kw_only=True):
+    token: str
+    logprob: float
+    bytes: Annotated[
+        list[Annotated[int, Meta(ge=0, le=255)]] | None,
+        about("Not known of a part of a character."),
+    ]
 
 
-def _entry(token: TokenDecoded, most: int) -> dict[str, Any]:
-    return {
-        **_one(text_of(token), token.probability),
-        "top_logprobs": [_one(a.text, a.probability) for a in token.alternatives[:most]],
-    }
+class TokenLikelihood(AlternativeToken, kw_only=True):
+    top_logprobs: list[AlternativeToken]
 
 
-def _one(text: str, probability: float) -> dict[str, Any]:
-    """Parts of characters have no bytes here: what they are is not known."""
-    known = None if "�" in text else list(text.encode())
-    return {"token": text, "logprob": logprob(probability), "bytes": known}
+class Likelihoods(Struct):
+    content: list[TokenLikelihood]
+    refusal: None
+
+
+def of_chat(tokens: Sequence[TokenDecoded], most: int) -> Likelihoods:
+    return Likelihoods([_entry(token, most) for token in tokens], None)
+
+
+def _entry(token: TokenDecoded, most: int) -> TokenLikelihood:
+    text = text_of(token)
+    others = [
+        AlternativeToken(token=a.text, logprob=logprob(a.probability), bytes=_bytes(a.text))
+        for a in token.alternatives[:most]
+    ]
+    return TokenLikelihood(
+        token=text, logprob=logprob(token.probability), bytes=_bytes(text), top_logprobs=others
+    )
+
+
+def _bytes(text: str) -> list[int] | None:
+    return None if "�" in text else list(text.encode())
 
 
 def text_of(token: TokenDecoded) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from llm_lite.core.assets import program_version
@@ -21,6 +22,7 @@ from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.call import Call
 from llm_lite.server.failures import ApiError, json_response, no_model
+from llm_lite.server.schema import Count, Query, about
 
 _FINGERPRINT_DIGITS = 12
 _NO_NAME = re.compile(r"[^\w.]+")
@@ -50,57 +52,112 @@ def fingerprint(service: Service) -> str:
     return f"fp_{digest[:_FINGERPRINT_DIGITS]}"
 
 
+class ModelStatus(Struct):
+    value: Literal["loaded", "loading"]  # as llama.cpp's server says it
+
+
+class SamplingDefault(Struct):
+    name: str
+    value: float
+    source: str
+
+
+class ServedModel(Struct, kw_only=True):
+    id: Annotated[str, about("The title as a name.")]
+    title: str
+    object: Literal["model"]
+    created: Count
+    owned_by: str
+    status: Annotated[
+        ModelStatus,
+        about("While it is loading, nothing below is known, and other addresses answer 503."),
+    ]
+    context_length: Annotated[Count | UnsetType, about("Tokens of a prompt and its answer.")] = (
+        UNSET
+    )
+    architecture: str | UnsetType = UNSET
+    parameters: Count | UnsetType = UNSET
+    vocabulary: Count | UnsetType = UNSET
+    layers: Count | UnsetType = UNSET
+    heads: Count | UnsetType = UNSET
+    width: Count | UnsetType = UNSET
+    mode: Annotated[str | UnsetType, about("How weights are kept.")] = UNSET
+    backend: str | UnsetType = UNSET
+    calls_functions: bool | UnsetType = UNSET
+    switches_thinking: bool | UnsetType = UNSET
+    has_chat_template: Annotated[
+        bool | UnsetType, about("Without one, a chat is written in a plain format.")
+    ] = UNSET
+    sampling_defaults: Annotated[
+        list[SamplingDefault] | UnsetType,
+        about("How tokens are chosen where a request says nothing, and what advises it."),
+    ] = UNSET
+
+
+class ModelList(Struct, kw_only=True):
+    object: Literal["list"]
+    data: Annotated[list[ServedModel], Meta(max_length=1)]
+
+
+class ModelPath(Query, kw_only=True):
+    model: Annotated[str, Meta(min_length=1, max_length=512, description="As /v1/models names it.")]
+
+
 async def models(call: Call) -> Response:
     found = _known(call)
-    return json_response({"object": "list", "data": [] if found is None else [found]})
+    return json_response(ModelList(object="list", data=[] if found is None else [found]))
 
 
 async def model(call: Call) -> Response:
-    name, found = call.in_path["model"], _known(call)
+    path: ModelPath = call.in_path
+    found = _known(call)
     if found is None:
         raise no_model()
-    if name not in (found["id"], found["title"]):
-        problem = f"the model {quote(name)} is not loaded: {quote(found['id'])} is"
+    if path.model not in (found.id, found.title):
+        problem = f"the model {quote(path.model)} is not loaded: {quote(found.id)} is"
         raise ApiError(404, problem, code="model_not_found")
     return json_response(found)
 
 
-def _known(call: Call) -> dict[str, Any] | None:
+def _known(call: Call) -> ServedModel | None:
     """The model in use, or the one that is being loaded: clients find it at once, and wait."""
     service = call.shared.service_or_none()
     if service is not None:
-        return _model(call, service)
+        return _loaded(call, service)
     coming = call.shared.coming()
     return _described(call, coming, "loading") if coming else None
 
 
-def _described(call: Call, title: str, status: str) -> dict[str, Any]:
-    return {
-        "id": name_of(title),
-        "object": "model",
-        "title": title,
-        "created": int(call.shared.began),
-        "owned_by": "llm-lite",
-        "status": {"value": status},  # as llama.cpp's server says it
-    }
+def _described(call: Call, title: str, status: Literal["loaded", "loading"]) -> ServedModel:
+    return ServedModel(
+        id=name_of(title),
+        title=title,
+        object="model",
+        created=int(call.shared.began),
+        owned_by="llm-lite",
+        status=ModelStatus(status),
+    )
 
 
-def _model(call: Call, service: Service) -> dict[str, Any]:
+def _loaded(call: Call, service: Service) -> ServedModel:
     """Nothing of where its files lie."""
     model, executor = service.model, service.executor
-    return {
-        **_described(call, model.name, "loaded"),
-        "context_length": service.status().context or model.context,
-        "architecture": model.architecture,
-        "parameters": model.parameters,
-        "vocabulary": model.vocabulary,
-        "layers": model.layers,
-        "heads": model.heads,
-        "width": model.width,
-        "mode": executor.mode,
-        "backend": executor.backend,
-        "calls_functions": model.tool_style not in ("", "unknown"),
-        "switches_thinking": model.switches_thinking,
-        "has_chat_template": model.has_chat_template,
-        "sampling_defaults": [asdict(default) for default in model.sampling_defaults],
-    }
+    return replace(
+        _described(call, model.name, "loaded"),
+        context_length=service.status().context or model.context,
+        architecture=model.architecture,
+        parameters=model.parameters,
+        vocabulary=model.vocabulary,
+        layers=model.layers,
+        heads=model.heads,
+        width=model.width,
+        mode=executor.mode,
+        backend=executor.backend,
+        calls_functions=model.tool_style not in ("", "unknown"),
+        switches_thinking=model.switches_thinking,
+        has_chat_template=model.has_chat_template,
+        sampling_defaults=[
+            SamplingDefault(default.name, default.value, default.source)
+            for default in model.sampling_defaults
+        ],
+    )

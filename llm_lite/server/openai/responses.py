@@ -2,34 +2,86 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from starlette.responses import Response
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+from starlette.responses import Response as HttpResponse
 
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import COMMENT, EventStream, event
-from llm_lite.server.failures import ApiError, json_response
+from llm_lite.server.failures import ApiError, json_response, json_text
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai import likelihoods
 from llm_lite.server.openai.chat_request import ChatPlan
 from llm_lite.server.openai.choice import CallDelta, Choice, Delta
-from llm_lite.server.openai.responses_request import response_plan
-from llm_lite.server.openai.running import begin, heard, model_id, now, told, usage
+from llm_lite.server.openai.likelihoods import TokenLikelihood
+from llm_lite.server.openai.responses_request import ResponseRequest, effort_of, response_plan
+from llm_lite.server.openai.running import (
+    AnswerId,
+    NewTokens,
+    PromptTokens,
+    begin,
+    heard,
+    model_id,
+    now,
+    told,
+    usage,
+)
+from llm_lite.server.schema import Count, about
 
-_SAID = ("instructions", "max_output_tokens", "temperature", "top_p", "top_logprobs", "user")
 Event = dict[str, Any]
 
 
-async def respond(call: Call) -> Response:
+class ResponseUsage(Struct, kw_only=True):
+    input_tokens: Count
+    input_tokens_details: PromptTokens
+    output_tokens: Count
+    output_tokens_details: NewTokens
+    total_tokens: Count
+
+
+class Response(Struct, kw_only=True):
+    """An answer as items, with what was asked for it."""
+
+    id: AnswerId
+    object: Literal["response"]
+    created_at: Count
+    status: Annotated[
+        Literal["in_progress", "completed", "incomplete", "failed"],
+        about("Of a whole answer, completed or incomplete."),
+    ]
+    error: dict[str, Any] | None
+    incomplete_details: dict[str, Any] | None
+    model: str
+    output: Annotated[list[dict[str, Any]], about("Thoughts, messages and calls of functions.")]
+    instructions: str | None
+    max_output_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    top_logprobs: int | None
+    user: str | None
+    parallel_tool_calls: bool
+    previous_response_id: None
+    reasoning: dict[str, Any]
+    store: bool
+    text: dict[str, Any]
+    tool_choice: str | dict[str, Any]
+    tools: list[dict[str, Any]]
+    truncation: Literal["disabled"]
+    metadata: dict[str, Any]
+    usage: ResponseUsage | None
+
+
+async def respond(call: Call) -> HttpResponse:
     model = model_id(call)
     plan = response_plan(call)
     choice = Choice(plan.tools, keeps_tokens=plan.top_logprobs is not None)
     items = _Items(plan, _frame(call, model, plan))
-    if call.body["stream"]:
+    if call.body.stream:
         answers, head = await begin(call, [plan.request])
         return EventStream(_pieces(call, answers, head, choice, items), answers.close)
     await heard(call, [plan.request], [choice])
@@ -38,30 +90,37 @@ async def respond(call: Call) -> Response:
     return json_response(items.finished(choice))
 
 
-def _frame(call: Call, model: str, plan: ChatPlan) -> dict[str, Any]:
-    """What is known of the response before it is made."""
-    body = call.body
-    return {
-        "id": plan.request.response,
-        "object": "response",
-        "created_at": now(),
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "model": model,
-        "output": [],
-        **{name: body[name] for name in _SAID},
-        "parallel_tool_calls": body["parallel_tool_calls"],
-        "previous_response_id": None,
-        "reasoning": {"effort": (body["reasoning"] or {}).get("effort"), "summary": None},
-        "store": False,
-        "text": {"format": (body["text"] or {}).get("format") or {"type": "text"}},
-        "tool_choice": body["tool_choice"] or "auto",
-        "tools": body["tools"] or [],
-        "truncation": "disabled",
-        "metadata": body["metadata"] or {},
-        "usage": None,
-    }
+def _frame(call: Call, model: str, plan: ChatPlan) -> Response:
+    """Return what is known of the response before it is made."""
+    body: ResponseRequest = call.body
+    form = body.text.format if body.text else None
+    most = body.max_output_tokens
+    return Response(
+        id=plan.request.response,
+        object="response",
+        created_at=now(),
+        status="in_progress",
+        error=None,
+        incomplete_details=None,
+        model=model,
+        output=[],
+        instructions=body.instructions,
+        max_output_tokens=None if most is None else int(most),
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_logprobs=body.top_logprobs,
+        user=body.user,
+        parallel_tool_calls=body.parallel_tool_calls,
+        previous_response_id=None,
+        reasoning={"effort": effort_of(body), "summary": None},
+        store=False,
+        text={"format": to_builtins(form) if form else {"type": "text"}},
+        tool_choice=to_builtins(body.tool_choice or "auto"),
+        tools=to_builtins(body.tools or []),
+        truncation="disabled",
+        metadata=body.metadata or {},
+        usage=None,
+    )
 
 
 async def _pieces(
@@ -79,7 +138,7 @@ async def _pieces(
         return
     whole = write(items.end(choice))
     response = items.finished(choice)
-    yield whole + write([{"type": f"response.{response['status']}", "response": response}])
+    yield whole + write([{"type": f"response.{response.status}", "response": response}])
 
 
 class _Writer:
@@ -92,7 +151,7 @@ class _Writer:
         pieces = []
         for one in events:
             numbered = {**one, "sequence_number": self._count}
-            pieces.append(event(json.dumps(numbered, ensure_ascii=False), one["type"]))
+            pieces.append(event(json_text(numbered), one["type"]))
             self._count += 1
         return b"".join(pieces)
 
@@ -100,12 +159,12 @@ class _Writer:
 class _Items:
     """The items of a response as they grow; each change is an event."""
 
-    def __init__(self, plan: ChatPlan, frame: dict[str, Any]) -> None:
+    def __init__(self, plan: ChatPlan, frame: Response) -> None:
         self._plan, self._frame = plan, frame
         self._done: list[dict[str, Any]] = []
         self._open: dict[str, Any] | None = None
         self._text: list[str] = []  # of the open item
-        self._likely: list[dict[str, Any]] = []
+        self._likely: list[TokenLikelihood] = []
 
     def take(self, delta: Delta) -> Iterator[Event]:
         if delta.thought:
@@ -153,25 +212,25 @@ class _Items:
 
     def failed(self, error: ApiError) -> Event:
         told = {"code": error.code or "server_error", "message": error.message}
-        response = {**self._frame, "status": "failed", "error": told, "output": self._done}
+        response = replace(self._frame, status="failed", error=told, output=self._done)
         return {"type": "response.failed", "response": response}
 
-    def finished(self, choice: Choice) -> dict[str, Any]:
+    def finished(self, choice: Choice) -> Response:
         is_whole = not choice.is_cut or self._is_called(choice)
         counted = usage([choice])
-        return {
-            **self._frame,
-            "status": "completed" if is_whole else "incomplete",
-            "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
-            "output": self._done,
-            "usage": {
-                "input_tokens": counted["prompt_tokens"],
-                "input_tokens_details": counted["prompt_tokens_details"],
-                "output_tokens": counted["completion_tokens"],
-                "output_tokens_details": counted["completion_tokens_details"],
-                "total_tokens": counted["total_tokens"],
-            },
-        }
+        return replace(
+            self._frame,
+            status="completed" if is_whole else "incomplete",
+            incomplete_details=None if is_whole else {"reason": "max_output_tokens"},
+            output=self._done,
+            usage=ResponseUsage(
+                input_tokens=counted.prompt_tokens,
+                input_tokens_details=counted.prompt_tokens_details,
+                output_tokens=counted.completion_tokens,
+                output_tokens_details=counted.completion_tokens_details,
+                total_tokens=counted.total_tokens,
+            ),
+        )
 
     def _is_called(self, choice: Choice) -> bool:
         """Whether it ends with a call that is whole, so that a limit cut nothing of it."""
@@ -181,7 +240,7 @@ class _Items:
     def _is_open(self, kind: str) -> bool:
         return self._open is not None and self._open["type"] == kind
 
-    def _grow(self, kind: str, text: str, likely: list[dict[str, Any]]) -> Iterator[Event]:
+    def _grow(self, kind: str, text: str, likely: list[TokenLikelihood]) -> Iterator[Event]:
         """More of a message or of thoughts."""
         if not self._is_open(kind):
             yield from self._close()
@@ -214,13 +273,10 @@ class _Items:
         kind = "response.function_call_arguments.delta"
         yield {"type": kind, **place, "delta": call.arguments}
 
-    def _likelihoods(self, delta: Delta) -> list[dict[str, Any]]:
+    def _likelihoods(self, delta: Delta) -> list[TokenLikelihood]:
         if self._plan.top_logprobs is None:
             return []
-        found: list[dict[str, Any]] = likelihoods.of_chat(delta.tokens, self._plan.top_logprobs)[
-            "content"
-        ]
-        return found
+        return likelihoods.of_chat(delta.tokens, self._plan.top_logprobs).content
 
 
 def _new_item(kind: str) -> dict[str, Any]:

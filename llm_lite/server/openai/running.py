@@ -2,52 +2,75 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from llm_lite.core.messages import AnswerRequest, GenerationFinished, GenerationStarted
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.server.answers import Answers
 from llm_lite.server.call import Call
 from llm_lite.server.event_stream import event
-from llm_lite.server.failures import ApiError
+from llm_lite.server.failures import ApiError, json_text
 from llm_lite.server.inbox import Told
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.models import fingerprint, id_of
-from llm_lite.server.tables.kinds import Anything, Flag, MapOf, Text
-from llm_lite.server.tables.records import Field, Record
+from llm_lite.server.schema import Count, about
 
-MODEL = Field("model", Text(most=512), "Any: the model in use answers, and says its name.")
-USER = Field("user", Text(most=512), "Whose turn it is: users take turns.")
-STREAM_OPTIONS = Field(
-    "stream_options",
-    Record(
-        "StreamOptions",
-        (
-            Field("include_usage", Flag(), "A last event tells how many tokens there were."),
-            Field("include_obfuscation", Flag()),
-        ),
-        open=True,
-    ),
-)
-# What OpenAI's own service has and a machine of one's own has no use for. It may be said.
-WITHOUT_EFFECT = (
-    Field("metadata", MapOf(Anything(), most=16), "Has no effect here."),
-    Field("store", Flag(), "Has no effect here: nothing is stored."),
-    Field("service_tier", Text(), "Has no effect here."),
-    Field("safety_identifier", Text(), "Has no effect here."),
-    Field("prompt_cache_key", Text(), "Has no effect here: prefixes are found by their tokens."),
-    Field("prompt_cache_retention", Text(), "Has no effect here."),
-)
+AnswerId = Annotated[str, about("By which /inspect knows it.")]
 
 
-def answered_by(call: Call) -> dict[str, str]:
-    """The model in use, which answers whatever a request calls it, and what it runs on."""
-    service = call.service
-    return {"model": model_id(call), "system_fingerprint": fingerprint(service)}
+class PromptTokens(Struct):
+    cached_tokens: Annotated[Count, about("Found in the cache.")]
+
+
+class NewTokens(Struct):
+    reasoning_tokens: Count
+
+
+class Usage(Struct, kw_only=True):
+    prompt_tokens: Count
+    completion_tokens: Count
+    total_tokens: Count
+    prompt_tokens_details: PromptTokens
+    completion_tokens_details: NewTokens
+
+
+class Timings(Struct, kw_only=True):
+    """How fast an answer was, as llama.cpp's server tells it."""
+
+    cache_n: Annotated[Count, about("Tokens of the prompt that the cache had.")]
+    prompt_n: Annotated[Count, about("Tokens of the prompt that were read.")]
+    prompt_per_second: float
+    predicted_n: Annotated[Count, about("Tokens of the answer.")]
+    draft_n: Annotated[Count, about("Tokens that were drafted.")]
+    draft_n_accepted: Annotated[Count, about("Drafted tokens that the model took.")]
+    predicted_per_second: float
+    first_token_ms: float
+
+
+class AnswerHead(Struct, kw_only=True):
+    """What stands at the head of an answer, whole or in a stream."""
+
+    id: AnswerId
+    object: str
+    created: Count
+    model: str
+    system_fingerprint: Annotated[str, about("Another one: the same seed may answer differently.")]
+
+
+def head_of(call: Call, response: str, kind: str) -> AnswerHead:
+    """The model in use answers, whatever a request calls it."""
+    return AnswerHead(
+        id=response,
+        object=kind,
+        created=now(),
+        model=model_id(call),
+        system_fingerprint=fingerprint(call.service),
+    )
 
 
 def model_id(call: Call) -> str:
@@ -138,37 +161,36 @@ async def heard(call: Call, requests: Sequence[AnswerRequest], choices: list[Cho
 
 def failure_event(error: ApiError) -> bytes:
     """How a stream says that it ends before its time."""
-    return event(json.dumps(error.body(), ensure_ascii=False))
+    return event(json_text(error.body()))
 
 
-def usage(choices: Sequence[Choice], prompts: int = 1) -> dict[str, Any]:
+def usage(choices: Sequence[Choice], prompts: int = 1) -> Usage:
     """Each of the `prompts` has as many choices; its tokens count once."""
     each = len(choices) // prompts
     asked = sum(c.stats.prompt_tokens or _prompt(c) for c in choices[::each])
     cached = sum(c.stats.reused_tokens or _reused(c) for c in choices[::each])
     new = sum(c.stats.new_tokens for c in choices)
-    return {
-        "prompt_tokens": asked,
-        "completion_tokens": new,
-        "total_tokens": asked + new,
-        "prompt_tokens_details": {"cached_tokens": cached},
-        "completion_tokens_details": {"reasoning_tokens": sum(c.thought_tokens for c in choices)},
-    }
+    return Usage(
+        prompt_tokens=asked,
+        completion_tokens=new,
+        total_tokens=asked + new,
+        prompt_tokens_details=PromptTokens(cached),
+        completion_tokens_details=NewTokens(sum(c.thought_tokens for c in choices)),
+    )
 
 
-def timings(choice: Choice) -> dict[str, Any]:
-    """As llama.cpp's server tells them: how fast an answer was."""
+def timings(choice: Choice) -> Timings:
     stats = choice.stats
-    return {
-        "cache_n": stats.reused_tokens,
-        "prompt_n": stats.prompt_tokens - stats.reused_tokens,
-        "prompt_per_second": round(stats.prefill_tok_s, 2),
-        "predicted_n": stats.new_tokens,
-        "draft_n": stats.drafted,
-        "draft_n_accepted": stats.accepted,
-        "predicted_per_second": round(stats.decode_tok_s, 2),
-        "first_token_ms": round(stats.ttft_ms, 1),
-    }
+    return Timings(
+        cache_n=stats.reused_tokens,
+        prompt_n=stats.prompt_tokens - stats.reused_tokens,
+        prompt_per_second=round(stats.prefill_tok_s, 2),
+        predicted_n=stats.new_tokens,
+        draft_n=stats.drafted,
+        draft_n_accepted=stats.accepted,
+        predicted_per_second=round(stats.decode_tok_s, 2),
+        first_token_ms=round(stats.ttft_ms, 1),
+    )
 
 
 def _prompt(choice: Choice) -> int:

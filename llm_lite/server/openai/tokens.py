@@ -2,74 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
+from llm_lite.core.checked import CheckError
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
 from llm_lite.server.openai.chat_request import tool_plan
-from llm_lite.server.openai.completions import TOKENS
-from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
-from llm_lite.server.openai.running import MODEL
-from llm_lite.server.openai.tools import TOOL_FIELDS
-from llm_lite.server.tables.kinds import FieldProblem, Flag, ListOf, Text
-from llm_lite.server.tables.records import Field, request_body
+from llm_lite.server.openai.messages import Messages, messages_of
+from llm_lite.server.openai.request import MOST_LISTED, ModelBody, TokenId
+from llm_lite.server.openai.tools import ParallelCalls, ToolChoice, Tools
+from llm_lite.server.schema import Count, about
 
-TOKENIZE = request_body(
-    "TokenizeRequest",
-    (
-        MODEL,
-        Field("content", Text(), "A text."),
-        Field("prompt", Text(), "The same, by vLLM's name."),
-        Field("messages", ListOf(MESSAGE, least=1, most=MOST_MESSAGES), "Or a conversation."),
-        *TOOL_FIELDS,
-        Field("add_special", Flag(), "With the begin token where the model wants it."),
-        Field("add_special_tokens", Flag(), "The same, by vLLM's name."),
-        Field("with_pieces", Flag(), "With what each token stands for.", default=False),
-    ),
-)
-DETOKENIZE = request_body(
-    "DetokenizeRequest",
-    (MODEL, Field("tokens", ListOf(TOKENS.kind), "Ids.", True)),
-)
+
+class TokenizeRequest(ModelBody, kw_only=True):
+    content: Annotated[str | None, about("A text.")] = None
+    prompt: Annotated[str | None, about("The same, by vLLM's name.")] = None
+    messages: Annotated[Messages | None, about("Or a conversation.")] = None
+    tools: Tools = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: ParallelCalls = True
+    add_special: Annotated[bool | None, about("With the begin token where the model wants it.")] = (
+        None
+    )
+    add_special_tokens: Annotated[bool | None, about("The same, by vLLM's name.")] = None
+    with_pieces: Annotated[bool, about("With what each token stands for.")] = False
+
+
+class DetokenizeRequest(ModelBody, kw_only=True):
+    tokens: Annotated[list[TokenId], Meta(max_length=MOST_LISTED, description="Ids.")]
+
+
+class Tokens(Struct, kw_only=True):
+    tokens: list[Count]
+    count: Count
+    max_model_len: Count
+    pieces: list[str] | UnsetType = UNSET
+
+
+class TokensText(Struct):
+    content: str
+    prompt: str
 
 
 async def tokenize(call: Call) -> Response:
-    body, service = call.body, call.service
-    given = [name for name in ("content", "prompt", "messages") if body[name] is not None]
+    body: TokenizeRequest = call.body
+    service = call.service
+    texts = {"content": body.content, "prompt": body.prompt, "messages": body.messages}
+    given = [name for name, one in texts.items() if one is not None]
     if len(given) != 1:
-        raise FieldProblem("content", f"expected one of content and messages, found {len(given)}")
-    if given == ["messages"]:
-        messages = messages_of(body["messages"])
+        raise CheckError("content", f"expected one of content and messages, found {len(given)}")
+    if body.messages is not None:
+        messages = messages_of(body.messages)
         tools = tool_plan(body, service.model)
 
         def work() -> list[int]:
             return service.prompt_tokens(tools.told(messages), tools.offered)
     else:
-        text, special = body[given[0]], _special(body)
+        text, special = body.content or body.prompt or "", _special(body)
 
         def work() -> list[int]:
             return service.tokenize(text, special)
 
     tokens = await call.apart(lambda _: work())
-    found: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
-    found["max_model_len"] = service.status().context or service.model.context
-    if body["with_pieces"]:
-        found["pieces"] = await call.apart(lambda _: service.token_texts(tokens))
+    context = service.status().context or service.model.context
+    found = Tokens(tokens=tokens, count=len(tokens), max_model_len=context)
+    if body.with_pieces:
+        found.pieces = await call.apart(lambda _: service.token_texts(tokens))
     return json_response(found)
 
 
-def _special(body: dict[str, Any]) -> bool:
+def _special(body: TokenizeRequest) -> bool:
     """llama.cpp's default is no, vLLM's is yes."""
-    if body["add_special"] is not None:
-        return bool(body["add_special"])
-    if body["add_special_tokens"] is not None:
-        return bool(body["add_special_tokens"])
-    return body["prompt"] is not None
+    if body.add_special is not None:
+        return body.add_special
+    if body.add_special_tokens is not None:
+        return body.add_special_tokens
+    return body.prompt is not None
 
 
 async def detokenize(call: Call) -> Response:
-    service, tokens = call.service, call.body["tokens"]
+    service, tokens = call.service, call.body.tokens
     text = await call.apart(lambda _: service.detokenize(tokens))
-    return json_response({"content": text, "prompt": text})
+    return json_response(TokensText(text, text))

@@ -8,53 +8,58 @@ are described in a system message, and a call is an answer that is nothing but s
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Protocol
 
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import ChatMessage, ModelInfo, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
-from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text
-from llm_lite.server.tables.records import Field, Record
+from llm_lite.server.openai.messages import NameText
+from llm_lite.server.schema import about
 
 MOST_TOOLS = 128
-_NAMED = Record("FunctionName", (Field("name", Text(least=1, most=64), required=True),), open=True)
-_DECLARED = Record(
-    "FunctionDeclared",
-    (
-        Field("name", Text(least=1, most=64), required=True),
-        Field("description", Text(most=4000)),
-        Field("parameters", AnyObject(), "A JSON schema of an object."),
-        Field("strict", Flag(), "Arguments keep to the schema where the call is demanded."),
-    ),
-    open=True,
-)
-TOOL = Record(
-    "Tool",
-    (
-        Field("type", Text(choices=("function",)), required=True),
-        Field("function", _DECLARED, required=True),
-    ),
-    open=True,
-)
-_CHOSEN = Record(
-    "ToolChosen",
-    (
-        Field("type", Text(choices=("function",)), required=True),
-        Field("function", _NAMED, required=True),
-    ),
-    open=True,
-)
-TOOL_FIELDS = (
-    Field("tools", ListOf(TOOL, most=MOST_TOOLS), "Functions that the model may call."),
-    Field(
-        "tool_choice",
-        OneOf((Text(choices=("none", "auto", "required")), _CHOSEN)),
-        "Whether it calls: as it likes (auto), never, one of them, or this one.",
-    ),
-    Field("parallel_tool_calls", Flag(), "false: one call at most.", default=True),
-)
+Description = Annotated[str, Meta(max_length=4000)]
+Parameters = Annotated[dict[str, Any] | None, about("A JSON schema of an object.")]
+Whether = Literal["none", "auto", "required"]
+
+
+class FunctionName(Struct):
+    name: NameText
+
+
+class FunctionDeclared(Struct):
+    name: NameText
+    description: Description | None = None
+    parameters: Parameters = None
+    strict: Annotated[
+        bool | None, about("Arguments keep to the schema where the call is demanded.")
+    ] = None
+
+
+class Tool(Struct):
+    type: Literal["function"]
+    function: FunctionDeclared
+
+
+class ToolChosen(Struct):
+    type: Literal["function"]
+    function: FunctionName
+
+
+Tools = Annotated[
+    Annotated[list[Tool], Meta(max_length=MOST_TOOLS)] | None,
+    about("Functions that the model may call."),
+]
+ToolChoice = Annotated[
+    Whether | ToolChosen | None,
+    about("Whether it calls: as it likes (auto), never, one of them, or this one."),
+]
+ParallelCalls = Annotated[bool, about("false: one call at most.")]
 _TOLD = (
     "You can call functions. To call one, answer with nothing but a JSON object of this form: "
     '{{"name": "the function", "arguments": {{...}}}}. The functions:\n{functions}'
@@ -96,17 +101,25 @@ class ToolPlan:
         return (ChatMessage("system", words), *messages)
 
 
-def specs_of(given: list[dict[str, Any]] | None, at: str = "tools") -> tuple[ToolSpec, ...]:
-    """FieldProblem. Each is {"name", "description", "parameters"}."""
+class Declared(Protocol):
+    """A function as chats or responses declare it."""
+
+    name: str
+    description: str | None
+    parameters: dict[str, Any] | None
+
+
+def specs_of(given: Sequence[Declared]) -> tuple[ToolSpec, ...]:
+    """Return the functions, whose declarations stand in the field `tools`; raise CheckError."""
     found: dict[str, ToolSpec] = {}
-    for index, function in enumerate(given or ()):
-        where = f"{at}[{index}]"
+    for index, function in enumerate(given):
+        where = f"tools[{index}]"
         try:
-            spec = checked(function["name"], function["description"], function["parameters"], where)
+            spec = checked(function.name, function.description, function.parameters, where)
         except JsonProblem as problem:
-            raise FieldProblem(where, str(problem).removeprefix(where).lstrip(", ")) from None
+            raise CheckError(where, str(problem).removeprefix(where).lstrip(", ")) from None
         if spec.name in found:
-            raise FieldProblem(where, f"the name {spec.name!r} is there already")
+            raise CheckError(where, f"the name {spec.name!r} is there already")
         found[spec.name] = spec
     return tuple(found.values())
 
@@ -114,15 +127,15 @@ def specs_of(given: list[dict[str, Any]] | None, at: str = "tools") -> tuple[Too
 def plan_of(
     specs: tuple[ToolSpec, ...], choice: str | None, model: ModelInfo, *, parallel: bool
 ) -> ToolPlan:
-    """`choice` is none, auto, required, or = and the name of a function. FieldProblem."""
+    """`choice` is none, auto, required, or = and the name of a function. CheckError."""
     if not specs:
         if choice not in (None, "none", "auto"):
-            raise FieldProblem("tool_choice", "demands a call, but there are no tools")
+            raise CheckError("tool_choice", "demands a call, but there are no tools")
         return ToolPlan()
     if choice == "none":
         return ToolPlan()
     if model.kind != "decoder":
-        raise FieldProblem("tools", f"{model.name} is an {model.kind}, which calls no functions")
+        raise CheckError("tools", f"{model.name} is an {model.kind}, which calls no functions")
     style = model.tool_style
     in_words = style in ("", "unknown")
     if choice in (None, "auto"):
@@ -133,7 +146,7 @@ def plan_of(
     if choice != "required" or len(specs) == 1:
         spec = next((spec for spec in specs if spec.name == name), None)
         if spec is None:
-            raise FieldProblem("tool_choice", f"{quote(name)} is none of the tools")
+            raise CheckError("tool_choice", f"{quote(name)} is none of the tools")
         return ToolPlan(specs, "", name, spec.parameters, True, in_words)
     return ToolPlan(specs, "llama", "", _one_of(specs), True, in_words)
 
@@ -151,6 +164,6 @@ def _one_of(specs: tuple[ToolSpec, ...]) -> str:
     return json.dumps({"anyOf": calls})
 
 
-def choice_of(given: Any) -> str | None:
-    """As `plan_of` takes it."""
-    return f"={given['function']['name']}" if isinstance(given, dict) else given
+def choice_of(given: Whether | ToolChosen | None) -> str | None:
+    """Return the choice as `plan_of` takes it."""
+    return f"={given.function.name}" if isinstance(given, ToolChosen) else given

@@ -18,9 +18,9 @@ from starlette.types import Message
 from llm_lite.core.errors import RequestError
 from llm_lite.server.app import make_app
 from llm_lite.server.config import ServerConfig
+from llm_lite.server.document import document
 from llm_lite.server.routes import ENDPOINTS
 from llm_lite.server.shared import Shared
-from llm_lite.server.tables.document import document
 from tests.fuzz.door import Case, Door, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, to_json
 from tests.server.scripted_service import ScriptedService
@@ -77,11 +77,11 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 QUERIES: tuple[tuple[str, dict[str, str]], ...] = (
     (
-        "/glass/attention",
+        "/inspect/attention",
         {"response": "held", "layer": "1", "heads": "0,2", "first": "1", "last": "3"},
     ),
-    ("/glass/lens", {"response": "held", "position": "2", "count": "3", "format": "npz"}),
-    ("/glass/cache", {"response": "held"}),
+    ("/inspect/lens", {"response": "held", "position": "2", "count": "3", "format": "npz"}),
+    ("/inspect/cache", {"response": "held"}),
     ("/v1/models/scripted", {}),
     ("/metrics", {}),
 )

@@ -16,7 +16,7 @@ def response(served):
 
 
 def get(served, path, **query):
-    return httpx.get(f"{served.url}/glass/{path}", params=query)
+    return httpx.get(f"{served.url}/inspect/{path}", params=query)
 
 
 def arrays(made):
@@ -42,7 +42,7 @@ def test_attention_is_rows_of_probabilities(served, response):
     assert np.allclose(made.sum(axis=-1), 1, atol=1e-4)
     exact = served.service.attention(response, 1, [0, 2], 3, 5)
     assert np.allclose(made, exact, atol=1e-6)
-    url = f"{served.url}/glass/attention?response={response}&layer=1"
+    url = f"{served.url}/inspect/attention?response={response}&layer=1"
     found = arrays(httpx.get(url, headers={"accept": "application/x-npz"}))
     assert found["attention"].shape == (3, length, length)
     assert np.array_equal(found["attention"][[0, 2], 3:5], exact)
@@ -99,3 +99,11 @@ def test_too_large_a_map_is_refused(serve):
     refused = get(served, "attention", response=made.id, layer=0)
     assert refused.status_code == 400 and "too many at once" in refused.json()["error"]["message"]
     assert get(served, "attention", response=made.id, layer=0, format="npz").status_code == 200
+
+
+def test_the_older_addresses_answer_the_same(served, response):
+    for path, query in (("cache", {}), ("lens", {"count": 2}), ("attention", {"layer": 1})):
+        query["response"] = response
+        older = httpx.get(f"{served.url}/glass/{path}", params=query)
+        assert older.status_code == 200 and older.json() == get(served, path, **query).json()
+    assert httpx.get(f"{served.url}/glass/cache").status_code == 400

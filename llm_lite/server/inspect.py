@@ -1,0 +1,228 @@
+"""/inspect: what was inside while a response was made, for as long as the cache holds it.
+
+A response is named by its id; its second choice by the id with .1 behind it, and so on.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+from starlette.responses import Response
+
+from llm_lite.core.checked import CheckError
+from llm_lite.core.serving import service as core
+from llm_lite.core.serving.service import F32, AnswerTokens
+from llm_lite.server.call import Call
+from llm_lite.server.failures import json_response
+from llm_lite.server.schema import Count, Query, about
+
+NPZ = "application/x-npz"
+MOST_VALUES = 16 << 20  # of one answer, as arrays; as JSON, a fraction
+_MOST_IN_JSON = 2 << 20
+_DIGITS = 6  # of a probability in JSON
+Position = Annotated[int, Meta(ge=0, le=1 << 30)]
+
+
+class CacheQuery(Query, kw_only=True):
+    response: Annotated[
+        str, Meta(min_length=1, max_length=128, description="The id of a response.")
+    ]
+    format: Annotated[
+        Literal["json", "npz"] | None, about("Or by the header Accept; JSON, else.")
+    ] = None
+
+
+class AttentionQuery(CacheQuery, kw_only=True):
+    layer: Annotated[int, Meta(ge=0, le=4096, description="The first is 0.")]
+    heads: Annotated[
+        Annotated[
+            str,
+            Meta(
+                max_length=2000,
+                pattern=r"^\d{1,4}(,\d{1,4}){0,255}(?!\n)$",
+                extra={"expected": "a text like 0,3"},
+            ),
+        ]
+        | None,
+        about("As 0,3; without it, all."),
+    ] = None
+    first: Annotated[
+        Position | None, about("The first position of a query; without it, the first kept.")
+    ] = None
+    last: Annotated[
+        Position | None, about("The position behind the last query; without it, the end.")
+    ] = None
+
+
+class LensQuery(CacheQuery, kw_only=True):
+    position: Annotated[
+        Position | None, about("Behind which it is read; without it, the last.")
+    ] = None
+    count: Annotated[int, Meta(ge=1, le=50, description="How many tokens of each layer.")] = 5
+
+
+class Attention(Struct, kw_only=True):
+    response: str
+    layer: Count
+    heads: list[Count]
+    first: Annotated[Count, about("Position of the first row.")]
+    attention: Annotated[list[list[list[float]]], about("[heads, rows, positions]")]
+
+
+class LensLayer(Struct, kw_only=True):
+    layer: Count
+    tokens: list[Count]
+    texts: list[str]
+    probabilities: list[float]
+
+
+class LensLayers(Struct):
+    response: str
+    position: Count
+    layers: list[LensLayer]
+
+
+class CacheHeld(Struct, kw_only=True):
+    response: str
+    tokens: list[Count]
+    texts: list[str]
+    prompt_tokens: Annotated[Count, about("How many of them are the prompt.")]
+    first_query: Annotated[Count, about("Queries are kept from this position on.")]
+    layers: Count
+    heads: Count
+    page_tokens: Annotated[Count, about("Positions of a page of the cache.")]
+    pages: Count
+    pages_used: Count
+    pages_kept: Count
+
+
+async def attention(call: Call) -> Response:
+    """Return probabilities [heads, positions of queries, positions of keys]."""
+    service = call.service
+    query: AttentionQuery = call.query
+    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    heads = _heads(query.heads, held)
+    if query.layer >= held.layers:
+        raise CheckError("layer", f"expected 0 to {held.layers - 1}, found {query.layer}")
+    first, last = _span(query, held)
+    as_arrays = _wants_arrays(call)
+    size, most = len(heads) * (last - first) * len(held.tokens), MOST_VALUES
+    if size > (most if as_arrays else _MOST_IN_JSON):
+        raise CheckError(
+            "first", f"{size:,} values are too many at once: ask for fewer heads or positions"
+        )
+    made = await call.apart(
+        lambda _: service.attention(held.response, query.layer, heads, first, last)
+    )
+
+    def written() -> Response:
+        known = {"response": held.response, "layer": query.layer, "heads": heads, "first": first}
+        if as_arrays:
+            return _arrays({**known, "attention": made})
+        return json_response({**known, "attention": _rounded(made)})
+
+    return await call.apart(lambda _: written())
+
+
+async def lens(call: Call) -> Response:
+    """Return what each layer would say next behind a position."""
+    service = call.service
+    query: LensQuery = call.query
+    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    position = len(held.tokens) - 1 if query.position is None else query.position
+    if position >= len(held.tokens):
+        raise CheckError("position", f"expected 0 to {len(held.tokens) - 1}, found {position}")
+    layers = await call.apart(lambda _: service.lens(held.response, position, query.count))
+    if _wants_arrays(call):
+        return _arrays({"position": position, **_lens_arrays(layers)})
+    told = [
+        LensLayer(
+            layer=layer.layer,
+            tokens=list(layer.tokens),
+            texts=list(layer.texts),
+            probabilities=[round(float(p), _DIGITS) for p in layer.probabilities],
+        )
+        for layer in layers
+    ]
+    return json_response(LensLayers(held.response, position, told))
+
+
+async def cache(call: Call) -> Response:
+    """Return the tokens of a response that the cache holds, and how full it is."""
+    service = call.service
+    query: CacheQuery = call.query
+    held = await call.apart(lambda _: service.answer_tokens(query.response))
+    status = service.status()
+    found = CacheHeld(
+        response=held.response,
+        tokens=list(held.tokens),
+        texts=list(held.texts),
+        prompt_tokens=held.prompt_tokens,
+        first_query=held.first_query,
+        layers=held.layers,
+        heads=held.heads,
+        page_tokens=status.page_tokens,
+        pages=status.pages,
+        pages_used=status.pages_used,
+        pages_kept=status.pages_kept,
+    )
+    if not _wants_arrays(call):
+        return json_response(found)
+    arrays = {
+        "tokens": np.array(held.tokens, np.int32),
+        "texts": np.array(held.texts) if held.texts else np.array([], "U1"),
+    }
+    sizes = {name: one for name, one in asdict(found).items() if isinstance(one, int)}
+    return _arrays({**arrays, **sizes})
+
+
+def _heads(given: str | None, held: AnswerTokens) -> list[int]:
+    if given is None:
+        return list(range(held.heads))
+    heads = [int(number) for number in given.split(",")]
+    if max(heads) >= held.heads:
+        raise CheckError("heads", f"expected 0 to {held.heads - 1}, found {max(heads)}")
+    return heads
+
+
+def _span(query: AttentionQuery, held: AnswerTokens) -> tuple[int, int]:
+    """Positions whose queries are kept."""
+    end = len(held.tokens)
+    first = held.first_query if query.first is None else query.first
+    last = end if query.last is None else query.last
+    if not held.first_query <= first < end:
+        expected = f"expected {held.first_query} to {end - 1}, whose queries are kept"
+        raise CheckError("first", f"{expected}, found {first}")
+    if not first < last <= end:
+        raise CheckError("last", f"expected {first + 1} to {end}, found {last}")
+    return first, last
+
+
+def _wants_arrays(call: Call) -> bool:
+    asked = call.query.format
+    return asked == "npz" or (asked is None and NPZ in call.request.headers.get("accept", ""))
+
+
+def _arrays(values: dict[str, Any]) -> Response:
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items()}
+    np.savez(file, **arrays)
+    return Response(file.getvalue(), media_type=NPZ)
+
+
+def _rounded(values: F32) -> Any:
+    """Lists of numbers as short as they can be: float32 has no more digits than these."""
+    return np.round(values.astype(np.float64), _DIGITS).tolist()
+
+
+def _lens_arrays(layers: list[core.LensLayer]) -> dict[str, Any]:
+    return {
+        "layers": np.array([layer.layer for layer in layers], np.int32),
+        "tokens": np.array([layer.tokens for layer in layers], np.int32),
+        "texts": np.array([layer.texts for layer in layers]),
+        "probabilities": np.array([layer.probabilities for layer in layers], np.float32),
+    }

@@ -1,0 +1,155 @@
+"""What the bodies of several addresses have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Self
+
+from msgspec import Meta, Struct
+
+from llm_lite.core.checked import CheckError
+from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
+
+MOST_LISTED = 1 << 20
+LONGEST_LIMIT = 1 << 30  # tokens
+MOST_PROMPTS = 64
+
+FullText = Annotated[str, Meta(min_length=1)]
+TokenId = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+TokenIds = Annotated[list[TokenId], Meta(min_length=1, max_length=MOST_LISTED)]
+Choices = Annotated[int, Meta(ge=1, le=16)]
+
+
+class Texts(Custom):
+    """A text, the tokens of one, or a list of texts or of lists of tokens."""
+
+    most: int
+
+    def __init__(self, items: list[str | list[int]]) -> None:
+        self.items = items
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        if isinstance(value, str):
+            return cls([read(FullText, value)])
+        first = value[0] if isinstance(value, list) and value else None
+        if isinstance(first, int | float) and not isinstance(first, bool):
+            return cls([read(TokenIds, value)])
+        kind = TokenIds if isinstance(first, list) else FullText
+        if not isinstance(value, list):
+            raise CheckError("", "expected a text, tokens, or a list of either")
+        return cls(read(cls._list_of(kind), value))
+
+    @classmethod
+    def schema(cls) -> Schema:
+        kinds = (FullText, TokenIds, cls._list_of(FullText), cls._list_of(TokenIds))
+        return {"anyOf": components(kinds)[0]}
+
+    @classmethod
+    def _list_of(cls, kind: Any) -> Any:
+        return Annotated[list[kind], Meta(min_length=1, max_length=cls.most)]
+
+
+class Prompts(Texts):
+    most = MOST_PROMPTS
+
+
+class TokenLimit(int, Custom):
+    """How many tokens an answer may have; -1, as other servers have it: no limit."""
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        number: int = read(int, value)
+        if number != -1 and not 1 <= number <= LONGEST_LIMIT:
+            expected = f"expected -1, or a whole number from 1 to {LONGEST_LIMIT}"
+            raise CheckError("", f"{expected}, found {str(number)[:40]}")
+        return cls(number)
+
+    @classmethod
+    def schema(cls) -> Schema:
+        return {"type": "integer", "minimum": -1, "maximum": LONGEST_LIMIT, "not": {"const": 0}}
+
+
+class _NoObject(Unsupported):
+    neutral: ClassVar[dict[str, Any]] = {}
+
+
+class _NoList(Unsupported):
+    neutral: ClassVar[list[Any]] = []
+
+
+class _NoText(Unsupported):
+    neutral = ""
+
+
+class _NoFlag(Unsupported):
+    neutral = False
+
+
+class _NoNumber(Unsupported):
+    neutral = 0
+
+
+class _NoCall(Unsupported):
+    neutral = "none"
+
+
+_ABOUT = about("Not supported here.")
+WithoutObject = Annotated[_NoObject | None, _ABOUT]
+WithoutList = Annotated[_NoList | None, _ABOUT]
+WithoutText = Annotated[_NoText | None, _ABOUT]
+WithoutFlag = Annotated[_NoFlag | None, _ABOUT]
+WithoutNumber = Annotated[_NoNumber | None, _ABOUT]
+WithoutCall = Annotated[_NoCall | None, _ABOUT]
+NoEffect = Annotated[str | None, about("Has no effect here.")]
+
+
+class ModelBody(Body, kw_only=True):
+    model: Annotated[
+        Annotated[str, Meta(max_length=512)] | None,
+        about("Any: the model in use answers, and says its name."),
+    ] = None
+
+
+class UserBody(ModelBody, kw_only=True):
+    user: Annotated[
+        Annotated[str, Meta(max_length=512)] | None, about("Whose turn it is: users take turns.")
+    ] = None
+
+
+class StreamOptions(Struct):
+    include_usage: Annotated[
+        bool | None, about("A last event tells how many tokens there were.")
+    ] = None
+    include_obfuscation: bool | None = None
+
+
+class AnswerBody(UserBody, kw_only=True):
+    """A request for an answer that a model writes."""
+
+    stream: Annotated[bool, about("Server-sent events as it is written.")] = False
+    # What OpenAI's own service has and a machine of one's own has no use for. It may be given.
+    metadata: Annotated[
+        Annotated[dict[str, Any], Meta(max_length=16)] | None, about("Has no effect here.")
+    ] = None
+    store: Annotated[bool | None, about("Has no effect here: nothing is stored.")] = None
+    service_tier: NoEffect = None
+    safety_identifier: NoEffect = None
+    prompt_cache_key: Annotated[
+        str | None, about("Has no effect here: prefixes are found by their tokens.")
+    ] = None
+    prompt_cache_retention: NoEffect = None
+    # By vLLM's and llama.cpp's names: what an answer is held to, and where it ends.
+    guided_json: WithoutObject = None
+    structured_outputs: WithoutObject = None
+    guided_regex: WithoutText = None
+    guided_grammar: WithoutText = None
+    guided_choice: WithoutList = None
+    stop_token_ids: WithoutList = None
+    bad_words: WithoutList = None
+    allowed_token_ids: WithoutList = None
+    lora: WithoutList = None
+    grammar_triggers: WithoutList = None
+    grammar_lazy: WithoutFlag = None
+    ignore_eos: WithoutFlag = None
+    use_beam_search: WithoutFlag = None
+    min_tokens: WithoutNumber = None

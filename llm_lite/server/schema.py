@@ -1,0 +1,180 @@
+"""Bodies and queries as structs of msgspec, read from JSON and described in the OpenAPI document.
+
+A struct says once what a body is: the types of its fields, their limits, defaults and descriptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+from msgspec import Meta
+
+from llm_lite.core import checked
+from llm_lite.core.checked import CheckError
+
+Schema = dict[str, Any]
+REFERENCE = "#/components/schemas/{name}"
+IGNORED = "llm-lite-ignored-fields"  # a header that names fields of a body that were not looked at
+NOT_HERE = "is not supported by this server"
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
+
+
+def about(description: str) -> Meta:
+    """Say in the document what a field is."""
+    return Meta(description=description)
+
+
+class Body(msgspec.Struct, kw_only=True):
+    """The body of a request. A field that is null counts as left out. Fields that are not declared
+    are ignored: programs for other servers send fields of their own."""
+
+
+class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The parameters in the path and the query of an address."""
+
+
+class Custom:
+    """A type that msgspec does not know: it reads its values and describes them."""
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        """Return the value; raise CheckError, whose path begins at the value."""
+        raise NotImplementedError
+
+    @classmethod
+    def schema(cls) -> Schema:
+        raise NotImplementedError
+
+
+class Unsupported(Custom):
+    """A field of another server that changes an answer, which this server cannot do. It is refused
+    rather than ignored, unless its value asks for nothing."""
+
+    neutral: ClassVar[Any]
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        if value != cls.neutral or isinstance(value, bool) != isinstance(cls.neutral, bool):
+            raise CheckError("", f"{NOT_HERE}: leave it out")
+        return cls()
+
+    @classmethod
+    def schema(cls) -> Schema:
+        return {"const": cls.neutral}
+
+
+def read(kind: Any, value: Any) -> Any:
+    """Return the parsed JSON `value` as an object of the type `kind`; raise CheckError."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_read_custom)
+    except msgspec.ValidationError as error:
+        if " got `float`" in str(error):  # JSON has 3.0 for 3
+            value = _with_whole_numbers(value)
+    return checked.convert(value, kind, hook=_read_custom)
+
+
+def read_body(kind: type[Body], value: Any) -> tuple[Any, list[str]]:
+    """Return the body, and the names of fields that it does not declare."""
+    if not isinstance(value, dict):
+        return read(kind, value), []  # which raises
+    required = required_of(kind)
+    given = {name: one for name, one in value.items() if one is not None or name in required}
+    return read(kind, given), [name for name in value if name not in kind.__struct_fields__]
+
+
+def read_query(kind: type[Query], given: Mapping[str, str]) -> Any:
+    """Return the parameters of an address, whose numbers come as texts."""
+    known = properties_of(kind)
+    return read(kind, {name: _from_text(known.get(name, {}), one) for name, one in given.items()})
+
+
+def _from_text(schema: Schema, text: str) -> str | int | float:
+    is_number = bool({"integer", "number"} & {one.get("type") for one in _arms(schema)})
+    if not is_number or not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)
+
+
+def _read_custom(kind: type, value: Any) -> Any:
+    assert issubclass(kind, Custom), kind
+    return kind.read(value)
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Return the value with an int for each float that is whole."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_with_whole_numbers(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(one) for name, one in value.items()}
+    return value
+
+
+@cache
+def required_of(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)
+
+
+def components(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
+    """Return the schema of each type, and those of the structs that they refer to, by name."""
+    kinds = list(kinds)
+    found, named = msgspec.json.schema_components(
+        kinds, schema_hook=_schema_of_custom, ref_template=REFERENCE
+    )
+    bodies = {kind.__name__ for kind in kinds if isinstance(kind, type) and issubclass(kind, Body)}
+    return list(found), {
+        name: _tidy(schema, is_body=name in bodies) for name, schema in named.items()
+    }
+
+
+@cache
+def properties_of(kind: type[msgspec.Struct]) -> dict[str, Schema]:
+    """Return the schema of each field of a struct, by name."""
+    _, named = components([kind])
+    found: dict[str, Schema] = named[kind.__name__]["properties"]
+    return found
+
+
+def _schema_of_custom(kind: type) -> Schema:
+    assert issubclass(kind, Custom), kind
+    return kind.schema()
+
+
+def _tidy(schema: Schema, *, is_body: bool) -> Schema:
+    schema = {name: one for name, one in schema.items() if name != "title" and one != []}
+    required = schema.get("required", ())
+    schema["properties"] = {
+        name: _tidy_field(one, or_null=is_body and name not in required)
+        for name, one in schema.get("properties", {}).items()
+    }
+    if is_body:
+        about = f"Not looked at, and named in the header {IGNORED}."
+        schema["additionalProperties"] = {"description": about}
+    return schema
+
+
+def _tidy_field(schema: Schema, *, or_null: bool) -> Schema:
+    """Return the schema of a field with its description where the field stands, not within a union,
+    and without a default of null, which says no more than that it may be left out."""
+    null: Schema = {"type": "null"}
+    arms, about = _arms(schema), schema.get("description")
+    for arm in arms:
+        about = arm.pop("description", None) or about
+    rest = {name: schema[name] for name in ("default",) if schema.get(name) is not None}
+    if or_null and null not in arms and arms != [{}]:
+        arms.append(null)
+    told = {"description": about} if about else {}
+    return {**(arms[0] if len(arms) == 1 else {"anyOf": arms}), **told, **rest}
+
+
+def _arms(schema: Schema) -> list[Schema]:
+    """Return the schemas of which a value has to keep to one."""
+    if "anyOf" in schema:
+        return list(schema["anyOf"])
+    return [{name: one for name, one in schema.items() if name not in ("default", "description")}]

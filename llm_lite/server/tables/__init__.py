@@ -1,1 +1,0 @@
-"""What requests and answers are made of, typed once: it checks them and writes the document."""
