@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from llm_lite.core.generation.sampling import RANGES
 from llm_lite.core.messages import ModelInfo, SamplingOptions
+from llm_lite.core.messages.sampling_options import (
+    LONGEST_TEXT,
+    MOST_BIASES,
+    MOST_TEXTS,
+    OPTIONS,
+    Option,
+    names_in,
+)
 from llm_lite.server.tables.kinds import (
     AnyObject,
     FieldProblem,
@@ -21,61 +28,45 @@ from llm_lite.server.tables.kinds import (
 )
 from llm_lite.server.tables.records import Field
 
-_MOST_STOPS = 32
 _USUAL_TAU = 5.0  # of llama.cpp's server, for requests that only say that Mirostat is on
-_STOP = Text(least=1, most=1000)
-_ABOUT = {
-    "temperature": "0 always takes the likeliest token.",
-    "top_k": "Only so many likeliest tokens; 0: all.",
-    "top_p": "Only the likeliest tokens that have this probability together.",
-    "min_p": "Only tokens of at least this share of the likeliest one's probability.",
-    "typical_p": "Locally typical sampling; 1: off.",
-    "repetition_penalty": "Divides the logits of tokens that were said; 1: off.",
-    "presence_penalty": "Subtracted from the logits of tokens that were said.",
-    "frequency_penalty": "Subtracted as often as they were said.",
-    "penalty_window": "How many last tokens the penalties look at.",
-    "max_thinking_tokens": "Thoughts end after so many tokens; 0: when the model likes.",
-    "mirostat_tau": "Bits of surprise that are aimed at; 0: off.",
-}
-_OWN_WAY = ("seed", "max_new_tokens")  # whose names or ranges are not the engine's
-_NAMES = {field.name: field.type for field in fields(SamplingOptions)}
-_OTHER_NAMES = {"repeat_penalty": "repetition_penalty", "repeat_last_n": "penalty_window"}
-
-
-def _kind(name: str, low: float, high: float) -> Kind:
-    whole = _NAMES[name] == "int"
-    return Whole(int(low), int(high)) if whole else Number(float(low), float(high))
-
-
-_RANGED = {name: _kind(name, low, high) for name, low, high in RANGES if name not in _OWN_WAY}
+_TEXT = Text(least=1, most=LONGEST_TEXT)
+_TEXTS = ListOf(_TEXT, most=MOST_TEXTS)
 _SEEDS = Whole(-(1 << 63), (1 << 64) - 1)
+# How long an answer may be and which form it has, each address says in its own fields.
+_OWN_FIELDS = ("max_new_tokens", "json_schema", "grammar")
+_TAKEN = {name: row for name, row in OPTIONS.items() if name not in _OWN_FIELDS}
+# llama.cpp's names, where they are others. A dry_penalty_last_n of -1 means its whole context.
+_ALIASES = {
+    alias: name
+    for name, alias in names_in("llama-server").items()
+    if alias != name and name != "dry_window"
+}
+
+
+def _kind(row: Option) -> Kind:
+    match row.kind:
+        case "number":
+            return Number(float(row.low), float(row.high))
+        case "whole":
+            return _SEEDS if row.name == "seed" else Whole(int(row.low), int(row.high))
+        case "flag":
+            return Flag()
+        case "texts":
+            return OneOf((_TEXT, _TEXTS)) if row.name == "stop" else _TEXTS
+        case "biases":
+            return MapOf(Number(row.low, row.high), most=MOST_BIASES, names=r"\d{1,9}")
+        case "text":
+            return Text(least=1)
+
 
 SAMPLING: tuple[Field, ...] = (
-    *(Field(name, kind, _ABOUT.get(name, "")) for name, kind in _RANGED.items()),
-    *(Field(old, _RANGED[name], f"The same as {name}.") for old, name in _OTHER_NAMES.items()),
-    Field("seed", _SEEDS, "The same seed and request give the same answer."),
-    Field(
-        "stop",
-        OneOf((_STOP, ListOf(_STOP, most=_MOST_STOPS))),
-        "The answer ends before the first of these.",
-    ),
-    Field(
-        "logit_bias",
-        MapOf(Number(-100, 100), most=1024, names=r"\d{1,9}"),
-        "Added to the logits of tokens, by their ids.",
-    ),
-    Field(
-        "repetition_guard",
-        Flag(),
-        "Whether an answer that repeats itself without an end is ended.",
-    ),
-    Field("dry_breakers", ListOf(_STOP, most=_MOST_STOPS), "Repeats do not reach across these."),
-    Field("dry_sequence_breakers", ListOf(_STOP, most=_MOST_STOPS), "The same as dry_breakers."),
+    *(Field(name, _kind(row), row.help) for name, row in _TAKEN.items()),
+    *(Field(old, _kind(OPTIONS[name]), f"The same as {name}.") for old, name in _ALIASES.items()),
     Field("mirostat", Whole(0, 2), "0: off, whatever mirostat_tau is; 2: on. There is no 1 here."),
 )
-GRAMMAR = Field("grammar", Text(least=1), "The answer is a text of this grammar: GBNF or Lark.")
+GRAMMAR = Field("grammar", Text(least=1), OPTIONS["grammar"].help)
 JSON_SCHEMA = Field(
-    "json_schema", AnyObject(), "The answer is JSON of this schema, as llama.cpp's server takes it."
+    "json_schema", AnyObject(), f"{OPTIONS['json_schema'].help} As llama.cpp's server takes it."
 )
 
 
@@ -84,21 +75,10 @@ def sampling_of(
 ) -> SamplingOptions:
     """What is not said is as the model advises, or else as this program does it; but for the
     length: up to the context's end."""
-    chosen: dict[str, Any] = {name: body[name] for name in _RANGED if body[name] is not None}
-    for old, name in _OTHER_NAMES.items():
-        if body[old] is not None:
-            chosen[name] = body[old]
-    if body["seed"] is not None:
-        chosen["seed"] = body["seed"] % (1 << 64)
-    stop = body["stop"]
-    if stop is not None:
-        chosen["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    if body["logit_bias"] is not None:
-        pairs = body["logit_bias"].items()
-        chosen["logit_bias"] = tuple((int(token), value) for token, value in pairs)
-    for name in ("dry_sequence_breakers", "dry_breakers"):
-        if body[name] is not None:
-            chosen["dry_breakers"] = tuple(body[name])
+    chosen: dict[str, Any] = {}
+    for said, name in (*_ALIASES.items(), *((name, name) for name in _TAKEN)):
+        if body[said] is not None:
+            chosen[name] = _converted(OPTIONS[name], body[said])
     if body["mirostat"] == 1:
         raise FieldProblem("mirostat", "version 1 is not supported by this server: expected 0 or 2")
     if body["mirostat"] == 0:
@@ -108,9 +88,17 @@ def sampling_of(
     if body.get("grammar"):
         chosen["grammar"] = body["grammar"]
     most = max(max_new_tokens or 0, 0)  # -1, as other servers have it: no limit
-    if body["repetition_guard"] is not None:
-        chosen["repetition_guard"] = body["repetition_guard"]
     return model.sampling(max_new_tokens=most or model.context, **chosen)
+
+
+def _converted(row: Option, value: Any) -> Any:
+    """Return a value of a request as `SamplingOptions` has it."""
+    match row.kind:
+        case "texts":
+            return (value,) if isinstance(value, str) else tuple(value)
+        case "biases":
+            return tuple((int(token), bias) for token, bias in value.items())
+    return value % (1 << 64) if row.name == "seed" else value
 
 
 def of_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:
