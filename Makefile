@@ -6,6 +6,7 @@
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make messages  collect the texts of the window into the catalogues of its languages
+# make options  write the table of sampler options of docs/sampling.md
 # make vulkan DRIVER=FILE.json  the tests that run on Vulkan, on the driver of that file (CONTRIBUTING.md)
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
@@ -23,7 +24,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages run setup setup-test test vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
+.PHONY: messages options run setup setup-test test vulkan check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -77,6 +78,9 @@ recipes: setup-test
 
 messages: setup-test
 	$(BIN)/python tools/messages.py
+
+options: setup-test
+	$(BIN)/python tools/option_table.py
 
 sanitize: setup-test
 	$(BIN)/python -m tests.sanitize

@@ -21,7 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = ROOT / "assets" / "languages"
 # Functions, and how many of their first arguments are text.
 CALLS = {"tr": 1, "mark": 1, "trn": 2, "Score": 1}
-SOURCES = ("desktop", "core/inspect/attention_scores.py")
+SOURCES = (
+    "desktop",
+    "core/inspect/attention_scores.py",
+    "core/messages/sampling_options.py",
+)
 WIDTH = 100
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,52 +22,17 @@ from llm_lite.core.generation.token_choice import (
     sum_exp,
 )
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import (
+    LONGEST_TEXT,
+    MOST_BIASES,
+    MOST_TEXTS,
+    OPTIONS,
+    Option,
+)
 from llm_lite.core.records import dataclass
 
 BEST = 5  # tokens told besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
-_MOST_BIAS = 100  # OpenAI's: it bans a token or makes it certain
-_MOST_BIASES = 1024
-_MOST_TEXTS = 32
-_LONGEST_TEXT = 1000  # characters
-RANGES: tuple[tuple[str, float, float], ...] = (
-    ("temperature", 0.0, 100.0),
-    ("top_k", 0, 1 << 30),
-    ("top_p", 0.0, 1.0),
-    ("min_p", 0.0, 1.0),
-    ("typical_p", 0.0, 1.0),
-    ("repetition_penalty", 0.01, 100.0),
-    ("presence_penalty", -100.0, 100.0),
-    ("frequency_penalty", -100.0, 100.0),
-    ("penalty_window", 0, 1 << 30),
-    ("xtc_probability", 0.0, 1.0),
-    ("xtc_threshold", 0.0, 1.0),
-    ("dry_multiplier", 0.0, 100.0),
-    ("dry_base", 1.0, 100.0),
-    ("dry_allowed_length", 1, 1 << 30),
-    ("dry_window", 0, 1 << 30),
-    ("mirostat_tau", 0.0, 100.0),
-    ("mirostat_eta", 0.0, 1.0),
-    ("max_new_tokens", 1, 1 << 30),
-    ("max_thinking_tokens", 0, 1 << 30),
-    ("seed", 0, (1 << 64) - 1),
-)
-_NAMES = {  # as they are written
-    "top_k": "top-k",
-    "top_p": "top-p",
-    "min_p": "min-p",
-    "typical_p": "typical-p",
-    "xtc_probability": "XTC probability",
-    "xtc_threshold": "XTC threshold",
-    "dry_multiplier": "DRY multiplier",
-    "dry_base": "DRY base",
-    "dry_allowed_length": "DRY allowed length",
-    "dry_window": "DRY window",
-    "mirostat_tau": "Mirostat tau",
-    "mirostat_eta": "Mirostat eta",
-}
-
-
 Likeliest = tuple[tuple[int, float], ...]  # tokens and their probabilities, the likeliest first
 
 
@@ -91,23 +57,28 @@ class TokenChoice:
 
 def check(options: SamplingOptions) -> None:
     """RequestError that names the first setting out of its range."""
-    for name, low, high in RANGES:
-        value = getattr(options, name)
-        if name == "seed" and value is None:
-            continue
-        if not low <= value <= high:  # NaN fails too
-            words = _NAMES.get(name, name.replace("_", " "))
-            raise RequestError(f"{words}: expected {low} to {high}, found {value}")
-    _check_texts("stop strings", options.stop)
-    _check_texts("DRY's sequence breakers", options.dry_breakers)
-    for token, bias in options.logit_bias:
-        if token < 0 or not -_MOST_BIAS <= bias <= _MOST_BIAS:
-            expected = f"a token id and -{_MOST_BIAS} to {_MOST_BIAS}"
-            raise RequestError(f"logit bias: expected {expected}, found {token}={bias}")
-    if len(options.logit_bias) > _MOST_BIASES:
-        raise RequestError(f"logit bias: expected at most {_MOST_BIASES} tokens")
+    for name, row in OPTIONS.items():
+        _check_option(row, getattr(options, name))
     if options.json_schema and options.grammar:
         raise RequestError("expected a JSON schema or a grammar, found both")
+
+
+def _check_option(row: Option, value: Any) -> None:
+    match row.kind:
+        case "number" | "whole":
+            if value is None and row.default is None:
+                return
+            if not row.low <= value <= row.high:  # NaN fails too
+                raise RequestError(f"{row.spoken}: expected {row.low} to {row.high}, found {value}")
+        case "texts":
+            _check_texts(row.spoken, value)
+        case "biases":
+            for token, bias in value:
+                if token < 0 or not row.low <= bias <= row.high:
+                    expected = f"a token id and {row.low:g} to {row.high:g}"
+                    raise RequestError(f"{row.spoken}: expected {expected}, found {token}={bias}")
+            if len(value) > MOST_BIASES:
+                raise RequestError(f"{row.spoken}: expected at most {MOST_BIASES} tokens")
 
 
 def check_bias(options: SamplingOptions, vocabulary: int) -> None:
@@ -118,12 +89,12 @@ def check_bias(options: SamplingOptions, vocabulary: int) -> None:
 
 
 def _check_texts(what: str, texts: Sequence[str]) -> None:
-    if len(texts) > _MOST_TEXTS:
-        raise RequestError(f"{what}: expected at most {_MOST_TEXTS}, found {len(texts)}")
+    if len(texts) > MOST_TEXTS:
+        raise RequestError(f"{what}: expected at most {MOST_TEXTS}, found {len(texts)}")
     for text in texts:
-        if not 0 < len(text) <= _LONGEST_TEXT:
+        if not 0 < len(text) <= LONGEST_TEXT:
             found = f"{len(text)} characters"
-            raise RequestError(f"{what}: expected 1 to {_LONGEST_TEXT} characters, found {found}")
+            raise RequestError(f"{what}: expected 1 to {LONGEST_TEXT} characters, found {found}")
 
 
 class Sampler:

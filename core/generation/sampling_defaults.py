@@ -11,33 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.files.json_text import read_object
-from llm_lite.core.generation.sampling import RANGES
 from llm_lite.core.messages import SamplingDefault
+from llm_lite.core.messages.sampling_options import OPTIONS, names_in
 from llm_lite.core.records import dataclass
 
 MEASURED = "measured against repetition"
 GENERATION_CONFIG = "generation_config.json"
-_IN_CONFIG = (  # transformers' names, which are ours for these
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repetition_penalty",
-)
-_IN_GGUF = {  # behind "general.sampling.": llama.cpp, pull request 17120
-    "temp": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "xtc_probability": "xtc_probability",
-    "xtc_threshold": "xtc_threshold",
-    "penalty_last_n": "penalty_window",
-    "penalty_repeat": "repetition_penalty",
-}
-_MIROSTAT = {"mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"}
-_RANGES = {name: (low, high) for name, low, high in RANGES}
-_WHOLE = ("top_k", "penalty_window")
+_GGUF = "general.sampling."
 _Named = Iterable[tuple[str, str, Any]]  # as the file calls it, our name, the value
 
 
@@ -108,18 +88,19 @@ def _of_config(path: Path, problems: list[str]) -> list[SamplingDefault]:
     if not path.is_dir() or not file.exists():
         return []
     values = read_object(file)
-    named = ((name, name, values[name]) for name in _IN_CONFIG if values.get(name) is not None)
+    keys = names_in("generation_config").items()
+    named = ((key, name, values[key]) for name, key in keys if values.get(key) is not None)
     return _checked(named, GENERATION_CONFIG, file, problems)
 
 
 def _of_metadata(
     metadata: Mapping[str, Any], path: Path, problems: list[str]
 ) -> list[SamplingDefault]:
-    keys = dict(_IN_GGUF)
-    if metadata.get("general.sampling.mirostat") == 2:  # 1 is another algorithm, 0 none
-        keys |= _MIROSTAT
-    present = ((f"general.sampling.{key}", name) for key, name in keys.items())
-    named = ((key, name, metadata[key]) for key, name in present if key in metadata)
+    named = []
+    for name, key in names_in("gguf").items():
+        switch, wanted = OPTIONS[name].switches.get("gguf", ("", None))
+        if f"{_GGUF}{key}" in metadata and metadata.get(f"{_GGUF}{switch}") == wanted:
+            named.append((f"{_GGUF}{key}", name, metadata[f"{_GGUF}{key}"]))
     return _checked(named, "the file's general.sampling", path, problems)
 
 
@@ -139,14 +120,14 @@ def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> lis
     """Values within the sampler's ranges, those of 32 bits without digits that they do not have."""
     found = []
     for key, name, value in named:
-        low, high = _RANGES[name]
-        if not _is_number(value) or not low <= value <= high:
+        row = OPTIONS[name]
+        if not _is_number(value) or not row.low <= value <= row.high:
             problems.append(
-                f"{file}: {key}: expected {low} to {high}, found {repr(value)[:40]}; "
+                f"{file}: {key}: expected {row.low} to {row.high}, found {repr(value)[:40]}; "
                 "the program's own default is used"
             )
             continue
-        number = int(value) if name in _WHOLE else float(f"{float(value):.6g}")
+        number = int(value) if row.kind == "whole" else float(f"{float(value):.6g}")
         found.append(SamplingDefault(name, number, source))
     return found
 

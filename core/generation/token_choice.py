@@ -14,28 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.uint32]  # [ceil(V / 32)], the bit of token t is bit t % 32 of word t // 32
 NO_IDS: Ids = np.empty(0, np.int64)
-_SAME = (  # fields of the kernels' options that have the names of ours
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "xtc_probability",
-    "xtc_threshold",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "logit_bias",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +56,9 @@ def kernel_options(options: SamplingOptions) -> Any:
     from llm_lite_kernels import _cpp
 
     chosen = _cpp.Sampling()
-    for name in _SAME:
-        setattr(chosen, name, getattr(options, name))
+    for name in OPTIONS:
+        if hasattr(chosen, name):
+            setattr(chosen, name, getattr(options, name))
     chosen.mirostat = options.mirostat_tau > 0
     return chosen
 

@@ -156,11 +156,11 @@ from llm_lite.core.messages.options import (
     KvType,
     Mode,
     SamplingDefault,
-    SamplingOptions,
     Speculate,
     in_force,
 )
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
     AnswerRequest,

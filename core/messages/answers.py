@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from llm_lite.core.messages.options import SamplingOptions
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
 from llm_lite.core.records import dataclass
 

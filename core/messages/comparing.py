@@ -7,7 +7,8 @@ from typing import Literal
 
 from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
 from llm_lite.core.messages.models import ExecutorInfo
-from llm_lite.core.messages.options import EngineOptions, Mode, SamplingOptions
+from llm_lite.core.messages.options import EngineOptions, Mode
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.records import dataclass
 
 

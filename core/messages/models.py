@@ -15,9 +15,9 @@ from llm_lite.core.messages.options import (
     KvType,
     Mode,
     SamplingDefault,
-    SamplingOptions,
     in_force,
 )
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolStyle
 from llm_lite.core.messages.translating import TranslatorInfo
 from llm_lite.core.records import dataclass

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from llm_lite.core.messages.answers import Gains
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
-from llm_lite.core.messages.options import SamplingOptions
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.records import dataclass
 
 

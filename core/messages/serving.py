@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import field
 
 from llm_lite.core.messages.answers import ChatMessage
-from llm_lite.core.messages.options import SamplingOptions, Speculate
+from llm_lite.core.messages.options import Speculate
+from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolSpec
 from llm_lite.core.records import dataclass
 

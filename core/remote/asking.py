@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import dataclass
 from llm_lite.core.remote.dialects import Dialect
 
 MOST_ALTERNATIVES = 5
-_DEFAULTS = SamplingOptions()
-_OFF = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "typical_p": 1.0, "xtc_probability": 0.0,
-        "dry_multiplier": 0.0, "mirostat_tau": 0.0, "repetition_penalty": 1.0}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +72,25 @@ def _beginning(command: Generate, dialect: Dialect) -> str:
 def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any]) -> list[str]:
     """Write what the server knows into `body`; the fields that are none of OpenAI's."""
     optional = []
-    for field in fields(SamplingOptions):
-        name, value = dialect.sampling.get(field.name), getattr(sampling, field.name)
-        if name is None or _is_off(field.name, value):
+    for row in OPTIONS.values():
+        name, value = dialect.sampling.get(row.name), getattr(sampling, row.name)
+        if name is None or value in ("", (), None):
             continue
-        match field.name:
-            case "json_schema":
-                value = _schema(value, dialect)
-            case "logit_bias":
-                value = {str(token): bias for token, bias in value}
-            case "stop" | "dry_breakers":
-                value = list(value)
-            case "mirostat_tau" if dialect.name == "llama-server":
-                body["mirostat"] = 2
-            case "mirostat_tau" if dialect.name == "llama-cpp-python":
-                body["mirostat_mode"] = 2
+        if value == row.default and not row.always_sent:
+            continue
+        if row.name == "json_schema":
+            value = _schema(value, dialect)
+        elif row.kind == "biases":
+            value = {str(token): bias for token, bias in value}
+        elif row.kind == "texts":
+            value = list(value)
+        if dialect.name in row.switches:
+            switch, on = row.switches[dialect.name]
+            body[switch] = on
         body[name] = value
-        if field.name not in ("temperature", "top_p", "max_new_tokens"):
+        if row.name not in ("temperature", "top_p", "max_new_tokens"):
             optional.append(name)
     return optional
-
-
-def _is_off(name: str, value: Any) -> bool:
-    if value in ("", (), None):
-        return True
-    if name.startswith(("dry_", "xtc_", "mirostat_")):
-        return value == getattr(_DEFAULTS, name)
-    if name == "max_thinking_tokens":
-        return not value
-    return name in _OFF and value == _OFF[name]
 
 
 def _schema(text: str, dialect: Dialect) -> dict[str, Any]:

@@ -8,61 +8,18 @@ https://lmstudio.ai/docs/developer/openai-compat, https://platform.openai.com/do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from types import MappingProxyType
 from typing import Literal
 
-from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.remote import DialectName
+from llm_lite.core.messages.sampling_options import OPTIONS, names_in
 from llm_lite.core.records import dataclass
 
 # How an answer is continued: by a field of the request, by sending its beginning last, or not.
 Continuing = Literal["field", "prefill", ""]
 Counting = Literal["vllm", "llama-server", ""]  # the form of /tokenize
 
-_OPENAI = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "seed": "seed",
-    "max_new_tokens": "max_tokens",
-    "stop": "stop",
-    "logit_bias": "logit_bias",
-    "json_schema": "response_format",
-}
-_VLLM = {
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-}
-_LLAMA = {
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "typical_p": "typical_p",
-    "repetition_penalty": "repeat_penalty",
-    "penalty_window": "repeat_last_n",
-    "xtc_probability": "xtc_probability",
-    "xtc_threshold": "xtc_threshold",
-    "dry_multiplier": "dry_multiplier",
-    "dry_base": "dry_base",
-    "dry_allowed_length": "dry_allowed_length",
-    "dry_window": "dry_penalty_last_n",
-    "dry_breakers": "dry_sequence_breakers",
-    "mirostat_tau": "mirostat_tau",
-    "mirostat_eta": "mirostat_eta",
-    "grammar": "grammar",
-}
-_LLAMA_PYTHON = {
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repeat_penalty",
-    "mirostat_tau": "mirostat_tau",
-    "mirostat_eta": "mirostat_eta",
-    "grammar": "grammar",
-}
-_LM_STUDIO = {"top_k": "top_k", "repetition_penalty": "repeat_penalty"}
-_OURS = {f.name: f.name for f in fields(SamplingOptions)}
+_OPENAI = names_in("openai")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +40,7 @@ class Dialect:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Fields of SamplingOptions that it does not know."""
-        return tuple(f.name for f in fields(SamplingOptions) if f.name not in self.sampling)
+        return tuple(name for name in OPTIONS if name not in self.sampling)
 
 
 DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
@@ -93,7 +50,7 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
             Dialect(
                 "llm-lite",
                 "llm-lite",
-                {**_OURS, **_OPENAI},
+                {**{name: name for name in OPTIONS}, **_OPENAI},
                 {"stream_options": {"include_usage": True}},
                 continuing="field",
                 counting="vllm",
@@ -103,7 +60,7 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
             Dialect(
                 "vllm",
                 "vLLM",
-                {**_OPENAI, **_VLLM},
+                {**_OPENAI, **names_in("vllm")},
                 {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
                 continuing="field",
                 counting="vllm",
@@ -113,7 +70,7 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
             Dialect(
                 "llama-server",
                 "llama-server",
-                {**_OPENAI, **_LLAMA},
+                {**_OPENAI, **names_in("llama-server")},
                 {
                     "stream_options": {"include_usage": True},
                     "timings_per_token": True,
@@ -127,14 +84,14 @@ DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(
             Dialect(
                 "llama-cpp-python",
                 "llama.cpp (Python)",
-                {**_OPENAI, **_LLAMA_PYTHON},
+                {**_OPENAI, **names_in("llama-cpp-python")},
                 {},
                 tells_likelihoods=False,  # with them it loses characters of several tokens
             ),
             Dialect(
                 "lm-studio",
                 "LM Studio",
-                {**_OPENAI, **_LM_STUDIO},
+                {**_OPENAI, **names_in("lm-studio")},
                 {"stream_options": {"include_usage": True}},
             ),
             Dialect("openai", "", _OPENAI, {"stream_options": {"include_usage": True}}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.language.translate import mark
 
@@ -19,10 +20,16 @@ class NamedSetting:
         return f"setting:{self.control}"
 
 
-def _sampling(field: str, title: str, unfold: str = "", words: str = "") -> NamedSetting:
-    return NamedSetting(f"sampler.{field}", title, "sampler", unfold, words)
+def _sampling(name: str, control: str = "", unfold: str = "", words: str = "") -> NamedSetting:
+    """Return the setting of a sampler option; `control` where that is not called as the option."""
+    row = OPTIONS[name]
+    return NamedSetting(
+        f"sampler.{control or name}", row.title, "sampler", unfold or row.group, words or row.search
+    )
 
 
+# What only has an effect beside something else is not drawn while that is off.
+_IN_GROUPS = tuple(_sampling(name) for name, row in OPTIONS.items() if row.group and not row.needs)
 SETTINGS = (
     NamedSetting("settings.theme.system", mark("Theme"), "settings", words="dark light appearance"),
     NamedSetting("settings.language", mark("Language"), "settings", words="english korean"),
@@ -32,23 +39,20 @@ SETTINGS = (
         "system_prompt.text", mark("System prompt"), "system_prompt", words="instructions"
     ),
     NamedSetting("presets.list", mark("Preset"), "sampler"),
-    _sampling("greedy", mark("Greedy"), words="deterministic"),
-    _sampling("temperature", mark("Temperature"), words="creativity randomness"),
-    _sampling("top_k", mark("Top-k"), "filters"),
-    _sampling("top_p", mark("Top-p"), "filters", "nucleus"),
-    _sampling("min_p", mark("Min-p"), "filters"),
-    _sampling("typical_p", mark("Typical-p"), "filters"),
-    _sampling("xtc_probability", mark("XTC probability"), "filters"),
-    _sampling("mirostat_tau", mark("Mirostat tau"), "filters"),
-    _sampling("repetition_penalty", mark("Repetition penalty"), "penalties"),
-    _sampling("presence_penalty", mark("Presence penalty"), "penalties"),
-    _sampling("frequency_penalty", mark("Frequency penalty"), "penalties"),
-    _sampling("dry_multiplier", mark("DRY"), "penalties", "repetition"),
-    _sampling("stop_strings", mark("Stop strings"), "stop"),
-    _sampling("logit_bias", mark("Logit bias"), "stop"),
-    _sampling("form.free", mark("Structured output"), "form", "json schema grammar gbnf"),
-    _sampling("max_new_tokens", mark("Max tokens"), words="max tokens length"),
-    _sampling("seed_fixed", mark("Fixed seed"), words="random"),
+    NamedSetting("sampler.greedy", mark("Greedy"), "sampler", words="deterministic"),
+    _sampling("temperature"),
+    *_IN_GROUPS,
+    _sampling("stop", "stop_strings", "stop"),
+    _sampling("logit_bias", unfold="stop"),
+    NamedSetting(
+        "sampler.form.free",
+        mark("Structured output"),
+        "sampler",
+        "form",
+        "json schema grammar gbnf",
+    ),
+    _sampling("max_new_tokens"),
+    _sampling("seed", "seed_fixed"),
     NamedSetting("memory.context", mark("Context"), "memory", words="length tokens window"),
     NamedSetting("memory.keys.fp16", mark("Precision of keys"), "memory", words="kv cache"),
     NamedSetting("memory.values.fp16", mark("Precision of values"), "memory", words="kv cache"),

@@ -19,7 +19,7 @@ from llm_lite.server.openai.request import (
     WithoutObject,
     WithoutText,
 )
-from llm_lite.server.openai.sampling import Seed, StopText, StopTexts
+from llm_lite.server.openai.sampling import OptionText, OptionTexts, Seed
 from llm_lite.server.openai.tools import ToolChosen, Whether
 from llm_lite.server.routes import ENDPOINTS
 from llm_lite.server.schema import components, read
@@ -155,7 +155,7 @@ def test_every_kind_reads_what_its_schema_allows():
         dict[str, Any],
         Annotated[list[str], Meta(min_length=1, max_length=2)],
         Annotated[dict[str, Annotated[int, Meta(ge=0)]], Meta(max_length=1)],
-        StopText | StopTexts | None,
+        OptionText | OptionTexts | None,
         Whether | ToolChosen | None,
         Prompts,
         TokenLimit,

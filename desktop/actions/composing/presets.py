@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.inspecting import Steer, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.sampling.advised import NAMES
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState
 
@@ -77,7 +77,7 @@ def _use(action: UsePreset, state: AppState, now: float) -> Result:
     state = replace(
         state,
         sampling=preset.sampling,
-        sampling_chosen=NAMES,
+        sampling_chosen=frozenset(OPTIONS),
         system_prompt=preset.system_prompt,
     )
     options = replace(state.options, mode=preset.mode)

@@ -14,6 +14,7 @@ from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import (
@@ -127,7 +128,7 @@ def _sampling(path: Path, data: Any) -> SamplingOptions:
     if not isinstance(data, dict):
         raise FileError(path, f"sampling: expected an object, found {found(data)}")
     defaults = SamplingOptions()
-    unknown = next((name for name in data if not hasattr(defaults, name)), None)
+    unknown = next((name for name in data if name not in OPTIONS), None)
     if unknown is not None:
         raise FileError(path, f"sampling has a field {one_line(unknown[:60])!r}: not a preset's")
     plain = {name: value for name, value in data.items() if name not in FIELDS}

@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
     OVERFLOWS,
     SPECULATES,
 )
+from llm_lite.core.messages.sampling_options import LONGEST_GRAMMAR, NUMBERS, OPTIONS
 from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.attention.colors import NAMES
@@ -53,36 +54,16 @@ LONGEST = {  # characters
     "draft": TYPED,
     "draft_model": LONGEST_PATH,
     "layout": 1 << 18,
-    "json_schema": 1 << 16,
-    "grammar": 1 << 16,
+    **{name: LONGEST_GRAMMAR for name, row in OPTIONS.items() if row.kind == "text"},
 }
 RANGES: dict[str, tuple[float, float]] = {
     "font_size": (MIN_FONT, MAX_FONT),
-    "temperature": (0.0, 2.0),
-    "top_k": (0, 1000),
-    "top_p": (0.01, 1.0),
-    "min_p": (0.0, 1.0),
-    "typical_p": (0.0, 1.0),
-    "xtc_probability": (0.0, 1.0),
-    "xtc_threshold": (0.0, 1.0),
-    "repetition_penalty": (1.0, 2.0),
-    "presence_penalty": (-2.0, 2.0),
-    "frequency_penalty": (-2.0, 2.0),
-    "penalty_window": (0, 4096),
-    "dry_multiplier": (0.0, 100.0),
-    "dry_base": (1.0, 100.0),
-    "dry_allowed_length": (1, 4096),
-    "dry_window": (0, 1 << 20),
-    "mirostat_tau": (0.0, 100.0),
-    "mirostat_eta": (0.0, 1.0),
-    "max_new_tokens": (1, 1 << 20),
-    "max_thinking_tokens": (0, 1 << 20),
+    **{name: (row.low, row.high) for name, row in NUMBERS.items()},
     "threads": (0, 1024),
     "context": (0, 1 << 24),
     "query_budget": (0, 1 << 40),
     "pool_budget": (0, 1 << 40),
     "resume_budget": (0, 1 << 44),
-    "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
     "port": PORTS,
     "parallel": (1, MOST_PARALLEL),

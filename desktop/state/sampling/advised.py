@@ -3,17 +3,16 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.messages import SamplingDefault, SamplingOptions, in_force
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.desktop.state.state import AppState
-
-NAMES = frozenset(field.name for field in fields(SamplingOptions))
 
 
 def differing(one: SamplingOptions, other: SamplingOptions) -> frozenset[str]:
-    return frozenset(n for n in NAMES if getattr(one, n) != getattr(other, n))
+    return frozenset(n for n in OPTIONS if getattr(one, n) != getattr(other, n))
 
 
 def advice(state: AppState) -> tuple[SamplingDefault, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import (
+    LONGEST_TEXT,
+    MOST_BIAS,
+    MOST_BIASES,
+    MOST_TEXTS,
+    OPTIONS,
+)
 from llm_lite.core.plain_text import lines
-from llm_lite.desktop.state.sampling.texts import LONGEST_STOP, MOST_BIAS, MOST_BIASES, MOST_STOPS
 
-_TEXTS = ("stop", "dry_breakers")
-FIELDS = (*_TEXTS, "logit_bias")
+_TEXTS = tuple(name for name, row in OPTIONS.items() if row.kind == "texts")
+FIELDS = tuple(name for name, row in OPTIONS.items() if row.kind in ("texts", "biases"))
 
 
 def read_lists(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -24,7 +28,7 @@ def read_lists(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if value is not None:
             good[name] = value
         elif name in _TEXTS:
-            limits = f"at most {MOST_STOPS} texts of 1 to {LONGEST_STOP} characters"
+            limits = f"at most {MOST_TEXTS} texts of 1 to {LONGEST_TEXT} characters"
             wrong.append(f"{name}: expected a list of {limits}")
         else:
             pairs = f"at most {MOST_BIASES} pairs of a token id and a number up to {MOST_BIAS:g}"
@@ -34,18 +38,17 @@ def read_lists(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def read_chosen(value: Any, problems: list[str]) -> tuple[str, ...]:
     """Names of the sampling options; what is none is left out, and said."""
-    known = {field.name for field in fields(SamplingOptions)}
     names = value if isinstance(value, list) else [value]
-    good = tuple(name for name in names if isinstance(name, str) and name in known)
+    good = tuple(name for name in names if isinstance(name, str) and name in OPTIONS)
     if len(good) < len(names):
         problems.append("settings: sampling_chosen: expected a list of names of sampling options.")
     return good
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or len(value) > MOST_STOPS:
+    if not isinstance(value, list) or len(value) > MOST_TEXTS:
         return None
-    if not all(isinstance(text, str) and 0 < len(text) <= LONGEST_STOP for text in value):
+    if not all(isinstance(text, str) and 0 < len(text) <= LONGEST_TEXT for text in value):
         return None
     texts = tuple(lines(text) for text in value)
     return texts if all(texts) else None

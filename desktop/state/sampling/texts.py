@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from llm_lite.core.messages.sampling_options import (
+    LONGEST_TEXT,
+    MOST_BIAS,
+    MOST_BIASES,
+    MOST_TEXTS,
+)
 from llm_lite.desktop.language.translate import tr
 
 Biases = tuple[tuple[int, float], ...]
-MOST_STOPS, LONGEST_STOP = 32, 1000
-MOST_BIASES, MOST_BIAS = 1024, 100.0
 _ESCAPES = (("\\n", "\n"), ("\\t", "\t"))
 
 
@@ -17,10 +21,10 @@ def stop_lines(stop: tuple[str, ...]) -> str:
 def stops_of(lines: str) -> tuple[tuple[str, ...], str]:
     """The stop strings, one a line, and a sentence where some are left out."""
     found = [_plain(line) for line in lines.split("\n") if line]
-    usable = tuple(text for text in found[:MOST_STOPS] if len(text) <= LONGEST_STOP)
+    usable = tuple(text for text in found[:MOST_TEXTS] if len(text) <= LONGEST_TEXT)
     if len(usable) < len(found):
         words = tr("At most {n} stop strings of {length} characters count.")
-        return usable, words.format(n=MOST_STOPS, length=LONGEST_STOP)
+        return usable, words.format(n=MOST_TEXTS, length=LONGEST_TEXT)
     return usable, ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.actions.chatting import ResetSampling, SetSampling, SetThinking
@@ -24,15 +25,19 @@ from llm_lite.desktop.state.sampling.preset import LONGEST_NAME
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, tokens
 from llm_lite.desktop.views.cache.overflow import draw_overflow
-from llm_lite.desktop.views.sampling.sampler_groups import FILTERS, PENALTIES, draw_groups
-from llm_lite.desktop.views.sampling.sampler_hints import HINTS
-from llm_lite.desktop.widgets.controls import picker, slider, toggle
+from llm_lite.desktop.views.sampling.sampler_groups import draw_groups, draw_option
+from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_SAVE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, primary_button, text, wrapped
 
 HINT = mark(
     "A preset is a system prompt, all that is set here, the weight mode and the gains of heads."
+)
+GREEDY = mark("Always take the likeliest token: the same question gives the same answer.")
+THINKING = mark(
+    "The model thinks before it answers: better answers to hard questions, and later. Its thoughts "
+    "are folded above the answer."
 )
 LONGEST_PATH = 4096  # characters
 NONE = mark("No preset")
@@ -50,27 +55,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         name = connection.server.title
         wrapped(ui, tr("What {server} does not take is greyed.").format(server=name))
     new = draw_groups(ui, new, lacks)
-    count = slider(
-        ui, "sampler.max_new_tokens", tr("Max tokens"), new.max_new_tokens, (16, 8192),
-        whole=True, log=True, hint=tr(HINTS["max_new_tokens"]), shown=tokens(new.max_new_tokens),
-    )  # fmt: skip
-    new = replace(new, max_new_tokens=int(count))
+    longest = OPTIONS["max_new_tokens"]
+    new = draw_option(ui, new, longest, (), tokens(new.max_new_tokens))
     new = _draw_seed(ui, new)
-    imgui.begin_disabled("repetition_guard" in lacks)
-    guard = toggle(
-        ui, "sampler.repetition_guard", tr("End repetition"), new.repetition_guard,
-        tr(HINTS["repetition_guard"]),
-    )  # fmt: skip
-    imgui.end_disabled()
-    new = replace(new, repetition_guard=guard)
+    for row in OPTIONS.values():
+        if row.kind == "flag" and not row.group:
+            new = draw_option(ui, new, row, lacks)
     thinking = state.thinking
     if state.model is not None and state.model.switches_thinking:
-        thinking = toggle(
-            ui, "sampler.thinking", tr("Think first"), thinking, tr(HINTS["thinking"])
-        )
+        thinking = toggle(ui, "sampler.thinking", tr("Think first"), thinking, tr(THINKING))
     limits = state.model is not None and "max_thinking_tokens" not in lacks
     if limits and state.model and state.model.switches_thinking and thinking:
-        new = _draw_longest_thought(ui, new)
+        most = new.max_thinking_tokens
+        shown = tokens(most) if most else tr("no limit")
+        new = draw_option(ui, new, OPTIONS["max_thinking_tokens"], (), shown)
     overflow = state.overflow
     if connection is None:  # what is done when a context is full, its server decides
         overflow = draw_overflow(ui, "sampler.overflow", overflow)
@@ -87,11 +85,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def advised(state: AppState) -> str:
     """Where values are from that nobody has set: the model's files, or the card of its family."""
-    rows = ((mark("Temperature"), "temperature"), *(row[:2] for row in (*FILTERS, *PENALTIES)))
-    labels = {field: label for label, field in rows}
     sources: dict[str, list[str]] = {}
     for default in advice(state):
-        name = tr(labels[default.name]).lower()
+        name = tr(OPTIONS[default.name].title).lower()
         sources.setdefault(default.source, []).append(f"{name} {default.value:g}")
     words = tr("{values}: {source}.")
     return " ".join(
@@ -102,34 +98,18 @@ def advised(state: AppState) -> str:
 
 def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     greedy = options.temperature == 0
-    chosen = toggle(ui, "sampler.greedy", tr("Greedy"), greedy, tr(HINTS["greedy"]))
+    chosen = toggle(ui, "sampler.greedy", tr("Greedy"), greedy, tr(GREEDY))
     if chosen != greedy:
         return replace(options, temperature=0.0 if chosen else SamplingOptions().temperature)
     if greedy:
-        wrapped(ui, tr(HINTS["greedy"]))
+        wrapped(ui, tr(GREEDY))
         return options
-    value = slider(
-        ui, "sampler.temperature", tr("Temperature"), options.temperature, (0.05, 2.0),
-        hint=tr(HINTS["temperature"]),
-    )  # fmt: skip
-    return (
-        options if value == options.temperature else replace(options, temperature=round(value, 2))
-    )
-
-
-def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:
-    most = options.max_thinking_tokens
-    count = slider(
-        ui, "sampler.max_thinking_tokens", tr("Max thinking tokens"), most, (0, 4096), whole=True,
-        hint=tr(HINTS["max_thinking_tokens"]), shown=tokens(most) if most else tr("no limit"),
-    )  # fmt: skip
-    return replace(options, max_thinking_tokens=int(count))
+    return draw_option(ui, options, OPTIONS["temperature"], ())
 
 
 def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
-    fixed = toggle(
-        ui, "sampler.seed_fixed", tr("Fixed seed"), options.seed is not None, tr(HINTS["seed"])
-    )
+    row = OPTIONS["seed"]
+    fixed = toggle(ui, "sampler.seed_fixed", tr(row.title), options.seed is not None, tr(row.help))
     if not fixed:
         return replace(options, seed=None)
     imgui.set_next_item_width(ui.u(36))

@@ -9,6 +9,7 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import LONGEST_GRAMMAR, OPTIONS, Group, Option
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.sampling.texts import (
     bias_lines,
@@ -16,41 +17,22 @@ from llm_lite.desktop.state.sampling.texts import (
     stop_lines,
     stops_of,
 )
-from llm_lite.desktop.views.sampling.sampler_hints import HINTS
-from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, wrapped
 
-LONGEST = 1 << 16  # characters of a schema or grammar that is typed
-# Label, field, range, the value that is off, digits.
-Row = tuple[str, str, tuple[float, float], float, int]
-FILTERS: tuple[Row, ...] = (
-    ("Top-k", "top_k", (0, 200), 0, 0),
-    ("Top-p", "top_p", (0.05, 1.0), 1.0, 2),
-    ("Min-p", "min_p", (0.0, 0.5), 0.0, 2),
-    ("Typical-p", "typical_p", (0.05, 1.0), 1.0, 2),
-    (mark("XTC probability"), "xtc_probability", (0.0, 1.0), 0.0, 2),
-    (mark("XTC threshold"), "xtc_threshold", (0.01, 0.5), -1, 2),
-    (mark("Mirostat tau"), "mirostat_tau", (0.0, 10.0), 0.0, 1),
-    (mark("Mirostat eta"), "mirostat_eta", (0.01, 1.0), -1, 2),
-)
-PENALTIES: tuple[Row, ...] = (
-    (mark("Repetition penalty"), "repetition_penalty", (1.0, 1.5), 1.0, 2),
-    (mark("Presence penalty"), "presence_penalty", (0.0, 2.0), 0.0, 2),
-    (mark("Frequency penalty"), "frequency_penalty", (0.0, 2.0), 0.0, 2),
-    (mark("Last tokens"), "penalty_window", (1, 1024), -1, 0),
-    ("DRY", "dry_multiplier", (0.0, 2.0), 0.0, 2),
-    (mark("DRY base"), "dry_base", (1.0, 3.0), -1, 2),
-    (mark("DRY allowed length"), "dry_allowed_length", (1, 20), -1, 0),
-)
-NEEDS = {  # a row is shown only where one of these is on
-    "xtc_threshold": ("xtc_probability",),
-    "mirostat_eta": ("mirostat_tau",),
-    "penalty_window": ("repetition_penalty", "presence_penalty", "frequency_penalty"),
-    "dry_base": ("dry_multiplier",),
-    "dry_allowed_length": ("dry_multiplier",),
-}
-REPLACED = ("top_k", "top_p", "min_p", "typical_p", "xtc_probability")  # by Mirostat
+FREE = mark("The answer is whatever the model says.")
+STOPS = mark("One a line; \\n in it is a line's end, \\t a tab.")
+BIASES = mark("One a line: its id, = and the number, as 198=-100; Tokens shows the ids.")
+Rows = tuple[Option, ...]
+
+
+def rows_of(group: Group) -> Rows:
+    """Return the options that a folded group of the panel shows, in the order of the table."""
+    return tuple(row for row in OPTIONS.values() if row.group == group)
+
+
+FILTERS, PENALTIES = rows_of("filters"), rows_of("penalties")
 
 
 def draw_groups(ui: Ui, options: SamplingOptions, lacks: tuple[str, ...] = ()) -> SamplingOptions:
@@ -94,46 +76,52 @@ def _opened(ui: Ui, name: str, label: str, note: str) -> bool:
     return opened
 
 
-def _on(options: SamplingOptions, field: str, rows: tuple[Row, ...]) -> bool:
-    off = next(row[3] for row in rows if row[1] == field)
-    return bool(getattr(options, field) != off)
-
-
-def _told(options: SamplingOptions, rows: tuple[Row, ...]) -> str:
-    """What of a group is on."""
+def _told(options: SamplingOptions, rows: Rows) -> str:
+    """Return what of a group is on."""
     if rows is FILTERS and options.mirostat_tau:
         return f"mirostat {options.mirostat_tau:g}"
     words = [
-        f"{tr(label).lower().removesuffix(' penalty')} {getattr(options, field):g}"
-        for label, field, _, off, _ in rows
-        if off >= 0 and getattr(options, field) != off
+        f"{tr(row.title).lower().removesuffix(' penalty')} {getattr(options, row.name):g}"
+        for row in rows
+        if row.off is not None and getattr(options, row.name) != row.off
     ]
     return ", ".join(words) or tr("off")
 
 
 def _draw_rows(
-    ui: Ui, options: SamplingOptions, rows: tuple[Row, ...], lacks: tuple[str, ...]
+    ui: Ui, options: SamplingOptions, rows: Rows, lacks: tuple[str, ...]
 ) -> SamplingOptions:
-    for label, field, bounds, off, digits in rows:
-        if field in NEEDS and not any(_on(options, need, rows) for need in NEEDS[field]):
+    for row in rows:
+        needed = [OPTIONS[name] for name in row.needs]
+        if needed and all(getattr(options, one.name) == one.off for one in needed):
             continue
-        value = getattr(options, field)
-        is_replaced = options.mirostat_tau > 0 and field in REPLACED
-        shown = (
-            tr("off") if value == off else tr("replaced") if is_replaced else f"{value:.{digits}f}"
-        )
-        if field in lacks:
-            shown = tr("not sent")
-        imgui.begin_disabled(field in lacks)
-        new = slider(
-            ui, f"sampler.{field}", tr(label), value, bounds,
-            whole=digits == 0, hint=tr(HINTS[field]), shown=shown,
-        )  # fmt: skip
-        imgui.end_disabled()
-        if new != value:
-            rounded: Any = int(new) if digits == 0 else round(new, digits)
-            options = replace(options, **{field: rounded})
+        value = getattr(options, row.name)
+        is_replaced = options.mirostat_tau > 0 and not row.in_mirostat
+        shown = tr("off") if value == row.off else tr("replaced") if is_replaced else ""
+        options = draw_option(ui, options, row, lacks, shown)
     return options
+
+
+def draw_option(
+    ui: Ui, options: SamplingOptions, row: Option, lacks: tuple[str, ...], shown: str = ""
+) -> SamplingOptions:
+    """Draw the switch or the slider of an option; `shown` stands in place of its value."""
+    value, name, hint = getattr(options, row.name), f"sampler.{row.name}", tr(row.help)
+    imgui.begin_disabled(row.name in lacks)
+    new: Any = value
+    if row.kind == "flag":
+        new = toggle(ui, name, tr(row.title), value, hint)
+    elif row.slider is not None:
+        shown = tr("not sent") if row.name in lacks else shown or f"{value:.{row.digits}f}"
+        whole = row.kind == "whole"
+        moved = slider(
+            ui, name, tr(row.title), value, row.slider,
+            whole=whole, log=row.logarithmic, hint=hint, shown=shown,
+        )  # fmt: skip
+        if moved != value:
+            new = int(moved) if whole else round(moved, row.digits)
+    imgui.end_disabled()
+    return options if new == value else replace(options, **{row.name: new})
 
 
 def _told_stops(options: SamplingOptions) -> str:
@@ -144,24 +132,29 @@ def _told_stops(options: SamplingOptions) -> str:
 
 
 def _draw_stops(ui: Ui, options: SamplingOptions) -> SamplingOptions:
-    stop = _draw_lines(ui, "stop_strings", tr("Stop strings"), options.stop, stop_lines, stops_of)
-    bias = _draw_lines(
-        ui, "logit_bias", tr("Logit bias"), options.logit_bias, bias_lines, biases_of
+    stop = _draw_lines(
+        ui, "stop_strings", OPTIONS["stop"], tr(STOPS), options.stop, stop_lines, stops_of
     )
+    bias = _draw_lines(
+        ui, "logit_bias", OPTIONS["logit_bias"], tr(BIASES), options.logit_bias, bias_lines,
+        biases_of,
+    )  # fmt: skip
     return replace(options, stop=stop, logit_bias=bias)
 
 
 def _draw_lines(
     ui: Ui,
     name: str,
-    label: str,
+    row: Option,
+    form: str,
     value: Any,
     written: Callable[[Any], str],
     read: Callable[[str], tuple[Any, str]],
 ) -> Any:
     """A list in lines. What is typed stays as it is while it means the same."""
     key = f"sampler.{name}"
-    labelled(ui, label, f"{len(value)}" if value else tr("none"), tr(HINTS[name]))
+    count = f"{len(value)}" if value else tr("none")
+    labelled(ui, tr(row.title), count, f"{tr(row.help)} {form}")
     typed = ui.memory.get(key, "")
     if read(typed)[0] != value:
         typed = written(value)
@@ -178,22 +171,27 @@ def _draw_lines(
 def _draw_form(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     key = "sampler.form.kind"
     present = "grammar" if options.grammar else "schema" if options.json_schema else ""
-    kinds = (("free", tr("Free text")), ("schema", tr("JSON schema")), ("grammar", tr("Grammar")))
+    schema, grammar = OPTIONS["json_schema"], OPTIONS["grammar"]
+    kinds = (
+        ("free", tr("Free text")),
+        ("schema", tr(schema.title)),
+        ("grammar", tr(grammar.title)),
+    )
     shown = present or ui.memory.get(key, "free")
     kind = chooser(ui, "sampler.form", kinds, shown)
     if kind != shown:
         options = replace(options, json_schema="", grammar="")
     ui.memory[key] = kind
     if kind == "free":
-        wrapped(ui, tr(HINTS["form"]))
+        wrapped(ui, tr(FREE))
         return options
     is_schema = kind == "schema"
-    wrapped(ui, tr(HINTS["json_schema" if is_schema else "grammar"]))
+    wrapped(ui, tr((schema if is_schema else grammar).help))
     typed = options.json_schema if is_schema else options.grammar
     changed, words = _input(ui, "sampler.form.text", typed, 7)
     if not changed:
         return options
-    words = words[:LONGEST]
+    words = words[:LONGEST_GRAMMAR]
     return replace(options, json_schema=words) if is_schema else replace(options, grammar=words)
 
 

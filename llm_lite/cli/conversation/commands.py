@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from llm_lite.cli.conversation import answer_form, inspect, saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
-from llm_lite.cli.sampling_words import FORMS
+from llm_lite.cli.sampling_words import FORMS, phrase
 from llm_lite.cli.terminal.answering import statistics
 from llm_lite.cli.terminal.output import say
 from llm_lite.core.errors import RequestError
@@ -23,11 +23,12 @@ from llm_lite.core.messages import (
     OVERFLOWS,
     ChatMessage,
     KvType,
-    SamplingOptions,
 )
+from llm_lite.core.messages.sampling_options import OPTIONS, Option
 from llm_lite.core.records import dataclass
 
 _ON_OFF = ("on", "off")
+_TYPED = ("number", "whole", "flag")  # kinds of sampler options that a command sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +159,16 @@ def _think(talk: Conversation, argument: str) -> None:
     say(f"thinking: {'on' if talk.thinking else 'off'}")
 
 
-def _number(name: str, field: str, talk: Conversation, argument: str) -> None:
-    """A setting of how tokens are chosen."""
+def _choose(row: Option, talk: Conversation, argument: str) -> None:
+    """Set a sampler option, or say what it is."""
     if argument:
-        value: Any = _value(argument, name, type(getattr(SamplingOptions(), field)) is float)
-        check(replace(talk.sampling, **{field: value}))
-        talk.chosen = {**talk.chosen, field: value}
-    value = getattr(talk.sampling, field)
-    say(f"{name}: {'off' if value is None else value}{_advised_by(talk, field)}")
+        value = _value(row, argument)
+        check(replace(talk.sampling, **{row.name: value}))
+        talk.chosen = {**talk.chosen, row.name: value}
+    value = getattr(talk.sampling, row.name)
+    if row.kind == "flag":
+        value = "on" if value else "off"
+    say(f"{row.word}: {'off' if value is None else value}{_advised_by(talk, row.name)}")
 
 
 def _advised_by(talk: Conversation, field: str) -> str:
@@ -175,28 +178,23 @@ def _advised_by(talk: Conversation, field: str) -> str:
     return f" ({source})" if source and field not in talk.chosen else ""
 
 
-def _guard(talk: Conversation, argument: str) -> None:
-    if argument:
-        is_on = _one_of(argument, _ON_OFF, "repetition-guard") == "on"
-        talk.chosen = {**talk.chosen, "repetition_guard": is_on}
-    say(f"repetition-guard: {'on' if talk.sampling.repetition_guard else 'off'}")
-
-
 def _form(talk: Conversation, argument: str) -> None:
     if argument:
         talk.form = _one_of(argument, FORMS, "form")
     say(f"form: {'completion' if talk.completes else 'chat'} ({talk.form})")
 
 
-def _value(argument: str, name: str, fraction: bool) -> float | int | None:
-    if name == "seed" and argument == "off":
+def _value(row: Option, argument: str) -> Any:
+    if row.kind == "flag":
+        return _one_of(argument, _ON_OFF, row.word) == "on"
+    if row.default is None and argument == "off":
         return None
-    if not fraction:
-        return _whole(argument, name)
+    if row.kind == "whole":
+        return _whole(argument, row.word)
     try:
         return float(argument)
     except ValueError:
-        raise RequestError(f"/{name}: expected a number, found {argument[:40]!r}") from None
+        raise RequestError(f"/{row.word}: expected a number, found {argument[:40]!r}") from None
 
 
 def _whole(argument: str, name: str) -> int:
@@ -234,9 +232,17 @@ def _quit(talk: Conversation, argument: str) -> None:
     talk.over = True
 
 
-def _sampling(field: str, takes: str, what: str) -> tuple[str, SlashCommand]:
-    name = field.replace("_", "-")
-    return name, SlashCommand(f"[{takes}]", what, partial(_number, name, field))
+def _sampling(row: Option) -> tuple[str, SlashCommand]:
+    takes = {"number": "X", "whole": "N", "flag": "on|off"}[row.kind]
+    if row.default is None:
+        takes += "|off"
+    what = phrase(row.summary) if row.off is None else f"{phrase(row.summary)}; {row.off:g}: off"
+    values = _ON_OFF if row.kind == "flag" else ()
+    return row.word, SlashCommand(f"[{takes}]", what, partial(_choose, row), values)
+
+
+def _help_of(option: str) -> str:
+    return phrase(OPTIONS[option].summary)
 
 
 def _engine(name: str, known: tuple[str, ...], what: str) -> tuple[str, SlashCommand]:
@@ -268,46 +274,18 @@ COMMANDS: dict[str, SlashCommand] = {
     "think": SlashCommand(
         "[on|off]", "whether the model thinks before it answers", _think, _ON_OFF
     ),
-    **dict(
-        (
-            _sampling("temperature", "T", "0: greedy"),
-            _sampling("top_k", "K", "0: off"),
-            _sampling("top_p", "P", "1: off"),
-            _sampling("min_p", "P", "0: off"),
-            _sampling("typical_p", "P", "1: off"),
-            _sampling("xtc_probability", "P", "that the likeliest tokens go; 0: off"),
-            _sampling("xtc_threshold", "P", "which tokens these are"),
-            _sampling("repetition_penalty", "R", "1: off"),
-            _sampling("presence_penalty", "X", "0: off"),
-            _sampling("frequency_penalty", "X", "0: off"),
-            _sampling("penalty_window", "N", "last tokens that the three penalties look at"),
-            _sampling("dry_multiplier", "X", "against repeats of more than a word; 0: off"),
-            _sampling("dry_base", "X", "how it grows with their length"),
-            _sampling("dry_allowed_length", "N", "tokens that may repeat"),
-            _sampling("dry_window", "N", "last tokens that are searched"),
-            _sampling("mirostat_tau", "X", "bits of surprise, in the place of filters; 0: off"),
-            _sampling("mirostat_eta", "X", "how fast they are aimed at"),
-            _sampling("seed", "N|off", "off: a new one for every answer"),
-            _sampling("max_new_tokens", "N", "of one answer"),
-            _sampling("max_thinking_tokens", "N", "of its thought; 0: no limit"),
-        )
-    ),
-    "repetition-guard": SlashCommand(
-        "[on|off]", "whether an answer that repeats itself is ended", _guard, _ON_OFF
-    ),
+    **dict(map(_sampling, (row for row in OPTIONS.values() if row.kind in _TYPED))),
     "form": SlashCommand(
         f"[{'|'.join(FORMS)}]", "questions and answers, or a text that goes on", _form, FORMS
     ),
-    "stop": SlashCommand("[TEXT|off]", "answers end before it too", answer_form.set_stop),
-    "logit-bias": SlashCommand(
-        "[ID=V ...|off]", "added to logits: -100 bans a token", answer_form.set_bias
-    ),
+    "stop": SlashCommand("[TEXT|off]", _help_of("stop"), answer_form.set_stop),
+    "logit-bias": SlashCommand("[ID=V ...|off]", _help_of("logit_bias"), answer_form.set_bias),
     "json-schema": SlashCommand(
-        "[FILE|TEXT|off]", "answers are JSON of it", answer_form.set_schema, takes_path=True
+        "[FILE|TEXT|off]", _help_of("json_schema"), answer_form.set_schema, takes_path=True
     ),
     "grammar": SlashCommand(
         "[FILE|off]",
-        "answers are texts of it: GBNF or Lark",
+        _help_of("grammar"),
         answer_form.set_grammar,
         takes_path=True,
     ),

@@ -131,7 +131,9 @@ _finite = st.floats(-(2.0**100), 2.0**100, width=32)
 def test_any_distribution_gives_a_possible_token(values, temperature, top_k, top_p, min_p, penalty):
     scores = np.array(values, np.float32)
     sampler = Sampler(
-        SamplingOptions(temperature, top_k, top_p, min_p, penalty, penalty_window=4, seed=0)
+        SamplingOptions(
+            temperature, top_k, top_p, min_p, repetition_penalty=penalty, penalty_window=4, seed=0
+        )
     )
     choice = sampler.choose(scores, [0])
     assert scores[choice.token] > -math.inf

@@ -295,7 +295,7 @@ def test_any_object_parses_and_what_it_gives_is_valid(data):
     again = parse(json.loads(json.dumps(data)), parsed, problems)
     assert again.theme in ("dark", "light")
     assert 480 <= again.window.width <= 16384
-    assert 0 <= again.sampling.temperature <= 2
+    assert 0 <= again.sampling.temperature <= 100
 
 
 def test_state_is_remembered_and_restored():

@@ -67,9 +67,6 @@ QUIET = {
     "views/quantization/run_settings.py": ("Vulkan|NumPy", "names"),
     "views/program/kernel_study.py": ("Vulkan", "a name"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
-    "views/sampling/sampler_groups.py": (
-        "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"
-    ),
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
     "actions/tools/calling.py": ("The user refused this call.", "said to the model"),
     "views/tools/panel.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),

@@ -19,6 +19,7 @@ from llm_lite.core.history import (
     StoredMessage,
 )
 from llm_lite.core.messages import GenerationStats, SamplingOptions, StopReason
+from llm_lite.core.messages.sampling_options import NUMBERS, names_in
 from llm_lite.server.failures import ApiError
 from llm_lite.server.page.bodies import (
     count,
@@ -143,22 +144,16 @@ def _sampling(said: object) -> SamplingOptions | None:
     """What the page has set; the rest is the program's."""
     if not isinstance(said, dict):
         return None
-    known = {
-        "temperature": ("temperature", float, 0.0, 10.0),
-        "top_p": ("top_p", float, 0.0, 1.0),
-        "max_tokens": ("max_new_tokens", int, 0, 1 << 24),
-        "seed": ("seed", int, 0, (1 << 63) - 1),
-    }
     values: dict[str, Any] = {}
-    for name, (field, kind, low, high) in known.items():
-        found = said.get(name)
-        if found is None:
+    for field, name in names_in("openai").items():
+        found, row = said.get(name), NUMBERS.get(field)
+        if found is None or row is None:
             continue
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise RequestError(f"sampling.{name}: expected a number")
-        if not low <= found <= high:
-            raise RequestError(f"sampling.{name}: expected a number from {low} to {high}")
-        values[field] = kind(found)
+        if not row.low <= found <= row.high:
+            raise RequestError(f"sampling.{name}: expected a number from {row.low} to {row.high}")
+        values[field] = int(found) if row.kind == "whole" else float(found)
     return SamplingOptions(**values)
 
 
