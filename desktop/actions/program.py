@@ -61,8 +61,11 @@ class SetLanguage:
 
 
 @dataclass(frozen=True, slots=True)
-class SetLessMotion:
-    less: bool
+class SetSwitch:
+    """Turn a setting of `SWITCHES` on or off."""
+
+    name: str
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ ProgramAction = (
     | SetTheme
     | TellSystemTheme
     | SetLanguage
-    | SetLessMotion
+    | SetSwitch
     | SetFontSize
     | DismissNotice
     | ClearLog
@@ -208,8 +211,9 @@ def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
     return replace(state, language=action.language), ()
 
 
-def _set_less_motion(action: SetLessMotion, state: AppState, now: float) -> Result:
-    return replace(state, less_motion=action.less), ()
+def _set_switch(action: SetSwitch, state: AppState, now: float) -> Result:
+    changed: dict[str, Any] = {action.name: action.on}
+    return replace(state, **changed), ()
 
 
 def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
@@ -255,7 +259,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetTheme: _set_theme,
     TellSystemTheme: _tell_system_theme,
     SetLanguage: _set_language,
-    SetLessMotion: _set_less_motion,
+    SetSwitch: _set_switch,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,

@@ -40,6 +40,7 @@ from llm_lite.desktop.state.sampling.asked import to_keep
 from llm_lite.desktop.state.sampling.fields import read_chosen, read_lists
 from llm_lite.desktop.state.serving.serving_state import ServingChoice
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
+from llm_lite.desktop.state.switches import Switches, switched
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.state.window.layouts import LayoutName, Panel
 from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
@@ -78,12 +79,11 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Switches):
     theme: ThemeName = "dark"  # what was shown last
     appearance: Appearance = "system"
     language: str = SYSTEM
     font_size: float = 15.0
-    less_motion: bool = False
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     sampling_chosen: tuple[str, ...] = ()  # fields of it that were set, whatever to
@@ -276,7 +276,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         theme=state.theme,
         language=state.language,
         font_size=state.font_size,
-        less_motion=state.less_motion,
+        **switched(state),
         sampling=to_keep(state, "sampling", settings.sampling),
         sampling_chosen=tuple(sorted(state.sampling_chosen)),
         options=options,
@@ -306,7 +306,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         theme=settings.theme,
         language=settings.language,
         font_size=settings.font_size,
-        less_motion=settings.less_motion,
+        **switched(settings),
         sampling=settings.sampling,
         sampling_chosen=frozenset(settings.sampling_chosen),
         options=settings.options,

@@ -53,6 +53,7 @@ from llm_lite.desktop.state.quant_state import Quantization, RateSample
 from llm_lite.desktop.state.remote.remote_state import RemoteState
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.serving.serving_state import ServingState
+from llm_lite.desktop.state.switches import Switches
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import DraftOutcome, XRay
 from llm_lite.desktop.state.tokenizing.tokenizer_state import TokenizerState
@@ -264,7 +265,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class AppState:
+class AppState(Switches):
     messages: tuple[Message, ...] = of("conversation", ())
     draft: str = of("conversation", "")
     # index of the message whose text is in the draft
@@ -311,7 +312,6 @@ class AppState:
     system_theme: ThemeName | None = of("program", None)  # None: the system does not say
     language: str = of("setting", "en")  # a code, or "system"
     font_size: float = of("setting", 15.0)  # logical pixels
-    less_motion: bool = of("setting", False)  # pictures that move show their ends at once
     recent: tuple[str, ...] = of("setting", ())
     devices: tuple[DeviceChoice, ...] = of("program", ())
     catalogue: tuple[CatalogueEntry, ...] = of("program", ())

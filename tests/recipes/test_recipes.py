@@ -3,17 +3,27 @@
 import pytest
 
 from tests.paths import ROOT
-from tests.recipes import toy_command, toy_op, toy_view
+from tests.recipes import toy_command, toy_op, toy_option, toy_setting, toy_view
 from tests.recipes.recipe import Copy, passed, places
 
 WHOLE = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
 OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
+OPTION, SETTING = "A sampler option", "A boolean setting"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
     COMMAND: places(COMMAND, command=toy_command.COMMAND),
+    OPTION: places(OPTION, option=toy_option.OPTION),
+    SETTING: places(SETTING, setting=toy_setting.SETTING),
 }
-EDITS = {OP: toy_op.EDITS, VIEW: toy_view.EDITS, COMMAND: toy_command.EDITS}
+EDITS = {
+    OP: toy_op.EDITS,
+    VIEW: toy_view.EDITS,
+    COMMAND: toy_command.EDITS,
+    OPTION: toy_option.EDITS,
+    SETTING: toy_setting.EDITS,
+}
+MOST_PLACES = {OPTION: 3, SETTING: 2}
 SOURCES = (
     "ops/toy.cpp",
     "ops/table.cpp",
@@ -63,12 +73,19 @@ def command_works(copy):
     return passed(ran) and ran.stdout == "ha\n" and passed(copy.tests(*tests))
 
 
-WORKS = {OP: op_works, VIEW: view_works, COMMAND: command_works}
+WORKS = {
+    OP: op_works,
+    VIEW: view_works,
+    COMMAND: command_works,
+    OPTION: toy_option.works,
+    SETTING: toy_setting.works,
+}
 
 
 @pytest.mark.parametrize("recipe", NAMED)
 def test_the_recipe_names_every_place(recipe, tmp_path):
     assert sorted(NAMED[recipe]) == sorted(EDITS[recipe])
+    assert len(NAMED[recipe]) <= MOST_PLACES.get(recipe, len(NAMED[recipe]))
     assert WORKS[recipe](followed(tmp_path, recipe))
 
 
@@ -111,7 +128,7 @@ def test_each_place_is_missed(recipe, place, tmp_path):
 @pytest.mark.build
 @pytest.mark.timeout(3600)
 def test_the_toys_in_a_whole_build(tmp_path):
-    """All three at once, with the kernels of every instruction set, types and layers."""
+    """All of them at once, with the kernels of every instruction set, types and layers."""
     copy = Copy(tmp_path / "copy")
     for edits in EDITS.values():
         copy.follow(edits)

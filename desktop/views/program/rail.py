@@ -16,7 +16,7 @@ from llm_lite.desktop.actions.program import (
     ResetLayout,
     SetFontSize,
     SetLanguage,
-    SetLessMotion,
+    SetSwitch,
     SetTheme,
 )
 from llm_lite.desktop.actions.resuming import SetTitles
@@ -24,6 +24,7 @@ from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import Appearance, AppState
+from llm_lite.desktop.state.switches import SWITCHES
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import system_prompt
 from llm_lite.desktop.views.encoding.no_writing import draw_reason
@@ -61,7 +62,6 @@ THEMES: tuple[tuple[Appearance, str], ...] = (
     ("dark", mark("Dark")),
     ("light", mark("Light")),
 )
-MOTION_HINT = mark("Pictures of the lesson that move show how they end at once.")
 
 
 def draw_preferences(state: AppState, ui: Ui) -> list[Action]:
@@ -76,9 +76,11 @@ def draw_preferences(state: AppState, ui: Ui) -> list[Action]:
     titles = toggle(ui, "settings.titles", tr("Generate titles"), state.history.titles, hint)
     if titles != state.history.titles:
         actions.append(SetTitles(titles))
-    less = toggle(ui, "settings.motion", tr("Reduce motion"), state.less_motion, tr(MOTION_HINT))
-    if less != state.less_motion:
-        actions.append(SetLessMotion(less))
+    for name, row in SWITCHES.items():
+        before = getattr(state, name)
+        on = toggle(ui, f"settings.{name}", tr(row.title), before, tr(row.hint))
+        if on != before:
+            actions.append(SetSwitch(name, on))
     imgui.separator()
     hint = with_keys(tr("All keys of the program, to be searched"), "shortcuts")
     if button(ui, "settings.shortcuts", tr("Keyboard shortcuts"), ICON_KEYBOARD, hint):

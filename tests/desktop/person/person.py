@@ -27,8 +27,8 @@ from llm_lite.desktop.actions.program import (
     SetAttention,
     SetFontSize,
     SetLanguage,
-    SetLessMotion,
     SetOptions,
+    SetSwitch,
     SetTheme,
 )
 from llm_lite.desktop.actions.requests import conversation
@@ -45,6 +45,7 @@ from llm_lite.desktop.state.front.scopes import fields_of
 from llm_lite.desktop.state.remote.remote_state import Connection
 from llm_lite.desktop.state.sampling.asked import with_asked
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.switches import SWITCHES
 from tests.children import PATIENCE
 from tests.desktop.person import checks
 from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words
@@ -485,7 +486,7 @@ class Person:
                     chatting.SetThinking(rng.random() < 0.5),
                     SetTheme(rng.choice(["system", "dark", "light"])),
                     SetFontSize(rng.choice([self.at_start["font_size"], 13.0, 20.0])),
-                    SetLessMotion(rng.random() < 0.5),
+                    SetSwitch(rng.choice([*SWITCHES]), rng.random() < 0.5),
                     SetLanguage(rng.choice(["en", "ko", "system"])),
                     resuming.SetResume(rng.choice(["off", "ask", "always"]), 1 << 30),
                     resuming.SetTitles(rng.random() < 0.5),

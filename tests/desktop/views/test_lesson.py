@@ -23,7 +23,7 @@ from llm_lite.desktop.actions.lesson.following import (
     ShowScaled,
     ShowWhy,
 )
-from llm_lite.desktop.actions.program import OpenModel, SetLanguage, SetLessMotion
+from llm_lite.desktop.actions.program import OpenModel, SetLanguage, SetSwitch
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import tr, use
 from llm_lite.desktop.state.apply import apply
@@ -200,7 +200,7 @@ def test_the_picture_moves_by_the_clock_and_can_be_held(tiny):
     with lesson(tiny, "abc def") as app:
         moves = motion.motion(app.ui)
         assert moves.at == 1.0 and not moves.playing  # less motion: the end at once
-        app.program.do(SetLessMotion(False))
+        app.program.do(SetSwitch("less_motion", False))
         app.program.do(GoToStep(1))
         app.driver.frames(1)
         assert moves.playing and moves.at < 0.5

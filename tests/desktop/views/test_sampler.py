@@ -6,6 +6,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.desktop.actions.composing.presets import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.state.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
 from llm_lite.desktop.state.state import AppState
@@ -45,6 +46,28 @@ def test_what_depends_on_something_off_is_not_there(panel):
     assert one.state.sampling.xtc_probability > 0
     assert one.driver.shows("sampler.xtc_threshold")
     assert one.state.sampling.xtc_threshold == SamplingOptions().xtc_threshold
+
+
+def test_every_option_of_a_group_is_drawn_where_what_it_needs_is_on(panel):
+    needed = {name for row in OPTIONS.values() for name in row.needs}
+    on = {name: OPTIONS[name].slider[1] for name in needed}
+    one = panel(AppState(sampling=SamplingOptions(**on)))
+    for group in ("filters", "penalties"):
+        one.driver.click(f"sampler.{group}")
+        rows = [row for row in OPTIONS.values() if row.group == group]
+        assert rows and all(one.driver.shows(f"sampler.{row.name}") for row in rows)
+        one.driver.click(f"sampler.{group}")
+
+
+def test_a_value_beyond_its_slider_stays_until_it_is_moved(panel):
+    """The sampler takes more than what is useful, and so do settings, presets and the terminal."""
+    sampling = SamplingOptions(temperature=50.0, top_k=5000, repetition_penalty=0.5)
+    one = panel(AppState(sampling=sampling))
+    for group in ("filters", "penalties"):
+        one.driver.click(f"sampler.{group}")
+    assert one.state.sampling == sampling
+    one.driver.click("sampler.temperature")
+    assert 0.05 <= one.state.sampling.temperature <= 2.0
 
 
 def test_stop_strings_and_biases_are_typed_in_lines(panel):

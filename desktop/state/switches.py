@@ -1,0 +1,51 @@
+"""Settings of the whole program that are on or off: a field is all that one needs.
+
+Its switch in the panel of the settings, what turns it, and what is kept of it for the next start
+follow from the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, fields
+from types import MappingProxyType
+from typing import Any, cast
+
+from llm_lite.core.records import dataclass
+from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.state.front.scopes import KEY
+
+_ROW = "switch"
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    title: str
+    hint: str
+
+
+def switch(default: bool, title: str, hint: str) -> bool:
+    """Return a field of `Switches` with the texts of its switch in the window."""
+    made: Any = field(default=default, metadata={KEY: "setting", _ROW: Switch(title, hint)})
+    return cast(bool, made)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The state and the settings have these fields."""
+
+    less_motion: bool = switch(
+        False,
+        mark("Reduce motion"),
+        mark("Pictures of the lesson that move show how they end at once."),
+    )
+
+
+SWITCHES: Mapping[str, Switch] = MappingProxyType(
+    {one.name: one.metadata[_ROW] for one in fields(Switches)}
+)
+
+
+def switched(record: Switches) -> dict[str, Any]:
+    """Return the values of the switches by their names."""
+    return {name: getattr(record, name) for name in SWITCHES}
