@@ -28,7 +28,7 @@ from llm_lite.core.quant.tensor import TensorData, files_of, with_own_vectors
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 
 
-class MadeWhenAsked(Mapping[str, TensorData]):
+class LazyWeights(Mapping[str, TensorData]):
     """Weights in a mode, each made when it is asked for and not kept: for who copies them to a
     device, so that memory never holds more than one beside it."""
 
@@ -57,7 +57,7 @@ class MadeWhenAsked(Mapping[str, TensorData]):
 
 def files_behind(model_file: ModelFile, weights: Mapping[str, TensorData]) -> MappedFiles:
     """The files of a model, and of the variant that is in use instead."""
-    used = () if isinstance(weights, MadeWhenAsked) else weights.values()
+    used = () if isinstance(weights, LazyWeights) else weights.values()
     return files_of([*model_file.file.tensors.values(), *used])
 
 
@@ -76,7 +76,7 @@ def converted(
         mapped = variant.tensors
         return {n: convert_table(tensors[n]) if n in on_disk else mapped[n] for n in tensors}, used
     if not at_once:
-        return MadeWhenAsked(tensors, on_disk, mode), ()
+        return LazyWeights(tensors, on_disk, mode), ()
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
