@@ -149,7 +149,7 @@ def start(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltExecutor:
     """An executor with a model's weights, the plan that it was made by, and the memory that there
     was before."""
 
@@ -168,7 +168,7 @@ def make(
     *,
     every_output: bool = False,
     machine: Machine | None = None,
-) -> Made:
+) -> BuiltExecutor:
     """The executor of `choice`, whose device is closed where that fails. `machine`: the memory that
     it may have; None: all that is free."""
     with _closing_after_failure(choice):
@@ -189,7 +189,7 @@ def make(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-        return Made(plan, executor, weights, unchecked, machine)
+        return BuiltExecutor(plan, executor, weights, unchecked, machine)
 
 
 def what_it_is_for(model_file: ModelFile) -> str:
@@ -287,7 +287,7 @@ def _add_learned_drafts(
     speculation.draft_what_was_learned(learned)
 
 
-def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
+def _add_draft_model(runner: Runner, made: BuiltExecutor, progress: Progress) -> None:
     """The model that `options` name, where answers are drafted. What is wrong with it is said of
     it, and is no fault of the model that it drafts for or of the device: a RequestError."""
     speculation, source = runner.session.speculation, runner.options.draft_model
@@ -316,8 +316,8 @@ def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
 
 
 def _started_draft(
-    runner: Runner, target: Made, source: str, progress: Progress
-) -> tuple[draft_models.LoadedDraft, Made]:
+    runner: Runner, target: BuiltExecutor, source: str, progress: Progress
+) -> tuple[draft_models.LoadedDraft, BuiltExecutor]:
     """It has the memory that the target leaves."""
     with ExitStack() as after_failure:
         file = open_model(source, progress, lambda _: None)

@@ -15,7 +15,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.loader import Made, Progress, make
+from llm_lite.core.loading.loader import BuiltExecutor, Progress, make
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
@@ -71,7 +71,7 @@ def start_encoder(
 
 
 def _runner(
-    model_file: ModelFile, options: EngineOptions, choice: backends.ExecutorChoice, made: Made
+    model_file: ModelFile, options: EngineOptions, choice: backends.ExecutorChoice, made: BuiltExecutor
 ) -> EncoderRunner:
     model, how = model_file.model, model_file.model.embedding
     assert how is not None, "an encoder says how texts become vectors"
