@@ -49,19 +49,19 @@ class WeightOfFormat(Protocol):
 # any others of their size. SPARE_BITS is what their better format may add, in the mean.
 _SENSITIVE = "attn_v.weight"
 SPARE_BITS = 0.1
-NONE_RAISED: frozenset[str] = frozenset()
+NONE_PROMOTED: frozenset[str] = frozenset()
 
 
 def promoted(tensors: Iterable[WeightOfFormat], mode: str) -> frozenset[str]:
     """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
     they are too many."""
     if mode != "int4":
-        return NONE_RAISED
+        return NONE_PROMOTED
     sizes = {t.name: math.prod(t.shape) for t in tensors if _fills_blocks(t, "int4")}
     names = frozenset(name for name in sizes if name.endswith(_SENSITIVE))
     more = FORMATS["int8"].bits_per_weight - FORMATS["int4"].bits_per_weight
     added = more * sum(sizes[name] for name in names)
-    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_RAISED
+    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_PROMOTED
 
 
 def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
@@ -79,7 +79,7 @@ def loaded_table_dtype(tensor: WeightOfFormat) -> str:
     return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
 
 
-def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
+def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_PROMOTED) -> str:
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which
@@ -107,7 +107,7 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
 def common_room(
     tensors: Iterable[TensorData],
     mode: str,
-    promoted: frozenset[str] = NONE_RAISED,
+    promoted: frozenset[str] = NONE_PROMOTED,
     tables: Iterable[TensorData] = (),
 ) -> Room:
     """For all that `convert` and `convert_table` will change."""
@@ -170,7 +170,7 @@ def convert(
     tensor: TensorData,
     mode: str,
     room: Room = _own_room,
-    promoted: frozenset[str] = NONE_RAISED,
+    promoted: frozenset[str] = NONE_PROMOTED,
 ) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
