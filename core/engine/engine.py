@@ -25,7 +25,7 @@ from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import Request, Switching
 from llm_lite.core.engine.kept_conversations import KeptConversations
-from llm_lite.core.engine.priority import let_the_window_go_first
+from llm_lite.core.engine.priority import lower_thread_priority
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.generation.grammars.matchers import matchers
@@ -243,7 +243,7 @@ class Engine:
 
     def _work(self, worker: int) -> None:
         if self._host.device is not None:
-            let_the_window_go_first()
+            lower_thread_priority()
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
