@@ -233,5 +233,5 @@ def _writing(runner: AnyRunner | None) -> Runner:
     if runner is None:
         raise RequestError(NO_MODEL)
     if not isinstance(runner, Runner):
-        raise RequestError(loader.what_it_is_for(runner.model_file))
+        raise RequestError(loader.encoder_refusal(runner.model_file))
     return runner

@@ -38,5 +38,5 @@ class TaskContext:
     def runner(self) -> Runner:
         """The chat's, which writes text. RequestError for an encoder."""
         if not isinstance(self.loaded, Runner):
-            raise RequestError(loader.what_it_is_for(self.file))
+            raise RequestError(loader.encoder_refusal(self.file))
         return self.loaded

@@ -131,7 +131,7 @@ def start(
 ) -> Runner:
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
     if model_file.model.bidirectional:
-        raise RequestError(what_it_is_for(model_file))
+        raise RequestError(encoder_refusal(model_file))
     choice = choice or backends.choose(options, shared, model_file.model.shape)
     made = make(model_file, options, choice, progress, every_output=every_output)
     runner = _runner(
@@ -192,7 +192,7 @@ def make(
         return BuiltExecutor(plan, executor, weights, unchecked, machine)
 
 
-def what_it_is_for(model_file: ModelFile) -> str:
+def encoder_refusal(model_file: ModelFile) -> str:
     """A sentence for who wants an encoder to answer."""
     kind = kind_of(model_file)
     fills = model_file.model.has_head

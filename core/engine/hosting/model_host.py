@@ -103,7 +103,7 @@ class ModelHost:
         """A sentence on why there is no `runner`."""
         if self.file is None or self.loaded is None:
             return NO_MODEL
-        return loader.what_it_is_for(self.file)
+        return loader.encoder_refusal(self.file)
 
     def load(self, number: int, command: LoadModel) -> bool:
         """Whether the model is in the place of what was there."""
