@@ -25,7 +25,7 @@ from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
 from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
-from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
+from llm_lite.core.generation.token_texts import TokenEmitter, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -71,7 +71,7 @@ class Answer:
     _forced: tuple[int, ...] = ()  # what it begins with
     _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
-    _teller: TokenTeller | None = None  # once the prompt is encoded
+    _emitter: TokenEmitter | None = None  # once the prompt is encoded
     _is_begun: bool = False
     _prompt_tokens: int = 0
     _reused: int = 0
@@ -84,7 +84,7 @@ class Answer:
     @property
     def produced(self) -> list[int]:
         """The tokens that were chosen."""
-        return [] if self._teller is None else self._teller.produced
+        return [] if self._emitter is None else self._emitter.produced
 
     @property
     def gains(self) -> Gains | None:
@@ -116,16 +116,16 @@ class Answer:
                 self._take(item)
             case _:
                 assert_never(item)
-        return self._teller is None or not self._teller.is_over
+        return self._emitter is None or not self._emitter.is_over
 
     def finish(self) -> None:
         """Tell why the answer ends here, and how fast it was."""
         assert self._runner is not None
-        if self._teller is not None:
-            self._teller.flush()
+        if self._emitter is not None:
+            self._emitter.flush()
         session, reason, message = self._runner.session, self._reason(), ""
-        if self._teller is not None and self._teller.dropped:  # the last token was not decoded
-            session.forget_after(session.context_used - (self._teller.dropped - 1))
+        if self._emitter is not None and self._emitter.dropped:  # the last token was not decoded
+            session.forget_after(session.context_used - (self._emitter.dropped - 1))
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
@@ -146,13 +146,13 @@ class Answer:
             speculation.learned.learn(self.produced[len(self._forced) :])
 
     def fail(self, message: str) -> None:
-        if self._teller is not None:
-            self._teller.flush()
+        if self._emitter is not None:
+            self._emitter.flush()
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
-        if self._teller is not None and self._teller.reason is not None:
-            return self._teller.reason
+        if self._emitter is not None and self._emitter.reason is not None:
+            return self._emitter.reason
         if self.should_stop():
             return "stopped"
         return "length" if self._left() <= 0 else "context"
@@ -169,8 +169,8 @@ class Answer:
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
-        if self._teller is None:
-            self._teller = self._primed_teller(tokenizer, encoded)
+        if self._emitter is None:
+            self._emitter = self._primed_emitter(tokenizer, encoded)
             self._options = _options(self.command, tokenizer, encoded)
             self._forced = self._begun_with(tokenizer, encoded)
         guide = self._guide(tokenizer, encoded)
@@ -181,7 +181,7 @@ class Answer:
         if not self._is_begun:
             self._tell_start(runner, encoded, prepared)
             self._is_begun = True
-        self._teller.begin_steps()
+        self._emitter.begin_steps()
         left = self._left()
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
@@ -221,12 +221,12 @@ class Answer:
             del seen[first:last]
         self.emit(CacheRewritten(self.command.request, tuple(seen), gone))
 
-    def _primed_teller(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenTeller:
+    def _primed_emitter(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenEmitter:
         command, continued = self.command, self._continued(encoded)
         endings = Endings[TokenDecoded](command.sampling, encoded)
-        teller = TokenTeller(tokenizer, command.request, self.emit, endings, continued)
-        teller.requested = self.requested
-        return teller
+        emitter = TokenEmitter(tokenizer, command.request, self.emit, endings, continued)
+        emitter.requested = self.requested
+        return emitter
 
     def _begun_with(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[int, ...]:
         command = self.command
@@ -251,9 +251,9 @@ class Answer:
         return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
 
     def _take(self, choice: TokenChoice) -> None:
-        assert self._runner is not None and self._teller is not None
+        assert self._runner is not None and self._emitter is not None
         session = self._runner.session
-        self._teller.take(choice, session.context_used, session.step_seconds)
+        self._emitter.emit(choice, session.context_used, session.step_seconds)
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
@@ -262,12 +262,12 @@ class Answer:
 
     def interrupted(self, seconds: float) -> None:
         """So long, what looks inside was served since the last step."""
-        if self._teller is not None and self._teller.has_begun:
+        if self._emitter is not None and self._emitter.has_begun:
             self._interrupted += seconds
 
     def _stats(self, runner: ChatRunner) -> GenerationStats:
         context_used = runner.session.context_used
-        timed = self._teller.stats(self._prefilled_tokens) if self._teller else GenerationStats()
+        timed = self._emitter.stats(self._prefilled_tokens) if self._emitter else GenerationStats()
         return replace(
             self._counts.told(timed),
             prompt_tokens=self._prompt_tokens,

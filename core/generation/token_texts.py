@@ -24,9 +24,9 @@ from llm_lite.core.messages.inspecting.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
-class TokenTeller:
-    """Tells the tokens of an answer, each with the characters that it completes, up to where it
-    ends because of what it says; and knows how fast they came."""
+class TokenEmitter:
+    """Emits an event for each token of an answer, with the characters that it completes, up to where
+    the answer ends because of its text; and measures how fast the tokens came."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TokenTeller:
         """The prompt is about to be read."""
         self._begun = time.perf_counter()
 
-    def take(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
+    def emit(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
         """`used` positions of the context are full; a step of so many seconds chose the token.
         Forced tokens were not: they have no probability."""
         tokenizer, token, chosen = self._tokenizer, choice.token, not math.isnan(choice.probability)
