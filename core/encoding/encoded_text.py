@@ -39,7 +39,7 @@ def encode_for_display(
     if not masks:
         session.hidden(ids)
     seconds = time.perf_counter() - started
-    tokens = (*_told(tokenizer, first, 0), *_told(tokenizer, second, 1))
+    tokens = (*_encoded_tokens(tokenizer, first, 0), *_encoded_tokens(tokenizer, second, 1))
     return TextEncoded(asked.request, tokens, left_out, masks, seconds)
 
 
@@ -49,7 +49,7 @@ def _ids(tokenizer: Tokenizer, asked: EncodeText) -> list[int]:
     return encode_text(tokenizer, asked.text, EVERY_TOKEN)
 
 
-def _told(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[EncodedToken]:
+def _encoded_tokens(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[EncodedToken]:
     for token in ids:
         special = tokenizer.is_special(token)
         unknown = tokenizer.is_unknown(token)

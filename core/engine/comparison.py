@@ -68,7 +68,7 @@ class Run:
         session = self.runner.session
         session.clear()  # else the time to the first token would depend on what was there
         self._choices = generate(session, prompt, sampling, tokenizer.end_ids, self.should_stop)
-        self._say_ready()
+        self._emit_ready()
 
     def step(self) -> bool:
         """One more token; whether there may be another."""
@@ -82,7 +82,7 @@ class Run:
             self._others += seconds
         else:
             self._first = seconds
-        return self._say(choice)
+        return self._emit_token(choice)
 
     def _reason(self) -> StopReason:
         if self.should_stop():
@@ -90,7 +90,7 @@ class Run:
         full = self.runner.session.context_used >= self.runner.session.context
         return "context" if full else "length"
 
-    def _say(self, choice: TokenChoice) -> bool:
+    def _emit_token(self, choice: TokenChoice) -> bool:
         assert self._decoder is not None
         tokenizer, request = self.runner.model_file.tokenizer, self.command.request
         self.tokens.append(choice.token)
@@ -102,7 +102,7 @@ class Run:
             self._finish("end")
         return not ended
 
-    def _say_ready(self) -> None:
+    def _emit_ready(self) -> None:
         self.emit(
             RunReady(
                 self.command.request,

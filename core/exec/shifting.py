@@ -63,7 +63,7 @@ def shift(
         old = np.arange(max(keep + drop, length - count), length)
         data = _gather(executor, stored.tensor, old % count)
         if stored.turn is not None:
-            data = _turned(plan, stored, weights, data, old, -drop)
+            data = _rotated_rows(plan, stored, weights, data, old, -drop)
         _scatter(executor, stored.tensor, (old - drop) % count, data)
 
 
@@ -79,7 +79,7 @@ def _stored(plan: Plan) -> list[_Stored]:
     return found
 
 
-def _turned(
+def _rotated_rows(
     plan: Plan,
     stored: _Stored,
     weights: Mapping[str, TensorData],

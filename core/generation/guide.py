@@ -95,13 +95,13 @@ class Guide:
             self._grammar.take(token)
         self._opening = []
         if self._split is not None and (self._waits or self._most):
-            self._hear(self._split, token)
+            self._update(self._split, token)
 
     def take_all(self, tokens: Iterable[int]) -> None:
         for token in tokens:
             self.take(token)
 
-    def _hear(self, split: Split, token: int) -> None:
+    def _update(self, split: Split, token: int) -> None:
         """Whether the thought has ended, or has to."""
         now = self._split = split.fed(self._decoder.feed(token))
         lead, closing, rest = _closing(now)

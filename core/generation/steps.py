@@ -121,7 +121,7 @@ def _answer_steps(
         yield step
     yield from (TokenChoice(token, math.nan) for token in forced[:-1])
     if forced:
-        choice, produced = _judged(guide, logits, forced), 0
+        choice, produced = _scored(guide, logits, forced), 0
     else:
         yield from _waits(guide)
         choice, produced = choose_next(sampler, guide, logits, tokens), 1
@@ -149,7 +149,7 @@ def _waits(guide: Guide | None) -> Iterator[MaskPending]:
         yield MaskPending()
 
 
-def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
+def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
     """The last of the forced tokens, as if it had been chosen."""
     if guide is None:
         return score_token(logits, forced[-1])

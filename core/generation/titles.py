@@ -47,12 +47,12 @@ def make_title(
         return ""
     try:
         with session.beside(start, count):
-            return _said(session, file.tokenizer, prompt, start, should_stop)
+            return _generated(session, file.tokenizer, prompt, start, should_stop)
     except CancelledError:
         return None
 
 
-def _said(
+def _generated(
     session: Session,
     tokenizer: Tokenizer,
     prompt: Sequence[int],

@@ -114,10 +114,10 @@ def describe(instance: Any, physical: Any, index: int) -> DeviceInfo:
         matrices=matrices,
         features=MappingProxyType(features),
     )
-    return _judged(info)
+    return _with_usability(info)
 
 
-def _judged(info: DeviceInfo) -> DeviceInfo:
+def _with_usability(info: DeviceInfo) -> DeviceInfo:
     """The same device with `usable` and `why_not` decided against the floor."""
     problem = ""
     if info.api_version[:2] < MINIMUM_VERSION:

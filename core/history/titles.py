@@ -54,11 +54,11 @@ def title_of_model(said: str, conversation: str) -> str:
 def _is_about(words: list[str], conversation: str) -> bool:
     """Whether something of a title was said: small models answer what nobody asked."""
     told = (word.strip(_QUOTES + ",.:;!?()") for word in words)
-    parts = (word[:5] if word.isascii() else word[:2] for word in told if _tells(word))
+    parts = (word[:5] if word.isascii() else word[:2] for word in told if _is_telling(word))
     return any(part in conversation for part in parts)
 
 
-def _tells(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     return len(word) >= (4 if word.isascii() else 2) and word not in _COMMON
 
 

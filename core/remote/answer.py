@@ -69,7 +69,7 @@ class RemoteAnswer:
         reason: StopReason = "error"
         problem = ""
         try:
-            self._hear_all(ask(self.command, self.model, self.dialect))
+            self._stream_all(ask(self.command, self.model, self.dialect))
             reason, problem = self._ending()
         except CancelledError:
             reason = "stopped"
@@ -77,7 +77,7 @@ class RemoteAnswer:
             problem = str(error)
         self._finish(reason, problem)
 
-    def _hear_all(self, asked: Asked) -> None:
+    def _stream_all(self, asked: Asked) -> None:
         for _ in range(MOST_REFUSED):
             body = {k: v for k, v in asked.body.items() if k not in self.unknown}
             try:
@@ -105,7 +105,7 @@ class RemoteAnswer:
                     self._start(False, read[1])
                     self.emit(PrefillProgress(self.command.request, *read))
                 for piece in hearing.hear(data):
-                    self._say(piece, asked)
+                    self._take_piece(piece, asked)
                     if self.exchange.cancelled:  # an event may have a million characters
                         break
                 self.response = hearing.response
@@ -114,7 +114,7 @@ class RemoteAnswer:
         for call in hearing.calls():
             self._close_thought()
             for part in _parts(call):
-                self._say(Piece("said", part, 0, math.nan), asked)
+                self._take_piece(Piece("said", part, 0, math.nan), asked)
         if reader.damaged:
             self._notes.append(
                 f"{host} sent bytes that are no UTF-8: the sign \ufffd stands in their places"
@@ -122,7 +122,7 @@ class RemoteAnswer:
         if not hearing.finish:
             raise RemoteError(f"the answer of {host} was cut off before its end")
 
-    def _say(self, piece: Piece, asked: Asked) -> None:
+    def _take_piece(self, piece: Piece, asked: Asked) -> None:
         self._length += len(piece.text)
         if self._length > MOST_SAID:
             raise RemoteError(
@@ -138,7 +138,7 @@ class RemoteAnswer:
             self._start(piece.kind == "thought", 0)
         if not self._count and asked.begun:
             for part in _parts(asked.begun):
-                self._tell(Piece("said", part, 0, math.nan))
+                self._emit_token(Piece("said", part, 0, math.nan))
         if piece.kind == "said" and self._thinks:
             self._close_thought()
         # Thoughts behind words are told as words: the window folds the first ones only.
@@ -146,15 +146,15 @@ class RemoteAnswer:
         now = time.monotonic()
         self._first = self._first or now
         self._last, self._count = now, self._count + 1
-        self._tell(piece)
+        self._emit_token(piece)
 
     def _close_thought(self) -> None:
         """The mark that a server has taken out, which the window tells thoughts by."""
         if self._thinks:
             self._thinks = False
-            self._tell(Piece("said", _CLOSING, 0, math.nan))
+            self._emit_token(Piece("said", _CLOSING, 0, math.nan))
 
-    def _tell(self, piece: Piece) -> None:
+    def _emit_token(self, piece: Piece) -> None:
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
         self.emit(
             TokenDecoded(

@@ -110,7 +110,7 @@ class Hearing:
             logs = logs if said and not thought else []
         yield from self._spelled("said", said, logs, ended)
         for row in a_list(delta.get("tool_calls"))[:MOST_CALLS]:
-            self._hear_call(an_object(row))
+            self._feed_call(an_object(row))
 
     def _spelled(
         self, kind: Kind, words: str, logs: list[dict[str, Any]], ended: bool
@@ -141,7 +141,7 @@ class Hearing:
                 chance = math.nan
             yield Piece(kind, part, _number(row, spelled), chance, _alternatives(row))
 
-    def _hear_call(self, row: dict[str, Any]) -> None:
+    def _feed_call(self, row: dict[str, Any]) -> None:
         place = whole(row.get("index"))
         if place not in self._calls and len(self._calls) >= MOST_CALLS:
             return

@@ -132,7 +132,7 @@ class ToolServers:
         finally:
             self._loop.close()
 
-    def _say(self, event: ServerEvent) -> None:
+    def _emit(self, event: ServerEvent) -> None:
         self._events.put(event)
         self._wake()
 
@@ -198,14 +198,14 @@ class ToolServers:
                 if running.successor is not None:
                     self._start(running.successor)
                 else:
-                    self._say(ServerEnded(spec.name, problem))
+                    self._emit(ServerEnded(spec.name, problem))
 
     async def _run_server(self, spec: ServerSpec) -> str:
         """Why it ended, as a sentence."""
         from mcp import ClientSession, Implementation
 
         running = self._servers[spec.name]
-        heard = _Lines(self._say, spec.name)
+        heard = _Lines(self._emit, spec.name)
         process = running.process = ServerProcess(spec, heard)
         async with process.streams() as (incoming, outgoing):
             name = Implementation(name="llm-lite", version="0.1")
@@ -214,7 +214,7 @@ class ToolServers:
                 begun = self._begin_session(session, spec, process)
                 tools = await _within(spec.start_seconds, begun, _late(spec))
                 running.session = session
-                self._say(ServerReady(spec.name, tools))
+                self._emit(ServerReady(spec.name, tools))
                 await process.finished.wait()
         return process.ending
 
@@ -250,11 +250,11 @@ class ToolServers:
             try:
                 spec = checked(tool.name, tool.description, tool.input_schema, f"tool {number}")
             except JsonProblem as problem:
-                self._say(ServerSaid(server, f"a tool is left out: {problem}"))
+                self._emit(ServerSaid(server, f"a tool is left out: {problem}"))
                 continue
             tools.setdefault(spec.name, spec)
         if len(found) > MOST_FUNCTIONS:
-            self._say(ServerSaid(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
+            self._emit(ServerSaid(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
         return tuple(tools.values())
 
     def _begin_call(
@@ -262,7 +262,7 @@ class ToolServers:
     ) -> None:
         running = self._servers.get(server)
         if running is None or running.session is None:
-            self._say(CallEnded(call, f"The server {server} is not running.", 0.0, True))
+            self._emit(CallEnded(call, f"The server {server} is not running.", 0.0, True))
             return
         began = time.monotonic()
         task = self._spawn(self._asked(running, tool, arguments, seconds))
@@ -275,7 +275,7 @@ class ToolServers:
         """Also of a call that was stopped before it began."""
         running.calls.pop(call, None)
         text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
-        self._say(CallEnded(call, text, time.monotonic() - began, failed))
+        self._emit(CallEnded(call, text, time.monotonic() - began, failed))
 
     async def _asked(
         self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
@@ -300,10 +300,10 @@ class ToolServers:
 
 class _Lines:
     def __init__(self, say: Callable[[ServerEvent], None], server: str) -> None:
-        self._say, self._server = say, server
+        self._emit, self._server = say, server
 
     def __call__(self, line: str) -> None:
-        self._say(ServerSaid(self._server, line))
+        self._emit(ServerSaid(self._server, line))
 
 
 async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:

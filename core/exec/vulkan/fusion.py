@@ -110,7 +110,7 @@ class _Grouping:
         return tuple(found)
 
     def _group(self, at: int) -> Group:
-        return Group(self._products(at) or self._turned(at) or self._plan.ops[at : at + 1])
+        return Group(self._products(at) or self._ropes_and_store(at) or self._plan.ops[at : at + 1])
 
     def _normed(self, at: int) -> list[Group]:
         """All products of a norm, each of which makes it too."""
@@ -178,7 +178,7 @@ class _Grouping:
         (y,) = product.outputs
         return tail.name == "add" and tail.inputs.count(y) == 1 and self._only(y, [tail])
 
-    def _turned(self, at: int) -> tuple[Op, ...]:
+    def _ropes_and_store(self, at: int) -> tuple[Op, ...]:
         """Turns of the first and third rows that a `store` keeps as floats, and that store."""
         ops, end = self._plan.ops, at
         while end < len(ops) and ops[end].name == "rope":

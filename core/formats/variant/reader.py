@@ -226,7 +226,7 @@ def to_json(metadata: Mapping[str, Any]) -> bytes:
 
 def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What `to_json` was given; lists of floats are packed: a vocabulary has 262,144 scores."""
-    return {key: _said(value) for key, value in metadata.items()}
+    return {key: _decoded(value) for key, value in metadata.items()}
 
 
 def _sayable(value: Any) -> Any:
@@ -239,11 +239,11 @@ def _sayable(value: Any) -> Any:
     return value
 
 
-def _said(value: Any) -> Any:
+def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         kinds = set(map(type, value))
         if not kinds.isdisjoint((dict, list)):
-            value = [_said(item) for item in value]
+            value = [_decoded(item) for item in value]
             kinds = set(map(type, value))
         return array("d", value) if kinds == {float} else value
     if isinstance(value, dict) and value.get(_FLOAT) in _NOT_FINITE:

@@ -103,7 +103,7 @@ class RepetitionGuard:
         self._count += 1
         self._tokens.append(token)
         self._texts.append(text)
-        self._hear(text)
+        self._feed(text)
         return self._has_period() or self._stale_tokens >= STALE
 
     def _has_period(self) -> bool:
@@ -126,7 +126,7 @@ class RepetitionGuard:
         period = smallest_period(list(self._tokens)[-window.tokens :])
         return period if period <= window.longest else 0
 
-    def _hear(self, text: str) -> None:
+    def _feed(self, text: str) -> None:
         """Sentences of the text, which may end in it."""
         self._sentence += text
         self._size += 1

@@ -46,7 +46,7 @@ class StopStrings(Generic[Item]):
         """What may be shown now."""
         if not self._strings:
             return [(item, text)]
-        said = len(text) if self._split is None else self._said(self._split, text)
+        said = len(text) if self._split is None else self._visible_length(self._split, text)
         if said is None:
             return [(item, text)]
         if not self._held:
@@ -91,7 +91,7 @@ class StopStrings(Generic[Item]):
         self._first = ()
         return False
 
-    def _said(self, split: Split, text: str) -> int | None:
+    def _visible_length(self, split: Split, text: str) -> int | None:
         """How many last characters of `text` are of the answer; None: it has not begun."""
         self._split = split.fed(text)
         if self._split.phase != "after":

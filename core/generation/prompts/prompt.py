@@ -128,7 +128,7 @@ def encode_chat(
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
-    turns = _told_roles(template, messages[:-1] if continue_last else messages, thinking)
+    turns = _roles_written(template, messages[:-1] if continue_last else messages, thinking)
     asked = _Asked(template, tokenizer, thinking, tools)
     try:
         spoken, segments = asked.rendered(turns)
@@ -170,7 +170,7 @@ def chat_segments(
 ) -> list[Segment]:
     """The prompt of `encode_chat` as (text, whether the template wrote it); answers that know their
     tokens enter as their text."""
-    turns = _told_roles(template, [replace(m, tokens=()) for m in messages], thinking)
+    turns = _roles_written(template, [replace(m, tokens=()) for m in messages], thinking)
     return _Asked(template, tokenizer, thinking, tools).rendered(turns)[1]
 
 
@@ -247,19 +247,19 @@ class _Asked:
         template = self._template
         expected = template.render(plain, thinking=self._thinking, tools=self._tools)
         found = template.render(rendered, thinking=self._thinking, tools=self._tools)
-        said = {name: self._said(turns[index]) for name, index in spoken.items()}
+        said = {name: self._content(turns[index]) for name, index in spoken.items()}
         names = re.compile("|".join(map(re.escape, spoken)))
         untrimmed = names.sub(lambda name: said[name[0]], found)
         trimmed = names.sub(lambda name: said[name[0]].strip(), found)
         return expected in (untrimmed, trimmed)
 
-    def _said(self, turn: ChatMessage) -> str:
+    def _content(self, turn: ChatMessage) -> str:
         if not turn.calls:
             return turn.content
         return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
 
 
-def _told_roles(
+def _roles_written(
     template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
 ) -> Sequence[ChatMessage]:
     """The messages, those of a role that the template does not write as a person's."""

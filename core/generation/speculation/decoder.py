@@ -107,7 +107,7 @@ class AnswerDecoder:
         self.counts = counts or DraftCounts()
         self._session, self._speculation = session, session.speculation
         self._ends = end_tokens
-        self._heard = 0  # tokens of the text that the sources know
+        self._fed = 0  # tokens of the text that the sources know
 
     def decode(
         self, text: Sequence[int], left: int, should_stop: StopCheck | None = None
@@ -145,18 +145,18 @@ class AnswerDecoder:
     def _draft(self, text: Sequence[int], left: int, should_stop: StopCheck | None) -> Draft:
         if self._speculation is None:
             return NO_DRAFT
-        if self._heard:
-            self._speculation.judge(text[self._heard :])
-        self._tell(text)
+        if self._fed:
+            self._speculation.judge(text[self._fed :])
+        self._feed_sources(text)
         most = min(self._session.most_drafted, left - 1)
         return self._speculation.propose(most, self._ends, should_stop)
 
-    def _tell(self, text: Sequence[int]) -> None:
+    def _feed_sources(self, text: Sequence[int]) -> None:
         """The sources know all of the text."""
         assert self._speculation is not None
-        if self._heard == 0:
+        if self._fed == 0:
             self._speculation.begin(text)
         else:
-            for token in text[self._heard :]:
+            for token in text[self._fed :]:
                 self._speculation.add(token)
-        self._heard = len(text)
+        self._fed = len(text)

@@ -154,7 +154,7 @@ class Speculation:
         first token is judged."""
         proposals, self._proposals = self._proposals, []
         for proposal in proposals if came else ():
-            self._judge(proposal, came)
+            self._record(proposal, came)
 
     def _ask(
         self,
@@ -189,7 +189,7 @@ class Speculation:
         left = most - tried
         return self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
 
-    def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
+    def _record(self, proposal: Proposal, came: Sequence[int]) -> None:
         draft, branch, policy = proposal.draft, proposal.draft.branch, self.policy
         expected = draft.tokens[: max(1, proposal.tried)]
         right = _alike(expected, came)

@@ -40,7 +40,7 @@ class BeamDecoder:
         length = len(search.running[0].tokens)
         tokens = [h.tokens[-1] if h.tokens else self._start for h in search.running]
         search.advance(self._logits(tokens, length, should_stop))
-        self._follow(search.running, length + 1)
+        self._move_caches(search.running, length + 1)
 
     def search(self, start: int, options: BeamOptions) -> BeamSearch:
         """From the token that decoding starts with to the end."""
@@ -55,7 +55,7 @@ class BeamDecoder:
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens), segments, source=self._source)
         return checked(self._executor.run(step, should_stop), "the logits of a beam")
 
-    def _follow(self, running: Sequence[Hypothesis], length: int) -> None:
+    def _move_caches(self, running: Sequence[Hypothesis], length: int) -> None:
         """Each hypothesis continues its parent's keys and values: the first child where they lie,
         others in a copy."""
         heirs: dict[int, int] = {}  # the first child of each parent

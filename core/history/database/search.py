@@ -49,7 +49,7 @@ def search(
                 if len(found) > limit:
                     break
                 rows = connection.execute(statement, (*values, limit + 1 - len(found)))
-                found += (_said(row, words) for row in rows)
+                found += (_found_message(row, words) for row in rows)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
@@ -116,7 +116,7 @@ def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) ->
     return found
 
 
-def _said(row: tuple[int, str, int, str, float, str], words: Sequence[str]) -> FoundMessage:
+def _found_message(row: tuple[int, str, int, str, float, str], words: Sequence[str]) -> FoundMessage:
     talk, title, number, role, created, text = row
     known = next((name for name in STORED_ROLES if name == role), None)
     return FoundMessage(talk, title, number, known, created, *snippet_of(text, words))

@@ -289,7 +289,7 @@ class HistoryWriter:
         if connection is None:
             return
         if not self._told:
-            self._look_elsewhere(connection)
+            self._check_other_writers(connection)
         if len(self.pending):
             self._save(connection)
         else:
@@ -321,10 +321,10 @@ class HistoryWriter:
         changed = frozenset(n for w in taken[:done] for n in w.change.conversations)
         self.pending.done(done)
         self._succeeded()
-        self._tell(HistorySaved(changed))
+        self._emit(HistorySaved(changed))
         for change, problem in refused:
             sentence_of = f"A change of a conversation could not be saved: {problem}"
-            self._tell(HistoryRefused(sentence_of, change.conversations))
+            self._emit(HistoryRefused(sentence_of, change.conversations))
         if len(self.pending):
             time.sleep(PAUSE)
 
@@ -374,7 +374,7 @@ class HistoryWriter:
         self._is_told_open = True
         self.opened.set()
         if first or message:
-            self._tell(HistoryOpened(message))
+            self._emit(HistoryOpened(message))
 
     def _repair(self) -> None:
         self._disconnect()
@@ -384,14 +384,14 @@ class HistoryWriter:
             self._damaged = False
             self.epoch += 1
         if repaired is not None:
-            self._tell(HistoryRepaired(repaired.message, str(repaired.kept_as)))
+            self._emit(HistoryRepaired(repaired.message, str(repaired.kept_as)))
 
-    def _look_elsewhere(self, connection: sqlite3.Connection) -> None:
+    def _check_other_writers(self, connection: sqlite3.Connection) -> None:
         """SQLite counts the commits of all other connections, and no other of ours writes."""
         version = _data_version(connection)
         if version != self._elsewhere:
             self._elsewhere = version
-            self._tell(HistoryChangedElsewhere())
+            self._emit(HistoryChangedElsewhere())
 
     def _failed(self, error: Exception) -> bool:
         """Said once; the changes stay, and are tried again after a while. Whether it is but a lock
@@ -413,7 +413,7 @@ class HistoryWriter:
             self.opened.set()
         if not self._told and not mending and (not patient or self._failures >= _BUSY_TRIES):
             self._told = True
-            self._tell(HistoryUnsaved(_unsaved(self.path, error, code)))
+            self._emit(HistoryUnsaved(_unsaved(self.path, error, code)))
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
@@ -430,7 +430,7 @@ class HistoryWriter:
         self._failures = 0
         if self._told:
             self._told = False
-            self._tell(HistorySavedAgain(f"{self.path}: conversations are saved again"))
+            self._emit(HistorySavedAgain(f"{self.path}: conversations are saved again"))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -438,7 +438,7 @@ class HistoryWriter:
                 self._connection.close()
         self._connection = None
 
-    def _tell(self, event: HistoryEvent) -> None:
+    def _emit(self, event: HistoryEvent) -> None:
         self._events.append(event)
         self._wake()
 

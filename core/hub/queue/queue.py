@@ -59,7 +59,7 @@ class ModelQueue:
         self._trouble = ""  # with reading or saving, until that is done
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
-        self._told: tuple[QueueState | None, float] = None, 0.0  # the first is told, even empty
+        self._emitted: tuple[QueueState | None, float] = None, 0.0  # the first is told, even empty
         self._progress_saved: tuple[float, Mapping[str, Any]] = 0.0, {}
         self._quiet_since: dict[str, float] = {}  # deletions: since when nothing else is to do
         self._closing = False
@@ -90,9 +90,9 @@ class ModelQueue:
             self._end()
 
     def _turn(self) -> None:
-        self._look()
+        self._poll_file()
         self._work()
-        self._tell()
+        self._emit_state()
         self._save_progress()
         self._serve(_POLL_RUNNING if self._running else self._pause())
 
@@ -113,7 +113,7 @@ class ModelQueue:
 
     # The file
 
-    def _look(self) -> None:
+    def _poll_file(self) -> None:
         """Take over what others have written."""
         signature = self._file.signature()
         if signature != self._seen:
@@ -230,14 +230,14 @@ class ModelQueue:
         if begun is None or begun.row.current is None or begun.row.current.state != "running":
             return
         try:
-            self._running = RunningStage(begun, task, self._said, self._worker)
+            self._running = RunningStage(begun, task, self._on_message, self._worker)
         except RequestError as error:
             self._edit(steps.failed(job.id, str(error)))
 
-    def _said(self, message: Mapping[str, Any] | None) -> None:
-        self._inbox.put(lambda: self._hear(message))
+    def _on_message(self, message: Mapping[str, Any] | None) -> None:
+        self._inbox.put(lambda: self._handle(message))
 
-    def _hear(self, message: Mapping[str, Any] | None) -> None:
+    def _handle(self, message: Mapping[str, Any] | None) -> None:
         running = self._running
         assert running is not None
         if message is None:
@@ -270,16 +270,16 @@ class ModelQueue:
 
     # What is shown
 
-    def _tell(self) -> None:
+    def _emit_state(self) -> None:
         now = time.monotonic()
         rows = tuple(map(self._row, self._jobs))
         state = QueueState(rows, self._lock is not None, self._trouble or self._problem)
-        told, at = self._told
+        told, at = self._emitted
         if state == told:
             return
         if told is not None and now - at < _TELL and _without_progress(state, told):
             return
-        self._told = state, now
+        self._emitted = state, now
         self._on_change(state)
 
     def _save_progress(self) -> None:
