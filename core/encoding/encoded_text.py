@@ -49,7 +49,9 @@ def _ids(tokenizer: Tokenizer, asked: EncodeText) -> list[int]:
     return encode_text(tokenizer, asked.text, EVERY_TOKEN)
 
 
-def _encoded_tokens(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[EncodedToken]:
+def _encoded_tokens(
+    tokenizer: Tokenizer, ids: Sequence[int], segment: int
+) -> Iterator[EncodedToken]:
     for token in ids:
         special = tokenizer.is_special(token)
         unknown = tokenizer.is_unknown(token)

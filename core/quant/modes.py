@@ -79,7 +79,9 @@ def loaded_table_dtype(tensor: WeightOfFormat) -> str:
     return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
 
 
-def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_PROMOTED) -> str:
+def target_dtype(
+    tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_PROMOTED
+) -> str:
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which

@@ -299,8 +299,8 @@ class ToolServers:
 
 
 class _Lines:
-    def __init__(self, say: Callable[[ServerEvent], None], server: str) -> None:
-        self._emit, self._server = say, server
+    def __init__(self, emit: Callable[[ServerEvent], None], server: str) -> None:
+        self._emit, self._server = emit, server
 
     def __call__(self, line: str) -> None:
         self._emit(ServerSaid(self._server, line))

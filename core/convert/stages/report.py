@@ -21,7 +21,7 @@ class Report:
     """`stop` says whether the stage is to end; every progress raises CancelledError then."""
 
     def __init__(self, tasks: BinaryIO, messages: BinaryIO) -> None:
-        self._messages, self._told = messages, 0.0
+        self._messages, self._reported_at = messages, 0.0
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, args=(tasks,), name="program", daemon=True).start()
@@ -38,8 +38,8 @@ class Report:
         """Bytes. no_rate: none of them came just now, as of a file that is gone on with."""
         self.check()
         now = time.monotonic()
-        if now - self._told >= _EVERY or done == total:
-            self._told = now
+        if now - self._reported_at >= _EVERY or done == total:
+            self._reported_at = now
             self.say({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
 
     def part(self, low: float, high: float) -> Progress:

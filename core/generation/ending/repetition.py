@@ -94,7 +94,7 @@ class RepetitionGuard:
         self._size = 0  # tokens of it
         self._line = ""  # how the line begins, as far as it tells a fence
         self._in_fence = False
-        self._said: Counter[str] = Counter()
+        self._sentences: Counter[str] = Counter()
         self._recent: deque[tuple[int, bool]] = deque()  # sentences: their tokens, whether stale
         self._recent_tokens = self._stale_tokens = 0
 
@@ -152,8 +152,8 @@ class RepetitionGuard:
             self._count_sentence(words)
 
     def _count_sentence(self, words: str) -> None:
-        stale = self._said[words] >= SAID
-        self._said[words] += 1
+        stale = self._sentences[words] >= SAID
+        self._sentences[words] += 1
         self._recent.append((self._size, stale))
         self._recent_tokens += self._size
         self._stale_tokens += self._size * stale

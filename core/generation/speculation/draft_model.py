@@ -71,13 +71,13 @@ class DraftModel:
         self._same = 0  # of these, how many first ones are the text's
         self._step_seconds = self._spent = self._offered = 0.0
         self._problem = ""  # why it drafts no more
-        self._tell: Callable[[str], None] | None = None
+        self._log: Callable[[str], None] | None = None
 
-    def report_to(self, tell: Callable[[str], None]) -> None:
-        """`tell` hears once why it drafts no more, now or as soon as that is so."""
-        self._tell = tell
+    def report_to(self, log: Callable[[str], None]) -> None:
+        """`log` hears once why it drafts no more, now or as soon as that is so."""
+        self._log = log
         if self._problem:
-            tell(self._problem)
+            log(self._problem)
 
     def measure(self) -> None:
         """How long a step takes, from an empty cache; before the first draft."""
@@ -141,8 +141,8 @@ class DraftModel:
 
     def _give_up(self, error: LlmLiteError) -> None:
         self._problem = f"draft model: {error}; answers go on without its drafts"
-        if self._tell is not None:
-            self._tell(self._problem)
+        if self._log is not None:
+            self._log(self._problem)
 
     def _catch_up(self, should_stop: StopCheck | None) -> NDArray[np.float32]:
         """Read what is missing of the text; logits float32 [V] of what follows it, [0] where that

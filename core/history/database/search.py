@@ -116,7 +116,9 @@ def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) ->
     return found
 
 
-def _found_message(row: tuple[int, str, int, str, float, str], words: Sequence[str]) -> FoundMessage:
+def _found_message(
+    row: tuple[int, str, int, str, float, str], words: Sequence[str]
+) -> FoundMessage:
     talk, title, number, role, created, text = row
     known = next((name for name in STORED_ROLES if name == role), None)
     return FoundMessage(talk, title, number, known, created, *snippet_of(text, words))

@@ -184,7 +184,7 @@ class HistoryWriter:
         self._file: tuple[int, int] | None = None  # device and inode of what is open
         self._elsewhere = 0  # SQLite's count of what others committed
         self._failures = 0
-        self._told = False  # that nothing can be saved
+        self._has_reported = False  # that nothing can be saved
         self._retry_at = 0.0
         self._looked_at = 0.0
         self._hurry = False
@@ -228,7 +228,11 @@ class HistoryWriter:
             tries, self._hurry = self._tries, True
             pending.changed.notify_all()
             pending.changed.wait_for(
-                lambda: not len(pending) or self.read_only or (self._tries > tries and self._told),
+                lambda: (
+                    not len(pending)
+                    or self.read_only
+                    or (self._tries > tries and self._has_reported)
+                ),
                 timeout,
             )
             return not len(pending)
@@ -288,7 +292,7 @@ class HistoryWriter:
         self._looked_at = time.monotonic()
         if connection is None:
             return
-        if not self._told:
+        if not self._has_reported:
             self._check_other_writers(connection)
         if len(self.pending):
             self._save(connection)
@@ -411,8 +415,12 @@ class HistoryWriter:
         if not self.opened.is_set() and _is_readable(self.path):
             self.epoch += 1
             self.opened.set()
-        if not self._told and not mending and (not patient or self._failures >= _BUSY_TRIES):
-            self._told = True
+        if (
+            not self._has_reported
+            and not mending
+            and (not patient or self._failures >= _BUSY_TRIES)
+        ):
+            self._has_reported = True
             self._emit(HistoryUnsaved(_unsaved(self.path, error, code)))
         with self.pending.changed:
             self._tries += 1
@@ -428,8 +436,8 @@ class HistoryWriter:
 
     def _succeeded(self) -> None:
         self._failures = 0
-        if self._told:
-            self._told = False
+        if self._has_reported:
+            self._has_reported = False
             self._emit(HistorySavedAgain(f"{self.path}: conversations are saved again"))
 
     def _disconnect(self) -> None:

@@ -32,13 +32,13 @@ OnProgress = Callable[[PullProgress], None]
 class Meter:
     """Counts for one pull and tells at most ten times a second."""
 
-    def __init__(self, total: int, tell: OnProgress) -> None:
-        self._total, self._tell = total, tell
+    def __init__(self, total: int, report: OnProgress) -> None:
+        self._total, self._report = total, report
         self._file, self._file_total = "", 0
         self._done = self._finished = 0  # of the file, of files before it
         self._marks: deque[tuple[float, int]] = deque()  # time, bytes received
         self._received = 0
-        self._told = 0.0
+        self._reported_at = 0.0
         self._note = ""
 
     def begin(self, file: str, total: int) -> None:
@@ -76,13 +76,13 @@ class Meter:
 
     def _report(self, *, always: bool = False) -> None:
         now = time.monotonic()
-        if not always and now - self._told < _INTERVAL:
+        if not always and now - self._reported_at < _INTERVAL:
             return
-        self._told = now
+        self._reported_at = now
         rate = self._rate()
         done = self._finished + self._done
         left = (self._total - done) / rate if rate > 0 else None
-        self._tell(
+        self._report(
             PullProgress(
                 self._file,
                 self._done,

@@ -71,7 +71,10 @@ def start_encoder(
 
 
 def _runner(
-    model_file: ModelFile, options: EngineOptions, choice: backends.ExecutorChoice, made: BuiltExecutor
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.ExecutorChoice,
+    made: BuiltExecutor,
 ) -> EncoderRunner:
     model, how = model_file.model, model_file.model.embedding
     assert how is not None, "an encoder says how texts become vectors"

@@ -41,11 +41,11 @@ class LearnedDrafts:
         self._unsaved: list[tuple[int, ...]] = []  # answers that are not in the file yet
         self._since_saving = 0  # tokens
         self._has_failed = False  # to write the file
-        self._tell: Callable[[str], None] = lambda sentence: None
+        self._log: Callable[[str], None] = lambda sentence: None
 
-    def report_to(self, tell: Callable[[str], None]) -> None:
-        """`tell` hears what was wrong with the file."""
-        self._tell = tell
+    def report_to(self, log: Callable[[str], None]) -> None:
+        """`log` hears what was wrong with the file."""
+        self._log = log
 
     @property
     def model(self) -> LearnedModel | None:
@@ -104,7 +104,7 @@ class LearnedDrafts:
         try:
             identity = self._identity()
         except FileError as error:
-            self._tell(f"learned drafts: {error}; nothing is learned")
+            self._log(f"learned drafts: {error}; nothing is learned")
             self.learns, identity = False, ""
             self._pending = []
         self._model = LearnedModel(identity, self._name, self._vocabulary)
@@ -124,7 +124,7 @@ class LearnedDrafts:
         try:
             self._model, self._table = file.read(path, self._model.identity, self._vocabulary)
         except FileError as error:
-            self._tell(f"learned drafts: {error}; they begin with nothing learned")
+            self._log(f"learned drafts: {error}; they begin with nothing learned")
 
     def _take_in(self, answer: tuple[int, ...]) -> None:
         self._notice_deletion()
@@ -154,7 +154,7 @@ class LearnedDrafts:
             file.write(path, self._model, self._table)
         except FileError as error:
             if not self._has_failed:
-                self._tell(f"learned drafts: {error}; they are tried again later")
+                self._log(f"learned drafts: {error}; they are tried again later")
             self._has_failed = True
             _bound(self._unsaved)
             return
