@@ -146,7 +146,7 @@ class AnswerDecoder:
         if self._speculation is None:
             return NO_DRAFT
         if self._fed:
-            self._speculation.judge(text[self._fed :])
+            self._speculation.record_outcome(text[self._fed :])
         self._feed_sources(text)
         most = min(self._session.most_drafted, left - 1)
         return self._speculation.propose(most, self._ends, should_stop)

@@ -27,12 +27,12 @@ _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay
 class _Record:
     """Of drafts with alike evidence: tokens that were judged, and how many of these were right."""
 
-    judged: float
+    trials: float
     accepted: float
 
     @property
     def rate(self) -> float:
-        return self.accepted / self.judged
+        return self.accepted / self.trials
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class DraftPolicy:
         for ledger in self._ledgers.values():
             ledger.spent += seconds
 
-    def judge(
+    def record_outcome(
         self,
         evidence: int,
         accepted: int,
@@ -104,15 +104,15 @@ class DraftPolicy:
         lost so many seconds (below 0: saved), where drafting takes time; `reading` of them went
         into text that the source had not read yet."""
         record = self._record(source, evidence)
-        record.judged = _DECAY * record.judged + accepted + rejected
+        record.trials = _DECAY * record.trials + accepted + rejected
         record.accepted = _DECAY * record.accepted + accepted
         if source in self._ledgers:
             self._ledgers[source].note(lost, reading)
 
-    def judge_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
+    def record_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
         """What was drafted before a fork came; whether the branch's first token followed."""
         record = self._record(source + _BRANCH, evidence, _BRANCH_PRIOR)
-        record.judged = _DECAY * record.judged + 1
+        record.trials = _DECAY * record.trials + 1
         record.accepted = _DECAY * record.accepted + is_right
 
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:

@@ -43,7 +43,7 @@ class LengthPolicy(Protocol):
 
     def note_pass(self, tokens: int, seconds: float) -> None: ...
 
-    def judge(
+    def record_outcome(
         self,
         evidence: int,
         accepted: int,
@@ -53,7 +53,7 @@ class LengthPolicy(Protocol):
         reading: float = ...,
     ) -> None: ...
 
-    def judge_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
+    def record_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
 
 
 class LongestDrafts(DraftPolicy):
@@ -149,7 +149,7 @@ class Speculation:
         self._pass_seconds = seconds
         self.policy.note_pass(tokens, seconds)
 
-    def judge(self, came: Sequence[int]) -> None:
+    def record_outcome(self, came: Sequence[int]) -> None:
         """These tokens followed the text of the last proposals; of those that were not tried, the
         first token is judged."""
         proposals, self._proposals = self._proposals, []
@@ -197,13 +197,15 @@ class Speculation:
         brought = right
         if branch.tokens and branch.fork <= right and branch.fork < len(came):
             alike = _alike(branch.tokens, came[branch.fork :])
-            policy.judge_branch(branch.evidence, alike > 0, proposal.source)
+            policy.record_branch(branch.evidence, alike > 0, proposal.source)
             brought = max(right, branch.fork + min(alike, proposal.branch_tried))
         lost = proposal.seconds
         if proposal.tried:
             lost += self._pass_seconds - (1 + brought) * policy.costs.seconds(1)
         if expected or proposal.seconds:
-            policy.judge(draft.evidence, right, rejected, proposal.source, lost, proposal.reading)
+            policy.record_outcome(
+                draft.evidence, right, rejected, proposal.source, lost, proposal.reading
+            )
 
 
 def _before(ends: Collection[int], draft: Draft) -> Draft:
