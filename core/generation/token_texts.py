@@ -46,7 +46,7 @@ class TokenEmitter:
         self._decoder.feed(*continued)
         self._endings = endings
         if continued:
-            endings.hear(tokenizer.decode(continued))
+            endings.feed_previous(tokenizer.decode(continued))
         self._steps = 0  # tokens that took a step
         self._prefill_seconds = self._first = self._last = 0.0
 

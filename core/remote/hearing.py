@@ -59,7 +59,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Hearing:
+class StreamParser:
     """Of one answer. `hear` takes the data of an event and gives the pieces in it."""
 
     host: str
@@ -72,7 +72,7 @@ class Hearing:
     _calls: dict[int, _Call] = field(default_factory=dict)
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
-    def hear(self, data: str) -> Iterator[Piece]:
+    def feed(self, data: str) -> Iterator[Piece]:
         """RemoteError for an error that the server tells in the middle, and for what is no JSON."""
         event = self._parsed(data)
         if event.get("error"):

@@ -35,9 +35,9 @@ class Endings(Generic[Item]):
         """Last tokens that are not shown, as a stop string has begun in or before them."""
         return self._stops.dropped
 
-    def hear(self, text: str) -> None:
+    def feed_previous(self, text: str) -> None:
         """What was said before, of an answer that is continued."""
-        self._stops.hear(text)
+        self._stops.feed_previous(text)
 
     def feed(
         self, item: Item, token: int, text: str, *, is_chosen: bool = True

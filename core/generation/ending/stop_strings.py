@@ -74,7 +74,7 @@ class StopStrings(Generic[Item]):
         held, self._held = self._held, []
         return held
 
-    def hear(self, text: str) -> None:
+    def feed_previous(self, text: str) -> None:
         """What was said before, of an answer that is continued."""
         self._first = ()
         if self._split is not None:

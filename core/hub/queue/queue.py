@@ -244,7 +244,7 @@ class ModelQueue:
             self._running = None
             self._settle(running)
         else:
-            running.hear(message)
+            running.handle(message)
 
     def _settle(self, running: RunningStage) -> None:
         """The process has ended."""

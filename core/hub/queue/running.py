@@ -67,7 +67,7 @@ class RunningStage:
         self._rested = False  # nothing came from the network when it was last heard of
         self._shown: dict[str, Any] = {}
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def handle(self, message: Mapping[str, Any]) -> None:
         if "done" not in message:
             self.outcome = message
             return
