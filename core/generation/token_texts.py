@@ -25,8 +25,8 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class TokenEmitter:
-    """Emits an event for each token of an answer, with the characters that it completes, up to where
-    the answer ends because of its text; and measures how fast the tokens came."""
+    """Emits an event for each token of an answer, with the characters that it completes, up to
+    where the answer ends because of its text; and measures how fast the tokens came."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.hub.queue.jobs import QueuedJob
-from llm_lite.core.hub.queue.process import Said, StageProcess, text_of
+from llm_lite.core.hub.queue.process import OnMessage, StageProcess, text_of
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage
 
 _WINDOW = 8.0  # seconds that the rate is of, or
@@ -57,11 +57,11 @@ _MOST = 1 << 62
 class RunningStage:
     """RequestError where its process cannot be started."""
 
-    def __init__(self, job: QueuedJob, task: Mapping[str, Any], said: Said, worker: str) -> None:
+    def __init__(self, job: QueuedJob, task: Mapping[str, Any], said: OnMessage, worker: str) -> None:
         assert job.row.current is not None
         self.job_id = job.id
         self.stage: Stage = job.row.current.stage
-        self.process = StageProcess(task, said, worker)
+        self.process = StageProcess(task, on_message, worker)
         self.outcome: Mapping[str, Any] | None = None  # its last word
         self._rate = Rate()
         self._rested = False  # nothing came from the network when it was last heard of
