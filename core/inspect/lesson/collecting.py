@@ -14,7 +14,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
-from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest, look, scores_of
+from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest, head_view, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
@@ -115,7 +115,7 @@ class _Wires:
         return HeldKeys(executor, layer, keys, values, self.run.position, visible, bias)
 
 
-def follow(
+def trace_token(
     session: InspectedSession,
     source: AttentionSource,
     asked: FollowToken,
@@ -144,7 +144,7 @@ def follow(
     return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
 
 
-def follow_text(
+def trace_text(
     session: TracedSession,
     source: AttentionSource,
     asked: FollowToken,
@@ -152,7 +152,7 @@ def follow_text(
 ) -> tuple[TokenTrace, F32]:
     """All numbers of a token of an encoder's text, and the hidden states [tokens, width] of all.
 
-    head_logits: the masked-token head; None where the model has none. Errors as of `follow`.
+    head_logits: the masked-token head; None where the model has none. Errors as of `trace_token`.
     """
     wires = _wires(run_of_text(session, asked.position), source, asked)
     rows = wires.run.record(wires.recorded)
@@ -390,7 +390,7 @@ def trace_head(held: HeldKeys, head: int, rows: HeadRows, seen: range, gain: flo
     layer, d = held.layer, held.layer.head_dim
     own = slice(head * d, (head + 1) * d)
     group = head * layer.kv_heads // layer.heads
-    view = look(held, head, rows.query[own])
+    view = head_view(held, head, rows.query[own])
     keys, values = (held.of_head(tensor, head, seen) for tensor in (held.keys, held.values))
     inside = slice(seen.start - view.first, seen.stop - view.first)
     at = held.position - seen.start if held.position in seen and not layer.cross else -1

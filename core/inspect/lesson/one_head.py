@@ -72,7 +72,7 @@ class HeadView:
     sink_unscaled: float
 
 
-def look(held: HeldKeys, head: int, query: F32) -> HeadView:
+def head_view(held: HeldKeys, head: int, query: F32) -> HeadView:
     """`query` float32 [d], as it meets the keys."""
     layer, seen = held.layer, held.visible
     dots = np.empty(len(seen), np.float32)
