@@ -16,7 +16,7 @@ from llm_lite.core.convert import calibration
 from llm_lite.core.convert.calibration import CHUNK_TOKENS, Moments
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.cpu.self_test import validated_isa
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import unwritable
 from llm_lite.core.generation.session import Session
@@ -80,9 +80,9 @@ def _collect(
     executor = _executor(model, context, threads)
 
     def rest(moment: NDArray[np.float32]) -> None:
-        let_go(moment)
+        drop_pages(moment)
         for tensor in model.file.tensors.values():
-            let_go(tensor.data)
+            drop_pages(tensor.data)
 
     try:
         return calibration.collect(
@@ -100,7 +100,7 @@ def _check_finite(model: ModelFile) -> None:
     for tensor in model.file.tensors.values():
         if find_non_finite(tensor):
             raise not_finite(model.path, tensor.name)
-        let_go(tensor.data)
+        drop_pages(tensor.data)
 
 
 def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.checking.verification import require_sound
@@ -97,11 +97,11 @@ def quantize(
                 work = _Work(model.path, tensor, slot, moments)
                 for data in work:
                     writer.add(data)
-                    let_go(tensor.data)
+                    drop_pages(tensor.data)
                     done += work.values
                     progress(f"quantizing {tensor.name}", done / total)
                 if moments is not None and tensor.name in moments.of_matrix:
-                    let_go(moments.of_matrix[tensor.name])
+                    drop_pages(moments.of_matrix[tensor.name])
                 reports.append(work.report())
         report = QuantizationReport(
             mode,

@@ -164,7 +164,7 @@ def _map(file: Path, expected: str, advice: str) -> MappedFile:
         raise FileError(file, f"cannot be read: {error}") from error
 
 
-def let_go(data: NDArray[np.generic]) -> None:
+def drop_pages(data: NDArray[np.generic]) -> None:
     """Take the pages of a mapped file under an array out of this process's memory until they are
     read again.
 

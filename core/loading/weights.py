@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from llm_lite.core.files.mapping import MappedFiles, let_go
+from llm_lite.core.files.mapping import MappedFiles, drop_pages
 from llm_lite.core.loading.checking.verification import Part, variant_parts
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
@@ -45,7 +45,7 @@ class LazyWeights(Mapping[str, TensorData]):
         target = target_dtype(tensor, self._mode, self._finer)
         made = convert(tensor, self._mode, room_for([made_bytes(tensor, target)]), self._finer)
         if made is not tensor:
-            let_go(tensor.data)
+            drop_pages(tensor.data)
         return made
 
     def __iter__(self) -> Iterator[str]:
@@ -91,7 +91,7 @@ def converted(
             convert_table(tensor, room) if kept else convert(tensor, mode, room, finer)
         )
         if weights[tensor.name] is not tensor:
-            let_go(tensor.data)  # what it became is read from now on
+            drop_pages(tensor.data)  # what it became is read from now on
         done += tensor.nbytes
     return weights, ()
 

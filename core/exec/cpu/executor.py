@@ -20,7 +20,7 @@ from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import (
@@ -113,7 +113,7 @@ class CpuExecutor:
         if self._looked_up >= _TOKENS_HELD:
             self._looked_up = 0
             for table in self._tables:
-                let_go(table)
+                drop_pages(table)
 
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
@@ -81,6 +81,6 @@ def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
     source = rows.source
     data = room(_tile_bytes(source))
     to_tiles(rows.dtype, rows.data, source.shape, data)
-    let_go(source.data)  # a mapped file's pages: nobody reads them again
+    drop_pages(source.data)  # a mapped file's pages: nobody reads them again
     laid_out = _laid_out[_key(source)] = CpuWeight(source, source.format.tiles, data)
     return laid_out

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.files.mapping import is_mapped, let_go
+from llm_lite.core.files.mapping import is_mapped, drop_pages
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import Buffer
@@ -160,7 +160,7 @@ class Weights:
                 source = data[name]  # one after the other: they may be made when they are asked for
                 self._upload(name, source)
                 if is_mapped(source.data):
-                    let_go(source.data)  # the device has them now
+                    drop_pages(source.data)  # the device has them now
                 done += source.nbytes
                 if progress:
                     progress(done / whole)

@@ -200,7 +200,7 @@ class ModelQueue:
             self._problem = f"{self._folder}: cannot be locked: {reason(error)}"
             return False
         self._lock = lock
-        self._edit(steps.let_go)
+        self._edit(steps.requeue_running)
         return True
 
     def _leave(self) -> None:
@@ -256,7 +256,7 @@ class ModelQueue:
             shown = running.progress()
             how_far = int(shown.get("done", 0)), int(shown.get("total", 0))
             self._edit(steps.reached(running.job_id, running.stage, *how_far))
-            self._edit(steps.let_go)
+            self._edit(steps.requeue_running)
         else:
             said = text_of(outcome, "failed") if outcome else ""
             self._edit(steps.failed(running.job_id, said or running.process.ending))

@@ -84,7 +84,7 @@ def begun(job_id: str) -> Edit:
     return change
 
 
-def let_go(jobs: Jobs) -> Jobs:
+def requeue_running(jobs: Jobs) -> Jobs:
     """What ran waits again: its process, or its program, has ended."""
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 

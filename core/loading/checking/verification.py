@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pieces
 from llm_lite.core.formats.variant.reader import VariantFolder
@@ -138,7 +138,7 @@ def _verify(
             data = tensor.data[begin : begin + len(piece)]
             finite = finite and not tensor.format.non_finite(data)
             if release:
-                let_go(data)
+                drop_pages(data)
         if progress:
             progress(len(piece))
         yield None
