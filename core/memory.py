@@ -79,7 +79,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return memory that was freed to the system, where the C library otherwise keeps it."""
     gc.collect()
     if _malloc_trim is not None:

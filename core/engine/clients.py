@@ -10,7 +10,7 @@ from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Clients:
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.close()
-            give_back()
+            trim_heap()
 
     def step(self, host: ModelHost, *, waits: bool = True) -> bool:
         """What comes next for the clients, at most a step; whether there is more. `host` has

@@ -21,7 +21,7 @@ from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.prompts.prompt import spelled
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     Command,
     Event,
@@ -189,7 +189,7 @@ class Dispatcher:
                 between=partial(self.clients.step_beside, host),
             )
             message = run_task(command, bench)
-            give_back()
+            trim_heap()
         if message:
             self.log("warning", message)
         self.emit(TaskFinished(command.request, message))

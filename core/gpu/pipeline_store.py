@@ -35,7 +35,7 @@ class PipelineStore:
         try:
             made = ComputePipeline(self._device, key[0], dict(key[1]))
         except BaseException:
-            self.give_back([key])
+            self.release([key])
             raise
         with self._lock:
             first = self._made.setdefault(key, made)
@@ -43,7 +43,7 @@ class PipelineStore:
             made.close()
         return first
 
-    def give_back(self, keys: list[Key]) -> None:
+    def release(self, keys: list[Key]) -> None:
         with self._lock:
             self._users.subtract(keys)
             for key in keys:
@@ -83,5 +83,5 @@ class Pipelines:
 
     def close(self) -> None:
         """None may be in use by the device any more."""
-        self._store.give_back(list(self._taken))
+        self._store.release(list(self._taken))
         self._taken.clear()

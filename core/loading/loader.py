@@ -42,7 +42,7 @@ from llm_lite.core.loading.weights import (
     converted,
     files_behind,
 )
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import architecture_of, read_model
@@ -116,7 +116,7 @@ def _read_text(file: ModelSource, rows: int) -> tuple[Tokenizer, ChatTemplate]:
         tokenizer = file.tokenizer(rows)
         template = file.template(tokenizer)
         tokenizer.load()
-    give_back()  # the text that a vocabulary was read from
+    trim_heap()  # the text that a vocabulary was read from
     return tokenizer, template
 
 

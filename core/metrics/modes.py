@@ -18,7 +18,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
 
@@ -69,7 +69,7 @@ def measure_modes(
             )
         finally:
             runner.close()
-            give_back()
+            trim_heap()
     if not rows:
         raise RequestError("no weight mode of this model fits into the memory that is free")
     return tuple(rows)

@@ -36,7 +36,7 @@ from llm_lite.core.loading.encoders.starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, name_of
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     EngineOptions,
     ExecutorChanged,
@@ -349,7 +349,7 @@ class ModelHost:
             except DeviceError as error:  # a lost device may refuse even to be let go
                 self._log("warning", f"the old executor could not be closed cleanly: {error}")
             del runner
-            give_back()
+            trim_heap()
         if file is not None:
             file.close()
 
