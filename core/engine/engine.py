@@ -93,7 +93,7 @@ class Engine:
         self._worker = 0  # its number: a thread that has another one was left to itself
         self._modes = ModeSwitches(self.send)
         self._host = self._make_host(device)
-        self._switching = Switching(self._host.prepare, self._tell_superseded)
+        self._switching = Switching(self._host.prepare, self._emit_superseded)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
         self._tokenizing = Tokenizing(self._emit)
@@ -209,7 +209,7 @@ class Engine:
             self._worker += 1
             stuck, self._host = self._host, self._make_host(self._host.device)
             stuck.hand_over(self._host)
-            self._switching = Switching(self._host.prepare, self._tell_superseded)
+            self._switching = Switching(self._host.prepare, self._emit_superseded)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
@@ -334,7 +334,7 @@ class Engine:
         ended = self._closing or self._cancel_through >= number
         return ended or self._switching.is_superseded(number)
 
-    def _tell_superseded(self, request: Request) -> None:
+    def _emit_superseded(self, request: Request) -> None:
         path = str(self._host.file.path) if self._host.file else ""
         asked = request.command.request if isinstance(request.command, Reconfigure) else 0
         self._emit(LoadFailed(path, "a newer change has taken its place", True, asked))

@@ -109,7 +109,7 @@ class Answer:
             case Prefilled():
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
-                self._tell_rewritten()
+                self._emit_rewritten()
             case MaskPending():
                 pass
             case TokenChoice():
@@ -179,7 +179,7 @@ class Answer:
         forced = self._forced[len(self.produced) :]
         prepared = session.prepare([*encoded.ids, *self.produced, *forced[:-1]], self._options)
         if not self._is_begun:
-            self._tell_start(runner, encoded, prepared)
+            self._emit_start(runner, encoded, prepared)
             self._is_begun = True
         self._emitter.begin_steps()
         left = self._left()
@@ -191,7 +191,7 @@ class Answer:
                 session, prepared, sampling, ends, forced, self.should_stop, guide, decoder
             )
 
-    def _tell_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
+    def _emit_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
         ids, request = encoded.ids, self.command.request
         self._prompt_tokens = len(ids)
         self._reused = min(prepared.reused, len(ids) - 1)
@@ -201,18 +201,18 @@ class Answer:
         thinking = encoded.thinking
         self.emit(GenerationStarted(request, len(ids), self._reused, self._labels, thinking))
         if prepared.forgotten:
-            self._tell_forgotten(self._labels, prepared.forgotten)
+            self._emit_forgotten(self._labels, prepared.forgotten)
         self.emit(cache_status(runner.session, self._reused))
 
-    def _tell_rewritten(self) -> None:
+    def _emit_rewritten(self) -> None:
         assert self._runner is not None
         tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
         said = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
         gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
-        self._tell_forgotten((*self._labels, *said), gone)
+        self._emit_forgotten((*self._labels, *said), gone)
 
-    def _tell_forgotten(
+    def _emit_forgotten(
         self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
     ) -> None:
         """Which of all tokens the model sees from now on, and which it does not."""

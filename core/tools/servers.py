@@ -43,7 +43,7 @@ class ServerEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSaid:
+class ServerLogged:
     """A line for the log."""
 
     server: str
@@ -58,7 +58,7 @@ class CallEnded:
     failed: bool = False
 
 
-ServerEvent = ServerReady | ServerEnded | ServerSaid | CallEnded
+ServerEvent = ServerReady | ServerEnded | ServerLogged | CallEnded
 
 
 @dataclass(slots=True)
@@ -250,11 +250,11 @@ class ToolServers:
             try:
                 spec = checked(tool.name, tool.description, tool.input_schema, f"tool {number}")
             except JsonProblem as problem:
-                self._emit(ServerSaid(server, f"a tool is left out: {problem}"))
+                self._emit(ServerLogged(server, f"a tool is left out: {problem}"))
                 continue
             tools.setdefault(spec.name, spec)
         if len(found) > MOST_FUNCTIONS:
-            self._emit(ServerSaid(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
+            self._emit(ServerLogged(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
         return tuple(tools.values())
 
     def _begin_call(
@@ -267,9 +267,9 @@ class ToolServers:
         began = time.monotonic()
         task = self._spawn(self._asked(running, tool, arguments, seconds))
         running.calls[call] = task
-        task.add_done_callback(lambda done: self._tell_call(running, call, began, done))
+        task.add_done_callback(lambda done: self._emit_call(running, call, began, done))
 
-    def _tell_call(
+    def _emit_call(
         self, running: _Running, call: str, began: float, done: asyncio.Task[tuple[str, bool]]
     ) -> None:
         """Also of a call that was stopped before it began."""
@@ -303,7 +303,7 @@ class _Lines:
         self._emit, self._server = emit, server
 
     def __call__(self, line: str) -> None:
-        self._emit(ServerSaid(self._server, line))
+        self._emit(ServerLogged(self._server, line))
 
 
 async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:

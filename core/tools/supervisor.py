@@ -43,7 +43,7 @@ def main() -> None:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, frame: None)  # each wakes the loop below
     server = _begun(command, control)
-    _let_go_of_streams()
+    _close_streams()
     with suppress(OSError):
         control.sendall(STARTED)
     status = _waited_for(server, control, woken)
@@ -92,7 +92,7 @@ def _begun(command: list[str], control: socket.socket) -> int:
     return server
 
 
-def _let_go_of_streams() -> None:
+def _close_streams() -> None:
     """The server alone has its input and outputs: each end of a pipe is to show."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

@@ -58,11 +58,11 @@ def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
         return False
     if learned is not None and not learned.work():
         return False
-    tell_learned(runner, emit)
+    emit_learned(runner, emit)
     return True
 
 
-def tell_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
+def emit_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
     model = runner.learned.model if runner is not None and runner.learned is not None else None
     answers, tokens = (model.answers, model.tokens) if model is not None else (0, 0)
     emit(DraftsLearned(answers, tokens, learned_files.disk_bytes()))
@@ -79,4 +79,4 @@ def forget_learned_drafts(
         log("info", f"what drafts learned from answers was deleted: {freed / 1e6:.1f} MB")
     except LlmLiteError as error:
         log("warning", str(error))
-    tell_learned(runner, emit)
+    emit_learned(runner, emit)

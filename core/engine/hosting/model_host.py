@@ -127,7 +127,7 @@ class ModelHost:
             return False
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(command, error)
+            self._emit_does_not_fit(command, error)
             self._emit(LoadFailed(source, str(error)))
             return False
         finally:
@@ -139,7 +139,7 @@ class ModelHost:
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
-        self._tell_cache()
+        self._emit_cache()
         self._verification = Verification()  # what waits is of the model before
         if file.file.checked_later:
             self._verification.add(file.file.parts, file.model.on_disk)
@@ -168,7 +168,7 @@ class ModelHost:
         """After a defect: nothing in the cache counts any more."""
         if self.runner is not None:
             self.runner.session.clear()
-        self._tell_cache()
+        self._emit_cache()
 
     def verify_next(self) -> bool:
         """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
@@ -204,7 +204,7 @@ class ModelHost:
             failed = LoadFailed(path, "the change was cancelled", True, self._request)
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(command, error)
+            self._emit_does_not_fit(command, error)
             failed = LoadFailed(path, str(error), request=self._request)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
@@ -215,7 +215,7 @@ class ModelHost:
         if failed is not None:
             self._emit(failed)
 
-    def _tell_of_memory(
+    def _emit_does_not_fit(
         self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
     ) -> None:
         """A person at the window is asked; a client of a server reads the sentence."""
@@ -290,7 +290,7 @@ class ModelHost:
             self._log("warning", self.no_runner)
             return
         cache_transfer.file_away(self.runner, command, self._log)
-        self._tell_cache()
+        self._emit_cache()
 
     def fall_back(self, error: DeviceError) -> None:
         """The device failed in the middle of an answer: go on with the C++ executor."""
@@ -330,7 +330,7 @@ class ModelHost:
         changed = ExecutorChanged(runner.executor_info, runner.model_info, self.options)
         self._emit(replace(changed, request=self._request))
         self._log_executor(runner)
-        self._tell_cache()
+        self._emit_cache()
 
     def unload(self) -> None:
         self._verification = Verification()
@@ -381,7 +381,7 @@ class ModelHost:
 
         return report
 
-    def _tell_cache(self) -> None:
+    def _emit_cache(self) -> None:
         if self.runner is not None:
             self._emit(cache_status(self.runner.session))
 

@@ -73,7 +73,7 @@ def is_prose(text: str) -> bool:
     return "|" not in text and letters >= _LETTERS * max(1, len(shown))
 
 
-def said_as(sentence: str) -> str:
+def normalized_sentence(sentence: str) -> str:
     """What of a sentence makes it the same as another: its words, without the number of a list;
     "" where it is too short to count, or no prose."""
     number = _NUMBER.match(sentence)
@@ -147,7 +147,7 @@ class RepetitionGuard:
             self._line = self._line[:8]
         if self._is_code or self._in_fence or is_fence:
             return
-        words = said_as(sentence)
+        words = normalized_sentence(sentence)
         if words:
             self._count_sentence(words)
 

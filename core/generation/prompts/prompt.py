@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
-from llm_lite.core.generation.prompts.said_texts import SaidTexts
-from llm_lite.core.generation.prompts.tool_messages import for_template, told_plainly, tools_for
+from llm_lite.core.generation.prompts.said_texts import MessageTexts
+from llm_lite.core.generation.prompts.tool_messages import for_template, without_tool_roles, tools_for
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
@@ -137,7 +137,7 @@ def encode_chat(
         if told == [*turns]:
             raise
         spoken, segments = asked.rendered(told)
-    encoded, known = Encoded([], []), SaidTexts(turns)
+    encoded, known = Encoded([], []), MessageTexts(turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
         if trusted or text not in spoken:
@@ -264,7 +264,7 @@ def _roles_written(
 ) -> Sequence[ChatMessage]:
     """The messages, those of a role that the template does not write as a person's."""
     if not template.tools_variable:
-        turns = told_plainly(turns)
+        turns = without_tool_roles(turns)
     rare = {n for n, m in enumerate(turns) if _is_rare(template, n, m)}
     if not rare:
         return turns
@@ -296,7 +296,7 @@ def _add_segments(
     encoded: Encoded,
     tokenizer: Tokenizer,
     segments: Sequence[tuple[str, bool]],
-    turns: SaidTexts,
+    turns: MessageTexts,
 ) -> None:
     ids = tokenizer.encode_segments(segments)
     owner_of_byte: list[int] = []

@@ -12,7 +12,7 @@ from llm_lite.core.messages import ChatMessage
 _BETWEEN = "\0"  # arguments of calls: JSON has none
 
 
-class SaidTexts:
+class MessageTexts:
     """The messages by their texts. Looking one up costs the same however many they are."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:

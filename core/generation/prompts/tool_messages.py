@@ -59,7 +59,7 @@ def for_template(
     return messages
 
 
-def told_plainly(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
+def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
     """For templates that know no functions: as many messages, of roles that all know."""
     return [_plain(turn) for turn in turns]
 
