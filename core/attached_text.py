@@ -87,12 +87,12 @@ def kind_of_text(name: str) -> AttachmentKind:
     return "code" if end in LANGUAGES else "text"
 
 
-def told(text: str, attachments: Iterable[Attachment]) -> str:
+def message_text(text: str, attachments: Iterable[Attachment]) -> str:
     """A message as the model is told it: the files, then the person's words."""
-    return "\n\n".join(filter(None, (*map(told_of, attachments), text)))
+    return "\n\n".join(filter(None, (*map(attachment_text, attachments), text)))
 
 
-def told_of(attachment: Attachment) -> str:
+def attachment_text(attachment: Attachment) -> str:
     """One file as the model is told it."""
     name = one_line(attachment.name[:LONGEST_NAME])
     if attachment.kind == "picture":

@@ -122,11 +122,11 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
 
 
 def _study_kernels(task: StudyKernels, context: TaskContext) -> None:
-    def tell(found: KernelStudy) -> None:
+    def emit_study(found: KernelStudy) -> None:
         context.emit(KernelsStudied(task.request, found))
 
     products = products_on(task.backend, context.device, context.options.threads)
-    study(products, _Report(task.request, context), tell)
+    study(products, _Report(task.request, context), emit_study)
 
 
 def _analyze(task: AnalyzeTensors, context: TaskContext) -> None:

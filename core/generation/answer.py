@@ -269,7 +269,7 @@ class Answer:
         context_used = runner.session.context_used
         timed = self._emitter.stats(self._prefilled_tokens) if self._emitter else GenerationStats()
         return replace(
-            self._counts.told(timed),
+            self._counts.with_draft_counts(timed),
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             context_used=context_used,

@@ -220,7 +220,9 @@ class ServedAnswer:
         stats = GenerationStats()
         if self._is_begun:
             stats = replace(
-                self.counts.told(self._emitter.stats(self.prompt_tokens - self._reused)),
+                self.counts.with_draft_counts(
+                    self._emitter.stats(self.prompt_tokens - self._reused)
+                ),
                 prompt_tokens=self.prompt_tokens,
                 reused_tokens=self._reused,
                 context_used=used,

@@ -94,7 +94,7 @@ class Split:
         return (self.thoughts + late).strip()
 
     @property
-    def said(self) -> str:
+    def visible_text(self) -> str:
         """The visible text."""
         late = self.held if self.is_ended and self.phase in ("before", "after") else ""
         return self.words + (_shown(late) if self.marked and not self.words else late)

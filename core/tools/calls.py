@@ -94,7 +94,7 @@ class CallSplit:
     trusting: bool = False  # the first closing mark ends a call, wherever it stands
 
     @property
-    def said(self) -> str:
+    def visible_text(self) -> str:
         """The visible text."""
         late = self.held if self.is_ended and not self.inside else ""
         text = self.words + late

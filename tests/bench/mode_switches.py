@@ -15,7 +15,7 @@ import time
 from itertools import product
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.memory import trim_heap, resident_bytes
+from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,

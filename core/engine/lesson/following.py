@@ -12,7 +12,7 @@ from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.generation.token_texts import with_texts
-from llm_lite.core.inspect.lesson.collecting import trace_token, trace_text
+from llm_lite.core.inspect.lesson.collecting import trace_text, trace_token
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.runner import Runner
@@ -36,7 +36,9 @@ def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
     if isinstance(runner, EncoderRunner):
         return with_texts(tokenizer, _of_text(runner, asked))
     encoder = runner.source_encoder
-    trace = trace_token(runner.session, runner.attention, asked, encoder.hidden if encoder else None)
+    trace = trace_token(
+        runner.session, runner.attention, asked, encoder.hidden if encoder else None
+    )
     if encoder is None:
         return with_texts(tokenizer, trace)
     decoding, plan = runner.model_file.model.decoding, encoder.executor.program.plans[0]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.files.mapping import is_mapped, drop_pages
+from llm_lite.core.files.mapping import drop_pages, is_mapped
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import Buffer

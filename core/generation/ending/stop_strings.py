@@ -96,7 +96,7 @@ class StopStrings(Generic[Item]):
         self._split = split.fed(text)
         if self._split.phase != "after":
             return None
-        return min(len(text), len(self._split.said) - len(split.said))
+        return min(len(text), len(self._split.visible_text) - len(split.visible_text))
 
     def _begun(self, text: str) -> int:
         """How many last characters of `text` may be the beginning of a stop string."""

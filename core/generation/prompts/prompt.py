@@ -10,7 +10,11 @@ from typing import Protocol
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
 from llm_lite.core.generation.prompts.said_texts import MessageTexts
-from llm_lite.core.generation.prompts.tool_messages import for_template, without_tool_roles, tools_for
+from llm_lite.core.generation.prompts.tool_messages import (
+    for_template,
+    tools_for,
+    without_tool_roles,
+)
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,

@@ -72,7 +72,7 @@ class DraftCounts:
         drafted, before = self.by_source.get(source, (0, 0))
         self.by_source[source] = drafted, before + 1
 
-    def told(self, stats: GenerationStats) -> GenerationStats:
+    def with_draft_counts(self, stats: GenerationStats) -> GenerationStats:
         """The statistics of an answer with these."""
         return replace(
             stats,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from llm_lite.core.attached_text import Attachment, told_of
+from llm_lite.core.attached_text import Attachment, attachment_text
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import ToolCall
@@ -38,7 +38,9 @@ def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> 
 
 def _attached(attachment: Attachment) -> str:
     """With its text in a fence, where there is one."""
-    return told_of(attachment) if attachment.text else f"Attached: {one_line(attachment.name)}"
+    return (
+        attachment_text(attachment) if attachment.text else f"Attached: {one_line(attachment.name)}"
+    )
 
 
 def answer_to_markdown(message: StoredMessage) -> str:
@@ -49,7 +51,7 @@ def answer_to_markdown(message: StoredMessage) -> str:
     style = next((s for s in MARKS if message.run and s == message.run.tools), None)
     if style is not None and message.role == "assistant":
         split = read_calls(style, message.text)
-        text = split.said.strip("\n")
+        text = split.visible_text.strip("\n")
         calls = "".join(f"\n\n{_call_to_markdown(call)}" for call in split.calls)
     elif message.role == "tool" and message.run:
         return result_as_code(text)

@@ -57,7 +57,9 @@ _MOST = 1 << 62
 class RunningStage:
     """RequestError where its process cannot be started."""
 
-    def __init__(self, job: QueuedJob, task: Mapping[str, Any], said: OnMessage, worker: str) -> None:
+    def __init__(
+        self, job: QueuedJob, task: Mapping[str, Any], on_message: OnMessage, worker: str
+    ) -> None:
         assert job.row.current is not None
         self.job_id = job.id
         self.stage: Stage = job.row.current.stage

@@ -32,8 +32,8 @@ OnProgress = Callable[[PullProgress], None]
 class Meter:
     """Counts for one pull and tells at most ten times a second."""
 
-    def __init__(self, total: int, report: OnProgress) -> None:
-        self._total, self._report = total, report
+    def __init__(self, total: int, on_progress: OnProgress) -> None:
+        self._total, self._on_progress = total, on_progress
         self._file, self._file_total = "", 0
         self._done = self._finished = 0  # of the file, of files before it
         self._marks: deque[tuple[float, int]] = deque()  # time, bytes received
@@ -82,7 +82,7 @@ class Meter:
         rate = self._rate()
         done = self._finished + self._done
         left = (self._total - done) / rate if rate > 0 else None
-        self._report(
+        self._on_progress(
             PullProgress(
                 self._file,
                 self._done,

@@ -14,7 +14,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
-from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest, head_view, scores_of
+from llm_lite.core.inspect.lesson.one_head import HeldKeys, head_view, liveliest, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from llm_lite.core.text.tokenization.scored import ends_at_spaces, trace_scored
-from llm_lite.core.text.tokenization.told import SPACE
+from llm_lite.core.text.tokenization.word_entry import SPACE
 
 __all__ = ["SPACE", "PieceEncoder"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.text.tokenization.merging import merge_steps, merged
-from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Token, told
+from llm_lite.core.text.tokenization.word_entry import SPACE, WORD_WITH_SPACES, Token, word_entry
 
 _CUT = re.compile(f"{WORD_WITH_SPACES}|[^{SPACE}]+")
 
@@ -49,7 +49,7 @@ def trace_scored(
             at = span[1]
         count += len(tokens)
         shown = steps if start < stepped else None
-        words.append(told(spelled[start:end], (start, end), tokens, shown))
+        words.append(word_entry(spelled[start:end], (start, end), tokens, shown))
     return {"normalized": spelled, "words": words, "tokens": count}
 
 

@@ -16,7 +16,13 @@ from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceModel
 from llm_lite.core.text.tokenization.merging import PairModel
-from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Span, Token, told
+from llm_lite.core.text.tokenization.word_entry import (
+    SPACE,
+    WORD_WITH_SPACES,
+    Span,
+    Token,
+    word_entry,
+)
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 
@@ -201,11 +207,11 @@ class TracedLibrary:
         waiting = iter(splits)
         for group in groups:
             if self._is_marked(group):
-                yield told(group[0].text, group[0].span, group, marked=True)
+                yield word_entry(group[0].text, group[0].span, group, marked=True)
             else:
                 yield from self._words_of(group, waiting, stepped)
         for spelled, span in waiting:
-            yield told(spelled, span, [])
+            yield word_entry(spelled, span, [])
 
     def _words_of(
         self, group: list[Token], splits: Iterator[Split], stepped: int
@@ -220,11 +226,11 @@ class TracedLibrary:
             own = group[: len(pieces)]
             if [number for _, number in pieces] != [token.id for token in own]:
                 break
-            yield told(spelled, span, own, steps if span[0] < stepped else None)
+            yield word_entry(spelled, span, own, steps if span[0] < stepped else None)
             group = group[len(pieces) :]
         if group:  # not cut as we would have it: only the result is told
             ends = (group[0].span[0], group[-1].span[1])
-            yield told("".join(token.text for token in group), ends, group)
+            yield word_entry("".join(token.text for token in group), ends, group)
 
 
 def _splits_of(held: PreTokenizedString) -> list[tuple[str, Span, Any]]:

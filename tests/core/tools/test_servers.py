@@ -21,8 +21,8 @@ from llm_lite.core.tools.servers import (
     MOST_RESULT,
     CallEnded,
     ServerEnded,
-    ServerReady,
     ServerLogged,
+    ServerReady,
     ToolServers,
 )
 from llm_lite.core.tools.transport import LOG_LINES

@@ -20,7 +20,7 @@ from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.grouping import as_found, groups
-from llm_lite.core.hub.local.places.user import at_home, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path
 from llm_lite.core.hub.local.walking import MOST_ENTRIES, Walk
 from llm_lite.core.messages.library import Origin
 
@@ -32,11 +32,11 @@ _MOST_SNAPSHOTS = 1000  # of a repository
 def folders() -> tuple[Path, ...]:
     """As huggingface_hub finds it."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if (path := said(variable)) is not None:
+        if (path := environment_path(variable)) is not None:
             return (path,)
-    if (path := said("HF_HOME")) is not None:
+    if (path := environment_path("HF_HOME")) is not None:
         return (path / "hub",)
-    if (path := said("XDG_CACHE_HOME")) is not None:
+    if (path := environment_path("XDG_CACHE_HOME")) is not None:
         return (path / "huggingface" / "hub",)
     return at_home(".cache", "huggingface", "hub")
 

@@ -16,7 +16,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
-from llm_lite.core.hub.local.places.user import at_home, expanded, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path, expanded
 
 _POINTER_BYTES = 4096
 _SETTINGS_BYTES = 1 << 20
@@ -52,11 +52,11 @@ def _pointed() -> Iterator[Path]:
 def _application() -> tuple[Path, ...]:
     """Where the application keeps its settings, as Electron has it on each system."""
     if sys.platform == "win32":
-        roaming = said("APPDATA")
+        roaming = environment_path("APPDATA")
         return () if roaming is None else (roaming / "LM Studio",)
     if sys.platform == "darwin":
         return at_home("Library", "Application Support", "LM Studio")
-    config = said("XDG_CONFIG_HOME")
+    config = environment_path("XDG_CONFIG_HOME")
     return at_home(".config", "LM Studio") if config is None else (config / "LM Studio",)
 
 

@@ -21,7 +21,7 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import found as shown
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.places.user import at_home, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path
 from llm_lite.core.hub.local.walking import Walk
 
 _MODEL = "application/vnd.ollama.image.model"
@@ -36,7 +36,7 @@ _TREES = ("manifests-v2", "manifests")
 
 def folders() -> tuple[Path, ...]:
     """Where a person's server keeps its models, and the system's."""
-    if (path := said("OLLAMA_MODELS")) is not None:
+    if (path := environment_path("OLLAMA_MODELS")) is not None:
         return (path,)
     system = () if sys.platform == "win32" else (Path("/usr/share/ollama/.ollama/models"),)
     return (*at_home(".ollama", "models"), *system)

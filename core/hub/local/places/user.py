@@ -21,7 +21,7 @@ def at_home(*parts: str) -> tuple[Path, ...]:
     return () if found is None else (found.joinpath(*parts),)
 
 
-def said(variable: str) -> Path | None:
+def environment_path(variable: str) -> Path | None:
     """A path in the environment, with ~ and variables in it expanded."""
     text = os.environ.get(variable, "").strip()
     if not text or "\0" in text:

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
-from llm_lite.core.memory import trim_heap, resident_bytes
+from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
     CancelLoad,
     ExecutorChanged,

@@ -16,8 +16,8 @@ from llm_lite.core.generation.ending.repetition import (
     STALE,
     RepetitionGuard,
     is_prose,
-    repeats,
     normalized_sentence,
+    repeats,
     smallest_period,
 )
 

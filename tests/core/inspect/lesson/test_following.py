@@ -38,7 +38,9 @@ COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2")
 def trace_of(runner, tokens, position, layer, head, first=0):
     runner.session.clear()
     runner.session.prefill(tokens)
-    return trace_token(runner.session, runner.attention, FollowToken(1, position, layer, head, first))
+    return trace_token(
+        runner.session, runner.attention, FollowToken(1, position, layer, head, first)
+    )
 
 
 def tiny(family, folder):

@@ -21,7 +21,7 @@ class Token:
     span: Span
 
 
-def told(
+def word_entry(
     spelled: str,
     span: Span,
     tokens: Sequence[Token],
