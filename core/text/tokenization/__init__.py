@@ -3,5 +3,6 @@ WordPiece's longest matches.
 
 What the `tokenizers` library can tell (normalized text, words, ids) is taken from it; what it can
 not tell is computed here, and must give the library's own ids. `merging`, `lattice` and `matching`
-are one algorithm each, `traced` brings them together in the sandbox, `word_entry` describes one word; `core/text/stages.py` is the program's side. `spelling` writes parts of a text for a person.
+are one algorithm each, `traced` brings them together in the sandbox, `word_entry` describes one
+word; `core/text/stages.py` is the program's side. `spelling` writes parts of a text for a person.
 """
