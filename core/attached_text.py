@@ -76,7 +76,8 @@ class Attachment:
 
 
 def ending(name: str) -> str:
-    """'py' of 'a.PY'; "" where there is none."""
+    """Return the lower-case ending of a file name without its dot: "py" for "a.PY", "" if there is
+    none."""
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
@@ -88,12 +89,13 @@ def kind_of_text(name: str) -> AttachmentKind:
 
 
 def message_text(text: str, attachments: Iterable[Attachment]) -> str:
-    """A message as the model is told it: the files, then the person's words."""
+    """Return the text of a message as the model reads it: the attached files, then the person's
+    words."""
     return "\n\n".join(filter(None, (*map(attachment_text, attachments), text)))
 
 
 def attachment_text(attachment: Attachment) -> str:
-    """One file as the model is told it."""
+    """Return the text by which a message presents one attached file to the model."""
     name = one_line(attachment.name[:LONGEST_NAME])
     if attachment.kind == "picture":
         return f"Attached picture: {name} (its content is not given)"
@@ -126,7 +128,8 @@ class DraftedFile:
 
 @dataclass(frozen=True, slots=True)
 class ConversationExtras:
-    """What is kept of a conversation beside its messages."""
+    """The head gains, the draft and the attached files that are kept with a conversation's
+    messages."""
 
     gains: ModelGains | None = None  # None: all are 1
     draft: str = ""

@@ -47,7 +47,7 @@ class TooLongError(RequestError):
 
 
 class BusyError(RequestError):
-    """As many requests wait as may: the text says so; `seconds` is when to ask again."""
+    """Raised when the queue of requests is full; `seconds` says when to ask again."""
 
     def __init__(self, sentence: str, seconds: float) -> None:
         super().__init__(sentence)
@@ -55,7 +55,7 @@ class BusyError(RequestError):
 
 
 class GoneError(RequestError):
-    """What is asked for is no longer kept: the text says what, and what holds it how long."""
+    """Raised for something that is no longer kept: the text says what, and how long it is kept."""
 
 
 class NotFiniteError(LlmLiteError):

@@ -73,7 +73,7 @@ _VERBS = _set(
     seek select send separate serialize serve set share shift shorten show shrink shut sign
     signal simulate skip sleep slice snapshot sort spawn specialize split spread stack stamp
     start state stay step stop store stream strip submit subtract suggest sum supply support
-    suspend swap switch synchronize take tag tell terminate test tile time tokenize touch trace
+    suspend swap switch sync synchronize take tag tell terminate test tile time tokenize touch trace
     track train transcode transfer transform translate transpose traverse treat trim truncate
     try tune turn undo unescape unfold unload unlock unmap unpack unregister unwrap update
     upload use validate verify visit wait wake walk warm warn watch weigh widen withdraw work
@@ -186,7 +186,7 @@ def is_fragment(text: str, kind: Kind) -> bool:
 
 
 def _begins_with_verb(words: list[str]) -> bool:
-    if words[0].endswith("ly"):  # "Temporarily disable ..."
+    if words[0].endswith("ly") and words[0] not in _VERBS:  # "Temporarily disable ..."
         words = words[1:]
     if not words or (len(words) > 1 and words[1] in _NOT_AFTER_VERB):
         return False

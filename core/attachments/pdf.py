@@ -40,5 +40,5 @@ def pdf_text(path: Path, raw: bytes, limits: Limits = LIMITS) -> Attachment:
 
 
 def end_process() -> None:
-    """Until the next PDF none is needed."""
+    """End the worker process; the next PDF starts another."""
     _process.close()

@@ -21,8 +21,8 @@ def _actions() -> Mapping[str, Action]:
 
 
 def _text(request: dict[str, Any], data: bytes) -> Answer:
-    """Of the pages one after the other, each under a line with its number. `whole` is about how
-    many characters there are where pages were left out, else 0."""
+    """Return the text of the pages, each under a line with its number. `whole` is about how many
+    characters there are where pages were left out, else 0."""
     import pypdf
 
     reader = pypdf.PdfReader(io.BytesIO(data))

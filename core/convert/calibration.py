@@ -1,4 +1,4 @@
-"""What a model's matrices are multiplied with while it reads a text: the moments of their inputs.
+"""The moments of the inputs that a model's matrices are multiplied with while it reads a text.
 
 A matrix W [N, K] and its inputs x [T, K]: an error E of W changes the outputs by x . E^T, whose sum
 of squares is the sum over rows e of E of e^T (X^T X) e. So X^T X says what an error costs.
@@ -29,7 +29,7 @@ Progress = Callable[[float], None]  # 0..1
 
 @dataclass(frozen=True)
 class Moments:
-    """Of the inputs of each matrix, by the matrix's name; the mean over the tokens.
+    """The mean over the tokens of x^T x, for the inputs x of each matrix, by the matrix's name.
 
     float32 [K, K], of more than LARGEST_FULL inputs the diagonal [K] only. Matrices with one input,
     like those of queries, keys and values, have the same array. tables: read as rows too.
@@ -79,7 +79,7 @@ def collect(
 
 
 def chunks_of(tokens: Sequence[int], bos_id: int | None, most: int) -> list[list[int]]:
-    """At most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
+    """Cut at most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
 
     Each begins with the begin token where the text does.
     """

@@ -150,10 +150,11 @@ def write_chunks(
     *,
     threads: int = 0,
 ) -> list[list[int]]:
-    """CHUNKS pieces of CHUNK_TOKENS tokens, or as many as the model was trained for.
+    """Let the model write CHUNKS pieces of CHUNK_TOKENS tokens, or of as many as it was trained
+    for.
 
-    Written by the processor with weights of int8, which reads them twice as fast as float16 and
-    chooses the same token 98 times of 100. RequestError and MemoryError as of `loader.start`.
+    The CPU writes them with int8 weights, which read twice as fast as float16 and choose the same
+    token 98 times of 100. RequestError and MemoryError as of `loader.start`.
     """
     size = min(CHUNK_TOKENS, model.model.shape.trained_context)
     options = EngineOptions(
@@ -168,7 +169,8 @@ def write_chunks(
 
 
 def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """A token of the vocabulary that stands for text, behind the begin token where there is one."""
+    """Yield beginnings of texts: the begin token, where the model has one, and a random plain
+    token."""
     start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
     plain = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
     for first in np.random.default_rng(_SEED).choice(plain, CHUNKS):

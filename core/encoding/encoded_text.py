@@ -59,7 +59,7 @@ def _encoded_tokens(
 
 
 def token_label(tokenizer: Tokenizer, token: int) -> str:
-    """What a token is called: "the", and a later piece of a word as the file spells it, "##ing"."""
+    """Return a token's label: "the", and a later piece of a word as the file spells it, "##ing"."""
     spelled = tokenizer.token_text(token)
     text = tokenizer.token_bytes(token).decode(errors="replace")
     later = spelled.startswith("##")  # a piece in WordPiece, whose first pieces bear no mark

@@ -52,7 +52,7 @@ class Clients:
             self._rouse()
 
     def fall_asleep(self) -> bool:
-        """Before the engine's thread waits: whether it may, as there is no work."""
+        """Return True if the engine's thread may wait now, as the clients have no work."""
         self._is_asleep = True
         if self.has_work:  # it came before the thread was seen to sleep
             self._is_asleep = False
@@ -80,8 +80,8 @@ class Clients:
             trim_heap()
 
     def step(self, host: ModelHost, *, waits: bool = True) -> bool:
-        """What comes next for the clients, at most a step; whether there is more. `host` has
-        another executor afterwards where its device failed. `waits`: see `Serving.step`."""
+        """Run at most one step for the clients and return True if there is more to do. `host` has
+        another executor afterwards if its device failed. `waits`: see `Serving.step`."""
         try:
             self._step(host, waits)
         except DeviceError as error:
@@ -92,7 +92,8 @@ class Clients:
         return self.has_work
 
     def step_beside(self, host: ModelHost) -> None:
-        """As `step`, while other work uses the executor: that stays what it is."""
+        """Run a step for the clients while other work uses the executor, which is not replaced if
+        it fails."""
         try:
             self._step(host, waits=False)
         except DeviceError as error:

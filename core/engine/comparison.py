@@ -71,7 +71,7 @@ class Run:
         self._emit_ready()
 
     def step(self) -> bool:
-        """One more token; whether there may be another."""
+        """Generate one more token and return True if there may be another."""
         before = time.perf_counter()
         choice = next(self._choices, None)
         seconds = time.perf_counter() - before
@@ -150,7 +150,8 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
 
 
 def _sampling(command: CompareRuns) -> SamplingOptions:
-    """With one seed for both; free in what they say, as it is the modes that are compared."""
+    """Return sampling options with one seed for both runs, and without grammar or stop strings, as
+    it is the modes that are compared."""
     seed = command.sampling.seed
     return replace(
         command.sampling,
@@ -186,7 +187,7 @@ def _open(
 
 
 def same(run: EngineOptions, chat: EngineOptions) -> bool:
-    """Whether the chat's runner computes what the run asks for."""
+    """Return True if the chat's runner computes what the run needs."""
     return replace(run, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
 
 
@@ -201,7 +202,8 @@ def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader
 
 
 def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
-    """KL(A || B) of every token of A's answer, both having read A's answer up to there."""
+    """Compute KL(A || B) at every token of A's answer, where both have read A's answer up to there.
+    """
     request, tokens = a.command.request, a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
     step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)

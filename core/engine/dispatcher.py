@@ -1,4 +1,5 @@
-"""What each command has done, on the worker thread: answers, tasks, and what waits between them."""
+"""The dispatcher of commands on the worker thread: answers, tasks, and requests that wait between
+them."""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ class Dispatcher:
             self.log("error", str(error))
 
     def finish_switching(self) -> None:
-        """What was asked for during an answer that has ended."""
+        """Finish changes of the model that were requested during an answer, now that it has ended.
+        """
         while (preparation := self.switching().left()) is not None:
             host = self.host()
             while not preparation.ended:  # clients are answered meanwhile
@@ -152,7 +154,7 @@ class Dispatcher:
         return emit
 
     def _converse(self, number: int, work: Answer | ConversationPrefill) -> None:
-        """What needs a model that continues texts."""
+        """Run work that needs a model which continues texts; fail it for an encoder-decoder."""
         runner = self.host().runner
         if runner is not None and runner.translator is not None:
             work.fail(WRITES_TARGETS.format(name=runner.model_info.name))
@@ -172,7 +174,7 @@ class Dispatcher:
             work.fail(str(error))
 
     def _task(self, number: int, command: Task) -> None:
-        """Long work that is no answer; how it ended is said in any case."""
+        """Run a long task that is no answer; an event reports how it ended in any case."""
         host = self.host()
         message = host.no_runner
         if host.file is not None and host.loaded is not None:

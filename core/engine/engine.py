@@ -159,11 +159,11 @@ class Engine:
             executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
-        """The events since the last call, in order; never waits."""
+        """Return the events since the last call, in order; never waits."""
         return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
-        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def close(self, timeout: float = 2.0) -> bool:
@@ -173,15 +173,15 @@ class Engine:
         return not self._thread.is_alive()
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
-        """What attention maps are made of, of an encoder-decoder those of a part; another object
-        once the model or executor changes."""
+        """Return the source of attention maps, for an encoder-decoder that of a part; it is another
+        object once the model or executor changes."""
         runner = self._host.loaded
         if runner is None:
             return None
         return runner.attention if part is None else runner.attention_of(part)
 
     def service(self) -> Service | None:
-        """What clients of a server ask; None while none are served."""
+        """Return the service for clients of a server; None if none are served."""
         return self._clients.service
 
     def coming(self) -> str:
@@ -189,7 +189,7 @@ class Engine:
         return self._host.coming
 
     def device_lost(self, device: Device | None) -> None:
-        """The drawing side lost the device and made a new one, or None: use that from now on."""
+        """Use another device from now on, or none, as the drawing side lost the old one."""
         self._host.device = device
 
     def _cancel_load(self) -> None:
@@ -215,7 +215,7 @@ class Engine:
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
 
     def _make_host(self, device: Device | None) -> ModelHost:
-        """Of this worker: what one that was left behind still says is dropped."""
+        """Make the host of this worker; events of a worker that was abandoned are dropped."""
         number = self._worker
 
         def emit(event: Event) -> None:
@@ -291,8 +291,8 @@ class Engine:
         self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
-        """None, or what is to be said of an exception that nobody expected, of whatever kind: those
-        of native libraries are no Exception."""
+        """Run `work` and return None, or a sentence on an exception that nobody expected; those of
+        native libraries do not derive from Exception."""
         try:
             work()
         except BaseException as error:

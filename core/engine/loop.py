@@ -23,7 +23,7 @@ class SteppedWork(Protocol):
 
     @property
     def gains(self) -> Gains | None:
-        """Its own; None for those in force."""
+        """Return the work's own gains of the heads; None for those in force."""
         ...
 
     def begin(self, runner: Runner) -> None:
@@ -35,7 +35,7 @@ class SteppedWork(Protocol):
         ...
 
     def interrupted(self, seconds: float) -> None:
-        """Between two steps, requests of what looks inside were served for so long."""
+        """Note that requests of inspecting panels took so many seconds between two steps."""
         ...
 
     def finish(self) -> None:
@@ -51,8 +51,9 @@ def run_steps(
     is_stopped: Callable[[], bool],
     serve_clients: Callable[[], object],
 ) -> None:
-    """LlmLiteError where the work cannot go on; what it did until then was told. `serve_clients`
-    runs a step for others, and leaves another runner in the host where its device failed."""
+    """Run the work step by step. LlmLiteError where it cannot go on; what it did until then was
+    emitted. `serve_clients` runs a step for others, and leaves another runner in the host where its
+    device failed."""
     runner: Runner | None = None
     is_going = True
     try:

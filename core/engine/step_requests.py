@@ -83,7 +83,7 @@ class StepRequestServer:
         self._rows_reader = None
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
-        """The steps that follow use these gains of their own, or else those in force."""
+        """Set the gains of the steps that follow: the work's own ones, or else those in force."""
         gains = self._in_force(runner) if own is None else own
         runner.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
@@ -173,7 +173,7 @@ class StepRequestServer:
             self._serve_writing(request, _writing(runner))
 
     def _serve_writing(self, request: StepRequest, runner: Runner) -> None:
-        """What looks at a text that is being written."""
+        """Serve a request that inspects a text while it is being written."""
         if isinstance(request, Inspect):
             self._emit(self._lens(request, runner))
         elif isinstance(request, CompareGains) and not runner.session.context_used:
@@ -229,7 +229,8 @@ class StepRequestServer:
 
 
 def _writing(runner: AnyRunner | None) -> Runner:
-    """What writes text; RequestError where there is no model, or where it is an encoder."""
+    """Return the runner that writes text. RequestError if there is no model, or if it is an
+    encoder."""
     if runner is None:
         raise RequestError(NO_MODEL)
     if not isinstance(runner, Runner):

@@ -147,7 +147,7 @@ def _keep(task: KeepVariant, context: TaskContext) -> None:
 
 
 def _drop(task: DropVariant, context: TaskContext) -> None:
-    """Weights that are mapped from it stay where they are until they are let go."""
+    """Delete a kept variant; weights that are mapped from it stay valid until they are released."""
     path = context.file.kept.get(task.mode)
     if path is None:
         raise RequestError(f"no variant in {task.mode} is kept of this model")

@@ -64,7 +64,8 @@ def layer_norm(x: F32, weight: F32, bias: F32 | None = None, *, eps: float) -> F
 
 
 def _root(x: F32) -> F32:
-    """sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in silence."""
+    """Return sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in
+    silence."""
     root: F32 = np.sqrt(np.where(np.isinf(x), np.float32(np.nan), x))
     return root
 
@@ -206,7 +207,7 @@ def relu(x: F32) -> F32:
 
 
 def erf(x: Array) -> NDArray[np.float64]:
-    """The error function, a value at a time."""
+    """Return the error function of each value."""
     return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
 
 
@@ -244,7 +245,8 @@ def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
 
 
 def softcap(x: F32, *, scale: float, cap: float) -> F32:
-    """Values within -cap .. cap, almost x * scale * cap where that is small."""
+    """Limit values to -cap .. cap; where x * scale is small the result is close to x * scale * cap.
+    """
     return np.float32(cap) * np.tanh(x * np.float32(scale))
 
 
@@ -303,7 +305,8 @@ def output_rows(x: F32, tokens: NDArray[np.int32]) -> F32:
 
 
 def softmax(scores: Array, sink: float = -math.inf) -> Array:
-    """Over the last axis and the sink, whose share is dropped; shifted by the maximum."""
+    """Return the softmax over the last axis and the sink, whose share is dropped; scores are
+    shifted by the maximum."""
     most = np.maximum(scores.max(axis=-1, keepdims=True), np.float32(sink))
     weights = np.exp(scores - most)
     whole = weights.sum(axis=-1, keepdims=True) + np.exp(np.float32(sink) - most)

@@ -30,7 +30,7 @@ class _Stored:
 
 
 def fixed_positions(plan: Plan) -> str:
-    """Why positions of the plan's caches cannot move down, as a sentence; "" where they can."""
+    """Return a sentence on why positions of the plan's caches cannot move down; "" if they can."""
     if any(op.name == "position_rows" for op in plan.ops):
         return (
             "nothing can be forgotten in the middle of a text: positions are a part of the model's "
@@ -125,7 +125,7 @@ def _scatter(
 
 
 def _runs(places: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Places -> (first, count) of those that follow each other."""
+    """Return the runs (first, count) of consecutive places."""
     if not len(places):
         return []
     breaks = np.flatnonzero(np.diff(places) != 1) + 1

@@ -83,12 +83,12 @@ class Answer:
 
     @property
     def produced(self) -> list[int]:
-        """The tokens that were chosen."""
+        """Return the tokens that were chosen."""
         return [] if self._emitter is None else self._emitter.produced
 
     @property
     def gains(self) -> Gains | None:
-        """Of the heads, where this answer has its own."""
+        """Return the answer's own gains of the heads; None if it has none."""
         return self.command.gains
 
     def begin(self, runner: ChatRunner) -> None:
@@ -137,8 +137,8 @@ class Answer:
         self._teach(session)
 
     def _teach(self, session: Session) -> None:
-        """Drafts learn what the model wrote of itself: not a beginning that was typed, nor what it
-        writes with some heads changed."""
+        """Let drafts learn what the model wrote of itself: not a beginning that was typed, nor what
+        it wrote with some heads changed."""
         speculation = session.speculation
         if speculation is None or speculation.learned is None:
             return
@@ -215,7 +215,7 @@ class Answer:
     def _emit_forgotten(
         self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
     ) -> None:
-        """Which of all tokens the model sees from now on, and which it does not."""
+        """Emit which of all tokens the model sees from now on, and which it does not."""
         seen = list(told)
         for first, last in reversed(gone):
             del seen[first:last]
@@ -235,7 +235,7 @@ class Answer:
         return tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
 
     def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
-        """It has heard what was said so far, on another executor too."""
+        """Make the guide and feed it what was written so far, perhaps on another executor."""
         command = self.command
         guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
         if guide is not None:
@@ -244,7 +244,7 @@ class Answer:
         return guide
 
     def _continued(self, encoded: prompt.Encoded) -> list[int]:
-        """The tokens of the message that the answer goes on with."""
+        """Return the tokens of the message that the answer continues."""
         if not self.command.continue_last:
             return []
         last = len(self.command.messages) - 1
@@ -261,7 +261,7 @@ class Answer:
         return self.command.sampling.max_new_tokens - new
 
     def interrupted(self, seconds: float) -> None:
-        """So long, what looks inside was served since the last step."""
+        """Record how long requests of inspecting panels took since the last step."""
         if self._emitter is not None and self._emitter.has_begun:
             self._interrupted += seconds
 
@@ -281,7 +281,7 @@ class Answer:
 
 
 def _pass_ms(session: Session) -> tuple[tuple[int, float], ...]:
-    """Of passes over n tokens, as far as they were measured."""
+    """Return the milliseconds of passes over n tokens, as far as they were measured."""
     if session.speculation is None:
         return ()
     measured = session.speculation.policy.costs.measured()
@@ -310,7 +310,7 @@ def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -
 def _first_turn(
     messages: Sequence[ChatMessage], tokenizer: Tokenizer, encoded: prompt.Encoded
 ) -> int:
-    """How many first tokens are the system prompt, the first question and its answer."""
+    """Return how many first tokens are the system prompt, the first question and its answer."""
     asked = [index for index, m in enumerate(messages) if m.role in ("user", "text")]
     if len(asked) < 2:
         return len(encoded.ids)
@@ -320,7 +320,7 @@ def _first_turn(
 
 
 def name_of(messages: Sequence[ChatMessage]) -> str:
-    """What a conversation is called: how its first question begins."""
+    """Return a conversation's name: the beginning of its first question."""
     first = next((m.content for m in messages if m.role in ("user", "text")), "")
     line = " ".join(first[:400].split())
     return line if len(line) <= 48 else line[:47] + "…"
@@ -333,8 +333,8 @@ def encode(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> prompt.Encoded:
-    """A conversation in the model's own template, or else in a plain format; as one text where it
-    is a text that is continued. FileError where the template is at fault."""
+    """Encode a conversation in the model's own template, or else in a plain format; as one text if
+    it is a text that is continued. FileError if the template is at fault."""
     tokenizer = file.tokenizer
     if is_text(messages):
         return completion.encode_text(tokenizer, messages)
@@ -356,8 +356,8 @@ def encode(
 
 
 def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
-    """Whether the last message is an answer that says something: it is left open when it is
-    read."""
+    """Return True if the last message is an answer with content: it is left open when it is read.
+    """
     last = messages[-1] if messages else None
     return last is not None and last.role == "assistant" and bool(last.content + last.thought)
 

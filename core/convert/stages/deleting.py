@@ -16,7 +16,7 @@ from llm_lite.core.loading.sources import open_source
 
 
 def delete(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Models that a person has chosen, by the paths that they had then."""
+    """Delete models that a person has chosen, by the paths that they had then."""
     report.part(0.0, 1.0)("looking for what is shared", 0.0)
     return {"freed": _remove(task["paths"])}
 
@@ -45,7 +45,7 @@ def _check_views(sources: Sequence[str]) -> None:
 
 
 def _read_back(path: Path, report: Report) -> None:
-    """FileError where it is not what was written."""
+    """Read a file back and raise FileError if it is not what was written."""
     source = open_source(path)
     try:
         parts, done = source.parts, 0
@@ -60,7 +60,7 @@ def _read_back(path: Path, report: Report) -> None:
 
 
 def _remove(paths: Sequence[str]) -> int:
-    """The bytes that the disk has more of."""
+    """Delete the models at these paths and return by how many bytes the disk has more room."""
     known = {str(model.path) for model in local_models(companions=True)}
     here = [path for path in paths if path in known]
     for path in paths:

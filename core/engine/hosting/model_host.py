@@ -95,18 +95,18 @@ class ModelHost:
 
     @property
     def runner(self) -> Runner | None:
-        """What writes text; None where there is no model, or where it is an encoder."""
+        """Return the runner that writes text; None if there is no model, or if it is an encoder."""
         return self.loaded if isinstance(self.loaded, Runner) else None
 
     @property
     def no_runner(self) -> str:
-        """A sentence on why there is no `runner`."""
+        """Return a sentence on why there is no `runner`."""
         if self.file is None or self.loaded is None:
             return NO_MODEL
         return loader.encoder_refusal(self.file)
 
     def load(self, number: int, command: LoadModel) -> bool:
-        """Whether the model is in the place of what was there."""
+        """Load a model and return True if it has replaced the one before."""
         source = command.source or catalog.DEFAULT
         self._emit(LoadStarted(source))
         started = time.perf_counter()
@@ -147,7 +147,8 @@ class ModelHost:
         return True
 
     def _install(self, file: ModelFile, runner: AnyRunner, options: EngineOptions) -> bool:
-        """Into the place of what is in use, unless that belongs to a successor by now."""
+        """Replace the model in use, unless a successor owns the host by now; return True if it was
+        replaced."""
         unused: tuple[ModelFile | None, AnyRunner | None] = (file, runner)
         with self._lock:
             if not self._is_left:
@@ -165,7 +166,7 @@ class ModelHost:
             self.file = self.loaded = None
 
     def start_over(self) -> None:
-        """After a defect: nothing in the cache counts any more."""
+        """Clear the cache after a defect, as nothing in it can be trusted."""
         if self.runner is not None:
             self.runner.session.clear()
         self._emit_cache()
@@ -184,7 +185,7 @@ class ModelHost:
         return self._verification.pending
 
     def prepare(self, request: Request) -> AnyRunner:
-        """A runner beside the one in use; on the switching thread."""
+        """Make a runner while the old one stays in use; called on the switching thread."""
         if self.file is None:
             raise RequestError(NO_MODEL)
         options, command = request.options(self.options), request.command
@@ -262,7 +263,8 @@ class ModelHost:
     def _begin(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> AnyRunner:
-        """As `_start`, but lack of memory passes through while there is some to be freed."""
+        """Start a runner as `_start` does, but let lack of memory pass through while there is some
+        to be freed."""
         try:
             return start_runner(file, options, self.device, progress)
         except OutOfDeviceMemoryError:
@@ -275,7 +277,7 @@ class ModelHost:
     def _start(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> AnyRunner:
-        """A runner as asked for; the C++ executor where the device fails."""
+        """Start a runner as requested, or on the C++ executor where the device fails."""
         try:
             return start_runner(file, options, self.device, progress)
         except DeviceError as error:
@@ -293,7 +295,7 @@ class ModelHost:
         self._emit_cache()
 
     def fall_back(self, error: DeviceError) -> None:
-        """The device failed in the middle of an answer: go on with the C++ executor."""
+        """Continue on the C++ executor, as the device failed in the middle of an answer."""
         if self.file is None or self.loaded is None or self.loaded.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
@@ -304,7 +306,8 @@ class ModelHost:
     def _start_anyway(
         self, file: ModelFile, start: Callable[[ModelFile, EngineOptions], AnyRunner]
     ) -> AnyRunner:
-        """With the options in use; better slow, or without the draft model, than no answer."""
+        """Start a runner with the options in use, ignoring the limits of memory and if need be
+        without the draft model: a slow answer is better than none."""
         options = replace(self.options, force=True)
         try:
             return start(file, options)

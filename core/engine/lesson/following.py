@@ -30,8 +30,8 @@ F32 = NDArray[np.float32]
 
 
 def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
-    """All numbers of the token, with the texts of tokens that may stand there. RequestError where
-    the token, layer or head is not there; NotFiniteError."""
+    """Return all numbers of the token, with the texts of tokens that may stand there. RequestError
+    where the token, layer or head does not exist; NotFiniteError."""
     tokenizer = runner.model_file.tokenizer
     if isinstance(runner, EncoderRunner):
         return with_texts(tokenizer, _of_text(runner, asked))
@@ -57,7 +57,8 @@ def _of_text(runner: EncoderRunner, asked: FollowToken) -> TokenTrace:
 
 
 def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) -> Pooled:
-    """How the hidden states [tokens, width] become a vector, and how alike another text's is."""
+    """Return how the hidden states [tokens, width] become a vector, and its similarity to another
+    text's."""
     how = runner.embedding
     states = states[: runner.most_tokens]
     raw = Pooler(replace(how, normalized=False), runner.model_file.file.tensors)(states)
@@ -77,7 +78,8 @@ def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) 
 
 
 def _dense_shapes(how: TextEmbedding, weights: Mapping[str, TensorData]) -> tuple[DenseShape, ...]:
-    """Of the layers behind the pooling, as `core/encoding/pooling.py` applies them."""
+    """Return the shapes of the dense layers behind the pooling, as `core/encoding/pooling.py`
+    applies them."""
     shapes = list[DenseShape]()
     for i, activation in enumerate(how.dense):
         rows, columns = weights[f"dense.{i}.weight"].shape

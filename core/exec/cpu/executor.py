@@ -150,7 +150,8 @@ class CpuExecutor:
         return None
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """As `Executor.measure`: of an op, what a thread is busy with it in the mean."""
+        """Measure a plan as `Executor.measure` does; an op's seconds are the mean over the threads.
+        """
         assert self._interpreter is not None, "the executor is closed"
         self._interpreter.measure(True)
         began = time.perf_counter()
@@ -162,7 +163,8 @@ class CpuExecutor:
         return whole, [seconds / times / self.threads for seconds in busy]
 
     def leave_a_core(self, wanted: bool) -> None:
-        """As `Executor.leave_a_core`. A thread that shares its core keeps the others waiting."""
+        """Leave a core to others as `Executor.leave_a_core` does: a thread that shares its core
+        keeps the other threads waiting."""
         interpreter = self._interpreter
         if interpreter is not None:
             interpreter.use(min(self.threads, default_threads() - wanted))
@@ -197,7 +199,7 @@ class CpuExecutor:
         return memory[: count * columns].reshape(count, columns)
 
     def _place(self, tensor: Tensor) -> tuple[str, int]:
-        """The type that the kernels know the tensor by, and where it lies."""
+        """Return the type by which the kernels know the tensor, and its address."""
         if tensor.kind not in _FROM_FILE:
             return tensor.dtype, self._address(tensor)
         weight = self._weights[tensor.name]
@@ -234,7 +236,8 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
 
 
 def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
-    """Tables stay where they lie: of them only rows are read."""
+    """Return the weights laid out for the kernels; tables stay where they are, as only rows of them
+    are read."""
     try:
         multiplied = [weight for name, weight in weights.items() if name not in tables]
         return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
@@ -263,5 +266,5 @@ def _tensor_bytes(tensor: Tensor) -> int:
 
 
 def _head_of(plan: Plan) -> int:
-    """The first op of those that make logits."""
+    """Return the index of the first op that makes logits."""
     return next((i for i, op in enumerate(plan.ops) if op.name == "output_rows"), len(plan.ops))

@@ -36,7 +36,8 @@ _laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = We
 
 
 def readable(weight: TensorData) -> CpuWeight:
-    """The weight, checked for its size; copied only if it lies where values may not.
+    """Check the size of a weight and return it; it is copied only if its address is not aligned as
+    the kernels need.
 
     ValueError for a format that the kernels do not know, or another size than its shape takes.
     """
@@ -54,8 +55,8 @@ def readable(weight: TensorData) -> CpuWeight:
 
 
 def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
-    """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
-    these."""
+    """Return the weights by name, checked as by `readable`, with rows of blocks rearranged to
+    tiles. MemoryError where there is no room for these."""
     own = with_own_vectors({weight.name: weight for weight in weights})
     found = {name: _known(weight) for name, weight in own.items()}
     missing = [weight for weight in found.values() if FORMATS[weight.dtype].layout == "rows"]

@@ -112,7 +112,7 @@ def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | N
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """What a file says of itself, whatever its tensors are. FileError."""
+    """Return a file's metadata, whatever its tensors are. FileError."""
     file = Path(path)
     with mapped(file, "a GGUF file") as mapping:
         reader = HeaderReader(file, memoryview(mapping))
@@ -250,8 +250,8 @@ def _check_offset(reader: HeaderReader, info: _TensorInfo, base: int, alignment:
 
 
 def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
-    """The files that belong to the first one; none of a model in one file. FileError where this is
-    not the first, or its name does not say what its metadata says."""
+    """Return the files that belong to the first one, [] for a model in one file. FileError if this
+    is not the first, or its name contradicts its metadata."""
     count = metadata.get(COUNT, 0)
     if type(count) is not int or not 0 <= count <= _MOST:
         raise FileError(path, f"{COUNT} is {found(count)}, expected a number up to {_MOST}")
@@ -275,7 +275,7 @@ def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
 
 
 def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int) -> None:
-    """FileError where it is not this part of as many."""
+    """Raise FileError if the file is not this part of as many."""
     told = metadata.get(NUMBER), metadata.get(COUNT)
     if told != (number, count):
         shown = f"{NUMBER} {found(told[0])} and {COUNT} {found(told[1])}"
@@ -283,7 +283,7 @@ def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int)
 
 
 def check_tensors(path: Path, metadata: Mapping[str, Any], count: int) -> None:
-    """FileError where the parts have not all tensors together."""
+    """Raise FileError if the parts do not have all tensors together."""
     expected = metadata.get(TENSORS, count)
     if expected != count:
         raise FileError(path, f"{TENSORS}: expected {found(expected)} in all parts, found {count}")

@@ -39,7 +39,7 @@ def write_safetensors(
     metadata: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """In the order given; `progress` hears of the part done, 0 to 1."""
+    """Write tensors in the order given; `progress` is called with the part done, 0 to 1."""
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     at = 0
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""Whether an answer has begun to repeat itself without an end.
+"""Detects an answer that has begun to repeat itself without an end.
 
 The decision depends on the tokens of the answer and their texts alone: it is the same with drafts
 and without, on every executor, and for each seed. An answer loops where one of two things holds:
@@ -12,9 +12,9 @@ and without, on every executor, and for each seed. An answer loops where one of 
    count for nothing, nor do rows of tables, nor what stands in fenced code.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
-every stanza go on. What a person asks to be repeated does too, for some thirty short lines.
-The work is linear in the length of the answer: a window is searched for a period once for each
-eighth of its length.
+every stanza go on. What a person asks to be repeated does too, for some thirty short lines. The
+work is linear in the length of the answer: a window is searched for a period once for each eighth
+of its length.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Window:
 
     @property
     def stride(self) -> int:
-        """It is searched once in so many tokens."""
+        """Return after how many tokens the window is searched again."""
         return self.tokens // 8
 
 
@@ -55,8 +55,8 @@ _FENCES = ("```", "~~~")
 
 
 def smallest_period(tokens: Sequence[int]) -> int:
-    """The smallest p with tokens[i] == tokens[i + p] for all i: their count where there is none
-    smaller. Linear: it is what the Knuth-Morris-Pratt prefix function leaves."""
+    """Return the smallest p with tokens[i] == tokens[i + p] for all i, or their count if there is
+    none smaller. It is found in linear time by the Knuth-Morris-Pratt prefix function."""
     borders, border = [0] * len(tokens), 0
     for at in range(1, len(tokens)):
         while border and tokens[at] != tokens[border]:
@@ -67,15 +67,16 @@ def smallest_period(tokens: Sequence[int]) -> int:
 
 
 def is_prose(text: str) -> bool:
-    """Words, and no row of a table: what is repeated with few letters may be meant so."""
+    """Return True for words that are no row of a table: what is repeated with few letters may be
+    meant so."""
     shown = [character for character in text if not character.isspace()]
     letters = sum(character.isalpha() for character in shown)
     return "|" not in text and letters >= _LETTERS * max(1, len(shown))
 
 
 def normalized_sentence(sentence: str) -> str:
-    """What of a sentence makes it the same as another: its words, without the number of a list;
-    "" where it is too short to count, or no prose."""
+    """Return what two sentences that count as the same have in common: the words, without the
+    number of a list; "" for one that is too short to count, or no prose."""
     number = _NUMBER.match(sentence)
     said = sentence[number.end() if number else 0 :]
     words = " ".join(_WORD.findall(said.casefold())) if is_prose(said) else ""
@@ -127,7 +128,7 @@ class RepetitionGuard:
         return period if period <= window.longest else 0
 
     def _feed(self, text: str) -> None:
-        """Sentences of the text, which may end in it."""
+        """Feed text and end its sentences; the last one may be unfinished."""
         self._sentence += text
         self._size += 1
         while (end := _END.search(self._sentence)) or len(self._sentence) > LONGEST:
@@ -164,7 +165,7 @@ class RepetitionGuard:
 
 
 def repeats(tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False) -> int | None:
-    """After how many tokens an answer loops; None where it does not."""
+    """Return after how many tokens an answer loops; None if it does not."""
     guard = RepetitionGuard(keeps_to_grammar=in_grammar)
     for count, (token, text) in enumerate(zip(tokens, texts, strict=True), 1):
         if guard.feed(token, text):

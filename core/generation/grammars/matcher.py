@@ -39,7 +39,7 @@ MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and req
 
 @dataclass(frozen=True, slots=True)
 class MatcherLimits:
-    """Of one answer's schema or grammar. An honest one takes milliseconds and a few MiB."""
+    """Limits for one answer's schema or grammar. An honest one takes milliseconds and a few MiB."""
 
     compile_seconds: float = 3.0  # of processor time
     mask_seconds: float = 2.0  # of processor time, for the tokens that may come next in one place
@@ -58,7 +58,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Process:
-    """How a matcher's process is watched and ended, by a socket or by pipes."""
+    """A matcher's process: how it is watched and ended, by a socket or by pipes."""
 
     is_readable: Callable[[float], bool]  # whether it has answered; waits for it so many seconds
     can_be_watched: bool  # by that; else a reader waits for each answer
@@ -95,7 +95,8 @@ class ForcedTexts:
         return found
 
     def known(self) -> dict[str, list[int]]:
-        """The last ones, which a matcher is told at once: answers of one schema need the same."""
+        """Return the last texts with their tokens, which a matcher is given at once: answers of one
+        schema need the same."""
         with self._lock:
             last = islice(reversed(self._tokens.items()), _TOLD_TEXTS)
             return {text: tokens for text, tokens in last if len(text) <= _LONGEST_TOLD}
@@ -138,7 +139,8 @@ class Matcher:
         self._ask([(ADVANCE, packed(tokens))])
 
     def is_ready(self, seconds: float = 0.0) -> bool:
-        """Whether `result` is there; waits for it so long. A process that hangs is ended."""
+        """Return True if `result` is there; waits up to `seconds` for it. A process that hangs is
+        ended."""
         until = time.monotonic() + seconds
         while self._asked or self._later is not None:
             left = max(0.0, until - time.monotonic())
@@ -160,7 +162,7 @@ class Matcher:
         return self._data
 
     def is_there(self) -> bool:
-        """Of one that was not asked yet: whether its process waits to be."""
+        """Return True if the process of a matcher that was not used yet still waits."""
         return self._process.is_there()
 
     def close(self) -> None:
@@ -222,7 +224,7 @@ class Matcher:
         return True
 
     def _read(self, message: Message | None) -> None:
-        """All answers, the first of them perhaps read already. On a thread of the readers."""
+        """Read all answers, the first of them perhaps read already; on a thread of the readers."""
         try:
             while self._asked:
                 message = message or self._channel.receive()

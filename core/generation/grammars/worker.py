@@ -192,7 +192,7 @@ class _Server:
 
 
 class _Matcher:
-    """What an answer has said of a grammar, and what it may say next."""
+    """The state of an answer in a grammar, in the worker process."""
 
     def __init__(self, channel: Channel, vocabulary: MatcherVocabulary | None) -> None:
         self._vocabulary = vocabulary
