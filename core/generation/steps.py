@@ -150,7 +150,7 @@ def _waits(guide: Guide | None) -> Iterator[MaskPending]:
 
 
 def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
-    """The last of the forced tokens, as if it had been chosen."""
+    """Return the last of the forced tokens, as if it had been chosen."""
     if guide is None:
         return score_token(logits, forced[-1])
     guide.take_all(forced[:-1])
@@ -162,7 +162,8 @@ def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[i
 def choose_next(
     sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
 ) -> TokenChoice:
-    """What follows `tokens`; the guide hears it. Errors as `Sampler.choose` and `Guide`."""
+    """Choose what follows `tokens` and feed it to the guide. Errors as `Sampler.choose` and
+    `Guide`."""
     if guide is None:
         return sampler.choose(logits, tokens)
     due = guide.due()

@@ -40,7 +40,7 @@ _SAME = (  # fields of the kernels' options that have the names of ours
 
 @dataclass(frozen=True, slots=True)
 class DrawState:
-    """What differs from token to token."""
+    """The values of a draw that differ from token to token."""
 
     uniform: float  # in [0, 1), decides
     xtc_uniform: float = 1.0  # in [0, 1), whether XTC acts
@@ -67,7 +67,7 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
 
 
 def kernel_options(options: SamplingOptions) -> Any:
-    """The options as the kernels take them, made once for an answer."""
+    """Return the options in the form of the kernels, made once for an answer."""
     from llm_lite_kernels import _cpp
 
     chosen = _cpp.Sampling()

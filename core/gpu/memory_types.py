@@ -20,7 +20,8 @@ class MemoryTypes:
         self._flags = [int(memory.memoryTypes[i].propertyFlags) for i in range(count)]
 
     def choose(self, allowed_bits: int, choices: tuple[int, ...]) -> int:
-        """Index of the first type with all flags of the earliest choice that can be met."""
+        """Return the index of the first memory type with all flags of the earliest choice that can
+        be met."""
         for wanted in choices:
             for index, flags in enumerate(self._flags):
                 if allowed_bits >> index & 1 and flags & wanted == wanted:

@@ -67,7 +67,7 @@ class Queue:
             return value
 
     def completed(self) -> int:
-        """The timeline value reached so far."""
+        """Return the timeline value reached so far."""
         with vulkan_errors("vkGetSemaphoreCounterValue"):
             return int(vk.vkGetSemaphoreCounterValue(self._device.handle, self.timeline))
 

@@ -1,4 +1,4 @@
-"""What a history says of itself, in its own time: `History.poll` hands these out.
+"""The events of a history, which `History.poll` returns.
 
 Messages are sentences for a person.
 """
@@ -10,15 +10,15 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HistoryOpened:
-    """It can be read, and is saved to from now on. `message` is "" or what it cannot do: write,
-    as a newer program made the file, or search fast."""
+    """Sent when the history can be read, and is saved to from now on. `message` is "" or what it
+    cannot do: write, as a newer program made the file, or search fast."""
 
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySaved:
-    """These conversations changed in the file, by us."""
+    """Sent when these conversations changed in the file, by this program."""
 
     conversations: frozenset[int]
 

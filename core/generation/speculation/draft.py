@@ -1,4 +1,4 @@
-"""What a source of drafts offers: tokens that may follow a text."""
+"""The interface of sources of drafts: tokens that may follow a text."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class DraftSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What people are told that drafted, one word."""
+        """Return the source's name as people read it, one word."""
         ...
 
     @property
     def seconds_per_token(self) -> float:
-        """What a drafted token costs, as last measured; 0.0 where drafts are looked up."""
+        """Return the seconds that a drafted token costs, as last measured; 0.0 if drafts are looked
+        up."""
         ...
 
     def begin(self, tokens: Sequence[int]) -> None:
@@ -61,7 +62,7 @@ class DraftSource(Protocol):
         ...
 
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
-        """At most so many tokens that may follow; NO_DRAFT where nothing speaks for any.
+        """Draft at most `most` tokens that may follow; NO_DRAFT if nothing speaks for any.
 
         CancelledError when stopped.
         """

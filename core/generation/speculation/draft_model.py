@@ -74,13 +74,14 @@ class DraftModel:
         self._log: Callable[[str], None] | None = None
 
     def report_to(self, log: Callable[[str], None]) -> None:
-        """`log` hears once why it drafts no more, now or as soon as that is so."""
+        """Set the log, which is called once with the reason when it drafts no more, now or later.
+        """
         self._log = log
         if self._problem:
             log(self._problem)
 
     def measure(self) -> None:
-        """How long a step takes, from an empty cache; before the first draft."""
+        """Measure how long a step takes, from an empty cache; before the first draft."""
         taken = []
         try:
             for token in range(1 + _MEASURED):
@@ -96,7 +97,8 @@ class DraftModel:
 
     @property
     def seconds_per_token(self) -> float:
-        """Of a token that was offered: drafts end where the model is not sure, which took time."""
+        """Return the seconds per token that was offered: drafts end where the model is not sure,
+        which took time too."""
         if self._problem or not self._step_seconds:
             return 0.0
         return min(self._spent / max(self._offered, 0.01), _MOST_STEPS * self._step_seconds)
@@ -164,7 +166,8 @@ class DraftModel:
         return logits
 
     def _know_cache(self) -> None:
-        """The first `_same` tokens stay the text's, whatever was read behind them."""
+        """Compare the cache with the text: its first `_same` tokens stay, whatever was read behind
+        them."""
         self._read = list(self._session.tokens())
         self._compare()
 

@@ -24,21 +24,21 @@ class Lookahead:
     branch_rows: int = 0  # whose rows of the caches lie where these positions belong
 
     def next_token(self, position: int, gains: Gains, epoch: int) -> int | None:
-        """The token that is known ahead at this position; None where none is."""
+        """Return the token that is known ahead at this position; None if none is."""
         index = position - self.first
         if not 0 <= index < len(self.tokens) or (gains, epoch) != (self.gains, self.epoch):
             return None
         return self.tokens[index]
 
     def branch_at(self, position: int, token: int, gains: Gains, epoch: int) -> bool:
-        """Whether the branch begins at this position with this token."""
+        """Return True if the branch begins at this position with this token."""
         branch = self.branch
         if branch is None or branch.first != position:
             return False
         return branch.next_token(position, gains, epoch) == token
 
     def row(self, position: int) -> NDArray[np.float32]:
-        """Logits float32 [V] of what follows the token at this position."""
+        """Return logits float32 [V] of what follows the token at this position."""
         assert self.logits is not None
         row: NDArray[np.float32] = self.logits[position - self.first]
         return row

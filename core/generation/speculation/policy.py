@@ -1,4 +1,4 @@
-"""How many tokens are drafted: as many as bring the most tokens a second, down to none."""
+"""The policy of draft lengths: as many tokens as bring the most tokens a second, down to none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay
 
 @dataclass(slots=True)
 class _Record:
-    """Of drafts with alike evidence: tokens that were judged, and how many of these were right."""
+    """The outcomes of drafts with alike evidence: how many tokens were scored, and how many of
+    these were right."""
 
     trials: float
     accepted: float
@@ -48,7 +49,8 @@ class DraftPolicy:
     _ledgers: dict[str, DraftLedger] = field(default_factory=dict)  # of sources that take time
 
     def length(self, evidence: int, most: int, source: str = LOOKUP, price: float = 0.0) -> int:
-        """Tokens to draft, 0..most: those with the largest expected number of tokens a second.
+        """Return how many tokens to draft, 0..most: those with the largest expected number of
+        tokens a second.
 
         With each token right with probability a, a pass over 1 + n brings 1 + a + ... + a^n tokens
         (Leviathan et al. 2023, equation 1) in T(1 + n), and in the seconds that drafting n takes,
@@ -67,7 +69,8 @@ class DraftPolicy:
     def branch_length(
         self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
     ) -> int:
-        """Tokens of a branch to verify beside `tried` drafted ones, 0..most: as `length`.
+        """Return how many tokens of a branch to verify beside `tried` drafted ones, 0..most, as
+        `length` does.
 
         Its first token comes as often as such ones did; those behind it are as often right as
         drafted ones.
@@ -86,7 +89,7 @@ class DraftPolicy:
         return best
 
     def note_pass(self, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens took so long."""
+        """Record that a pass over `tokens` tokens took `seconds`."""
         self.costs.note(tokens, seconds)
         for ledger in self._ledgers.values():
             ledger.spent += seconds
@@ -100,9 +103,9 @@ class DraftPolicy:
         lost: float = 0.0,
         reading: float = 0.0,
     ) -> None:
-        """Of a draft, its first `accepted` tokens came; with `rejected`, the next one did not. It
-        lost so many seconds (below 0: saved), where drafting takes time; `reading` of them went
-        into text that the source had not read yet."""
+        """Record that the first `accepted` tokens of a draft came, and with `rejected` that the
+        next one did not. It lost `lost` seconds (below 0: saved), if drafting takes time; `reading`
+        of them went into text that the source had not read yet."""
         record = self._record(source, evidence)
         record.trials = _DECAY * record.trials + accepted + rejected
         record.accepted = _DECAY * record.accepted + accepted
@@ -110,18 +113,18 @@ class DraftPolicy:
             self._ledgers[source].note(lost, reading)
 
     def record_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
-        """What was drafted before a fork came; whether the branch's first token followed."""
+        """Record whether a branch's first token followed, where the draft before its fork came."""
         record = self._record(source + _BRANCH, evidence, _BRANCH_PRIOR)
         record.trials = _DECAY * record.trials + 1
         record.accepted = _DECAY * record.accepted + is_right
 
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
-        """The share of tokens of such drafts that come, as far as is known."""
+        """Return the share of tokens of such drafts that come, as far as is known."""
         return self._record(source, evidence).rate
 
     def _affordable(self, source: str, best: int, most: int, price: float) -> int:
-        """Drafts that take time end where they lost too much, whatever they promise; where they
-        promise nothing they are tried so seldom that little is lost."""
+        """Limit drafts that take time: where they lost too much they end, whatever they promise;
+        where they promise nothing they are tried so seldom that little is lost."""
         ledger = self._ledgers.setdefault(source, DraftLedger())
         ledger.is_trial = not best
         if best:

@@ -1,4 +1,4 @@
-"""What drafts are made with: sources, and who says how long a draft may be."""
+"""Speculative decoding: sources of drafts, and the policy that decides how long a draft may be."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class LongestDrafts(DraftPolicy):
 
 @dataclass(slots=True)
 class Proposal:
-    """What one source drafted, of which the first `tried` tokens are verified, and with them the
-    first `branch_tried` of the branch."""
+    """The draft of one source: its first `tried` tokens are verified, and with them the first
+    `branch_tried` of the branch."""
 
     source: str
     draft: Draft
@@ -85,14 +85,15 @@ class Proposal:
 
     @property
     def verified(self) -> Draft:
-        """What of it a pass verifies."""
+        """Return the part of the draft that a pass verifies."""
         draft, branch = self.draft, self.draft.branch
         some = replace(branch, tokens=branch.tokens[: self.branch_tried])
         return Draft(draft.tokens[: self.tried], draft.evidence, some if some.tokens else NO_BRANCH)
 
 
 class Speculation:
-    """Of a model on an executor. What was learned stays from one answer to the next."""
+    """The sources of drafts of a model on an executor. What was learned stays from one answer to
+    the next."""
 
     def __init__(
         self,
@@ -113,12 +114,13 @@ class Speculation:
         self._pass_seconds = 0.0  # of the pass behind it
 
     def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
-        """Where the text repeats nothing, before anything is computed."""
+        """Add the source of learned drafts behind the first one: it is asked where the text repeats
+        nothing, before anything is computed."""
         self.learned = learned
         self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """Another text: a prompt, and what was answered so far."""
+        """Begin another text: a prompt, and the answer so far."""
         self._proposals = []
         for source in self.sources:
             source.begin(tokens)
@@ -130,8 +132,8 @@ class Speculation:
     def propose(
         self, most: int, ends: Collection[int] = (), should_stop: StopCheck | None = None
     ) -> Draft:
-        """At most so many tokens to verify, those of a branch among them, of the first source whose
-        draft pays; they stop before `ends`. CancelledError when stopped."""
+        """Return at most `most` tokens to verify, those of a branch among them, of the first source
+        whose draft pays; they stop before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
             found = self._ask(source, most, ends, should_stop) if most > 0 else None
@@ -145,13 +147,13 @@ class Speculation:
         return NO_DRAFT
 
     def note_pass(self, tokens: int, seconds: float) -> None:
-        """The pass behind `propose` had so many tokens and took so long."""
+        """Record the tokens and the seconds of the pass behind `propose`."""
         self._pass_seconds = seconds
         self.policy.note_pass(tokens, seconds)
 
     def record_outcome(self, came: Sequence[int]) -> None:
-        """These tokens followed the text of the last proposals; of those that were not tried, the
-        first token is judged."""
+        """Record which tokens followed the text of the last proposals; of those that were not
+        tried, the first token is scored."""
         proposals, self._proposals = self._proposals, []
         for proposal in proposals if came else ():
             self._record(proposal, came)
@@ -163,8 +165,8 @@ class Speculation:
         ends: Collection[int],
         should_stop: StopCheck | None,
     ) -> Proposal | None:
-        """A source that looks up drafts first and is judged in any case; one that computes drafts
-        only what pays."""
+        """Draft by one source. A source that looks up drafts first and is scored in any case; one
+        that computes drafts only what pays."""
         price = source.seconds_per_token
         wanted = self.policy.length(0, most, source.name, price) if price else most
         if not wanted:
@@ -182,7 +184,8 @@ class Speculation:
         return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
 
     def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
-        """Tokens of its branch that are verified beside `tried` ones, of `most` together."""
+        """Return how many tokens of its branch are verified beside `tried` ones, of `most`
+        together."""
         branch = draft.branch
         if not branch.tokens or not branch.fork < tried < most:
             return 0
@@ -209,7 +212,7 @@ class Speculation:
 
 
 def _before(ends: Collection[int], draft: Draft) -> Draft:
-    """The draft and its branch, each as far as a token of `ends`."""
+    """Return the draft and its branch, each cut before a token of `ends`."""
     tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
     other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
     branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
@@ -217,7 +220,7 @@ def _before(ends: Collection[int], draft: Draft) -> Draft:
 
 
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
-    """How many first tokens are the same."""
+    """Return how many first tokens are the same."""
     pairs = zip(expected, came, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -225,8 +228,8 @@ def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
 def speculation_of(
     speculate: Speculate, session: SlicedSession | None = None
 ) -> Speculation | None:
-    """As a person chose; None where nothing is drafted. `session`: of a program with a slice, for
-    `slice`."""
+    """Return the speculation that a person chose; None if nothing is drafted. `session`: the
+    session of a program with a slice, for `slice`."""
     match speculate:
         case "off":
             return None
@@ -240,6 +243,6 @@ def speculation_of(
 
 
 def _timed(speculation: Speculation) -> Speculation:
-    """What its passes cost is measured while the engine is idle."""
+    """Have the cost of its passes measured while the engine is idle."""
     speculation.timing = PassTiming(speculation.policy.costs)
     return speculation

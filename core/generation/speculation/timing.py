@@ -88,7 +88,8 @@ class PassTiming:
 
 
 def _timed(session: TimedSession, tokens: int, should_stop: StopCheck) -> float:
-    """Seconds of a pass over so many tokens behind the cache, which is then as it was."""
+    """Measure the seconds of a pass over `tokens` tokens behind the cache, which is unchanged
+    afterwards."""
     start = session.context_used
     vocabulary = session.executor.program.vocabulary
     spread = (np.arange(tokens) * (vocabulary // (tokens + 1))).tolist()

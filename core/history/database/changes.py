@@ -1,4 +1,4 @@
-"""What can change in a history: frozen dataclasses that write themselves to a database.
+"""The changes of a history: frozen dataclasses that write themselves to a database.
 
 The writer applies them to the file; a reading applies those that are not saved yet to a copy in
 memory, so that both come to the same.
@@ -25,7 +25,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AddConversation:
-    """With all of its messages, parents before children."""
+    """Adds a conversation with all of its messages, parents before children."""
 
     conversation: StoredConversation
 
@@ -49,7 +49,8 @@ class AddConversation:
 
 @dataclass(frozen=True, slots=True)
 class AddMessage:
-    """It becomes the version that is shown. `title` is the conversation's, if it has no better."""
+    """Adds a message, which becomes the version that is shown. `title` is the conversation's, if it
+    has no better."""
 
     message: StoredMessage
     title: str = ""
@@ -63,7 +64,7 @@ class AddMessage:
         self.show(connection)
 
     def show(self, connection: sqlite3.Connection) -> None:
-        """All but the message itself."""
+        """Apply all of the change but the message itself."""
         SelectVersion(self.message.conversation, self.message.parent, self.message.id).apply(
             connection
         )
@@ -125,7 +126,7 @@ class FinishAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ContinueAnswer:
-    """It is written on where it ended, and can be told from a whole one until it ends again."""
+    """Continues an answer where it ended; until it ends again it counts as unfinished."""
 
     conversation: int
     message: int
@@ -158,7 +159,7 @@ class SelectVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """With `unless_person`, a title that a person gave stays."""
+    """Sets a title. With `unless_person`, a title that a person gave stays."""
 
     conversation: int
     title: str
@@ -339,8 +340,8 @@ Change = (
 
 
 def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> None:
-    """With its answer's facts and attachments. sqlite3.IntegrityError where its conversation or
-    parent is not there."""
+    """Insert a message with its answer's facts and attachments. sqlite3.IntegrityError if its
+    conversation or parent is not there."""
     connection.execute(
         f"INSERT INTO messages ({rows.MESSAGE}) VALUES ({rows.marks(rows.MESSAGE)})",
         rows.message_row(message),

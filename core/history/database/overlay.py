@@ -34,7 +34,7 @@ def conversation(
 def summaries(
     connection: sqlite3.Connection, pending: Sequence[Change], numbers: Collection[int]
 ) -> list[ConversationSummary]:
-    """Of those that there are, in no order."""
+    """Return summaries of those of the conversations that exist, in no order."""
     wanted = set(numbers)
     changes = [change for change in pending if not wanted.isdisjoint(change.conversations)]
     if not changes:
@@ -51,8 +51,8 @@ def listed(
     after: PageCursor | None,
     limit: int,
 ) -> list[ConversationSummary]:
-    """As `reading.listed`. Conversations that change are taken out of what the file says, and put
-    in where they belong now."""
+    """Return a page of conversations as `reading.listed` does. Conversations with pending changes
+    are taken out of what the file has, and inserted where they belong now."""
     changing = {number for change in pending for number in change.conversations}
     kept: list[ConversationSummary] = []
     start, step = after, limit

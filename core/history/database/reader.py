@@ -15,13 +15,14 @@ class Reader:
     would crash. So a reading holds a lock, and closing interrupts it and waits."""
 
     def __init__(self, connection: sqlite3.Connection, epoch: int) -> None:
-        """`epoch`: of the writer, whose file it reads."""
+        """Wrap a connection. `epoch`: that of the writer whose file it reads."""
         self.epoch = epoch
         self._connection, self._lock = connection, threading.Lock()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """With one state of the file. sqlite3.Error, also where it was closed."""
+        """Yield the connection within one state of the file. sqlite3.Error, also if it was closed.
+        """
         with self._lock:
             connection = self._connection
             connection.execute("BEGIN")

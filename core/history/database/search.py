@@ -35,8 +35,8 @@ _SAID = (
 def search(
     connection: sqlite3.Connection, query: str, *, limit: int, seconds: float
 ) -> SearchResults:
-    """At most `limit` places, titles first, then the newest messages. It takes at most `seconds`,
-    or a little more; `complete` says whether that sufficed. sqlite3.Error."""
+    """Return at most `limit` places, titles first, then the newest messages. It takes at most
+    `seconds`, or a little more; `complete` says whether that sufficed. sqlite3.Error."""
     words = words_of(query)
     if not words:
         return SearchResults()
@@ -58,7 +58,7 @@ def search(
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """What is looked for; () where nothing is."""
+    """Return the words of a query; () if there are none."""
     fit = "".join(
         char if char.isprintable() else " " for char in query[: MOST_WORDS * LONGEST_WORD]
     )
@@ -69,7 +69,8 @@ def words_of(query: str) -> tuple[str, ...]:
 def _statements(
     connection: sqlite3.Connection, words: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Unfinished answers, which are in no index, and all others."""
+    """Yield the statements that search unfinished answers, which are in no index, and all other
+    messages."""
     likes = " AND ".join(["messages.text LIKE ? ESCAPE '\\'"] * len(words))
     patterns = [_pattern(word) for word in words]
     yield (
@@ -125,7 +126,7 @@ def _found_message(
 
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """What stands around the first of the words, in one line, and where in it words are."""
+    """Return the text around the first of the words, as one line, and where in it the words are."""
     pattern = re.compile(
         "|".join(map(re.escape, sorted(words, key=len, reverse=True))), re.IGNORECASE
     )
@@ -145,7 +146,7 @@ def _pattern(word: str) -> str:
 
 @contextmanager
 def _at_most(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Statements end with SQLITE_INTERRUPT when the time is over."""
+    """Have statements end with SQLITE_INTERRUPT when the time is over."""
     until = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:

@@ -69,7 +69,8 @@ class PendingChanges:
             self.changed.notify_all()
 
     def _forget(self, change: Change) -> None:
-        """Words after an end or a new begin must not take the place of those before it."""
+        """Forget the last written words of an answer that ends or begins anew: words behind that
+        must not take the place of those before it."""
         if isinstance(change, FinishAnswer):
             self._answers.pop(change.answer.message, None)
         elif isinstance(change, ContinueAnswer):
@@ -79,12 +80,12 @@ class PendingChanges:
         return len(self._waiting)
 
     def all(self) -> tuple[Change, ...]:
-        """Oldest first, also those that are being written."""
+        """Return all changes, the oldest first, also those that are being written."""
         with self.changed:
             return tuple(waiting.change for waiting in self._waiting)
 
     def take(self) -> list[Waiting]:
-        """All, to be written; they stay here until `done`."""
+        """Return all changes, to be written; they stay here until `done`."""
         with self.changed:
             for waiting in self._waiting:
                 waiting.taken = True
@@ -92,7 +93,7 @@ class PendingChanges:
             return list(self._waiting)
 
     def done(self, count: int) -> None:
-        """The first so many are in the file. The others wait again."""
+        """Drop the first `count` changes, which are in the file. The others wait again."""
         with self.changed:
             gone = {id(waiting) for waiting in self._waiting[:count]}
             del self._waiting[:count]
@@ -119,7 +120,7 @@ class Sweep:
         self._merged = False
 
     def step(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is more to do. sqlite3.Error."""
+        """Do one step and return True if there is more to do. sqlite3.Error."""
         if not self._merged:
             self._merged = not self._merge(connection)
             return True
@@ -133,8 +134,9 @@ class Sweep:
         return False
 
     def _merge(self, connection: sqlite3.Connection) -> bool:
-        """As https://www.sqlite.org/fts5.html#the_merge_command says: the first time with a
-        negative number, then until hardly a row changes. Whether there is more."""
+        """Merge the index as https://www.sqlite.org/fts5.html#the_merge_command describes: the
+        first time with a negative number, then until hardly a row changes. Returns True if there is
+        more to do."""
         if not schema.is_indexed(connection):
             return False
         before, pages = connection.total_changes, _PAGES if self._begun else -_PAGES
@@ -202,16 +204,16 @@ class HistoryWriter:
         self.pending.add(change)
 
     def events(self) -> list[HistoryEvent]:
-        """Since the last call."""
+        """Return the events since the last call."""
         found: list[HistoryEvent] = []
         while self._events:
             found.append(self._events.popleft())
         return found
 
     def damage_found(self, epoch: int, *, index: bool = False) -> None:
-        """By somebody who reads: the file is moved aside and read as far as it can be; an index
-        alone is made again. `epoch` is that of the file that was read: if it is an earlier one, it
-        is repaired already."""
+        """Report damage that a reader found: the file is moved aside and read as far as it can be;
+        an index alone is made again. `epoch` is that of the file that was read: an earlier one is
+        repaired already."""
         with self.pending.changed:
             if epoch != self.epoch:
                 return
@@ -272,7 +274,7 @@ class HistoryWriter:
             return self._stop
 
     def _due(self) -> float:
-        """When the next thing is to be done, by the monotonic clock."""
+        """Return when the next thing is to be done, by the monotonic clock."""
         if self._failures:
             return 0.0 if self._hurry else self._retry_at
         if self._connection is None or self._damaged or self._bad_index or self._hurry:
@@ -305,7 +307,7 @@ class HistoryWriter:
             self.pending.changed.notify_all()
 
     def _save(self, connection: sqlite3.Connection) -> None:
-        """As much as one short transaction takes. sqlite3.Error; nothing is lost then."""
+        """Save as much as one short transaction takes. sqlite3.Error; nothing is lost then."""
         taken, done = self.pending.take(), 0
         refused: list[tuple[Change, str]] = []
         try:
@@ -333,7 +335,7 @@ class HistoryWriter:
             time.sleep(PAUSE)
 
     def _connected(self) -> sqlite3.Connection | None:
-        """None where the file is a newer program's."""
+        """Return the connection, opened if need be; None if the file is a newer program's."""
         if self._connection is not None and self._file != _identity(self.path):
             self._disconnect()  # it was moved aside or deleted under us
         if self._connection is None and not self.read_only:
@@ -391,15 +393,16 @@ class HistoryWriter:
             self._emit(HistoryRepaired(repaired.message, str(repaired.kept_as)))
 
     def _check_other_writers(self, connection: sqlite3.Connection) -> None:
-        """SQLite counts the commits of all other connections, and no other of ours writes."""
+        """Emit HistoryChangedElsewhere if other processes wrote: SQLite counts the commits of all
+        other connections, and we have no other that writes."""
         version = _data_version(connection)
         if version != self._elsewhere:
             self._elsewhere = version
             self._emit(HistoryChangedElsewhere())
 
     def _failed(self, error: Exception) -> bool:
-        """Said once; the changes stay, and are tried again after a while. Whether it is but a lock
-        that will be gone soon."""
+        """Handle a failure, which is reported once; the changes stay, and are tried again after a
+        while. Returns True for a lock that will be gone soon."""
         if connections.is_index_damage(error) and not self._bad_index:
             self._bad_index = True
         elif connections.is_damage(error):
@@ -452,7 +455,8 @@ class HistoryWriter:
 
 
 def _problem_with(change: Change, connection: sqlite3.Connection) -> str:
-    """ "" for a change that was made; why not, for one that never can be. It leaves no trace."""
+    """Return "" for a change that was made, or why it never can be made; then it leaves no trace.
+    """
     connection.execute("SAVEPOINT change")
     try:
         change.apply(connection)
