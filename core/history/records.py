@@ -1,4 +1,4 @@
-"""What is kept of a conversation: frozen dataclasses, read and handed in.
+"""The records of a conversation: frozen dataclasses, read and handed in.
 
 Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.history.ids`.
 """
@@ -21,7 +21,7 @@ STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool", "
 
 @dataclass(frozen=True, slots=True)
 class AnswerEnd:
-    """How an answer ended."""
+    """The end of an answer."""
 
     stop_reason: StopReason | None = None
     stats: GenerationStats | None = None
@@ -79,7 +79,7 @@ class StoredConversation:
 
 @dataclass(frozen=True, slots=True)
 class PageCursor:
-    """Where a page of the list ends."""
+    """The place where a page of the list ends."""
 
     pinned: bool
     updated: float

@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded: its fields, and every tensor's name, format and
+"""The description of a model before it is loaded: its fields, and every tensor's name, format and
 shape."""
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTensor:
-    """As executors are given it: mapped where the file has it so, else made in memory."""
+    """A tensor as executors are given it: mapped if the file has it so, else converted in memory.
+    """
 
     spec: TensorSpec
     stored_bytes: int  # in the file
@@ -64,16 +65,16 @@ class ModelDescription:
 
     @property
     def merges(self) -> int:
-        """Of the vocabulary's tokens; 0 where they are in a tokenizer.json, which a process apart
-        reads."""
+        """Return the number of merges of the vocabulary; 0 if they are in a tokenizer.json, which
+        another process reads."""
         return len(self.metadata.get("tokenizer.ggml.merges", ()))
 
     def model(self) -> Model:
-        """FileError, UnsupportedError."""
+        """Return the model's definition. FileError, UnsupportedError."""
         return read_model(self.metadata, self.tensors, self.path)
 
     def loaded(self, mode: Mode, on_disk: frozenset[str]) -> dict[str, LoadedTensor]:
-        """All tensors in a mode, `on_disk` those of which rows are read."""
+        """Return all tensors in a mode; `on_disk` names those of which only rows are read."""
         finer = promoted(self.tensors.values(), mode)
         found = {}
         for name, tensor in self.tensors.items():
