@@ -32,7 +32,7 @@ class Walk:
     problems: list[tuple[Path, str]] = field(default_factory=list)
 
     def folders(self) -> Iterator[tuple[Path, dict[str, os.stat_result | None]]]:
-        """(folder, its files): a file's status, None where its link leads nowhere."""
+        """Yield (folder, its files): a file's status, None if its link leads nowhere."""
         waiting = [(self.root, 0)]
         seen: set[tuple[int, int]] = set()
         left = self.most

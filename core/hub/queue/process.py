@@ -89,7 +89,7 @@ class StageProcess:
 
     @property
     def ending(self) -> str:
-        """How it ended, for a process that sent no message of it."""
+        """Return a sentence on how the process ended, for one that sent no message of it."""
         code = self._child.wait()
         if code < 0:
             return (
@@ -109,5 +109,5 @@ class StageProcess:
 
 
 def text_of(message: Mapping[str, Any], key: str, longest: int = 2000) -> str:
-    """A text of a message, fit for a row."""
+    """Return a text of a message, fit for a row."""
     return one_line(str(message.get(key, "")))[:longest]

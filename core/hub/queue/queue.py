@@ -101,7 +101,7 @@ class ModelQueue:
         return _POLL_RUNNING if self._quiet_since else _POLL
 
     def _serve(self, seconds: float) -> None:
-        """What waits in the inbox; the first of it is waited for."""
+        """Run what is in the inbox; waits up to `seconds` for the first of it."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -184,7 +184,7 @@ class ModelQueue:
             running.process.stop()
 
     def _leads(self) -> bool:
-        """Whether this program is the one that works."""
+        """Return True if this program is the one that works on the queue."""
         if self._lock is not None:
             return True
         try:
@@ -210,7 +210,7 @@ class ModelQueue:
             self._lock = None
 
     def _due(self, deletions: Jobs) -> QueuedJob | None:
-        """A deletion whose time to be undone is over."""
+        """Return a deletion that can no longer be undone, as its time is over."""
         now = time.monotonic()
         others = any(job.is_runnable and not job.is_deletion for job in self._jobs)
         ids = {job.id for job in deletions}
@@ -283,7 +283,7 @@ class ModelQueue:
         self._on_change(state)
 
     def _save_progress(self) -> None:
-        """For the programs that look on."""
+        """Save the progress for programs that only show it."""
         now = time.monotonic()
         if self._running is None or now - self._progress_saved[0] < _SAVE_PROGRESS:
             return
@@ -331,7 +331,7 @@ def _where_it_fits(change: Edit) -> Edit:
 
 
 def _without_progress(one: QueueState, other: QueueState) -> bool:
-    """Whether two states are the same but for how far the stages are."""
+    """Return True if two states are the same but for the progress of the stages."""
 
     def plain(state: QueueState) -> object:
         rows = [(row, [(s.stage, s.state) for s in row.stages]) for row in state.jobs]

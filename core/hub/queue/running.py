@@ -33,20 +33,20 @@ class Rate:
             points.popleft()
 
     def rests(self, now: float | None = None) -> bool:
-        """Whether nothing has come for as long as the rate is of."""
+        """Return True if nothing has come for as long as the rate's window."""
         now = time.monotonic() if now is None else now
         return bool(self._points) and now - self._points[-1][0] > _WINDOW
 
     @property
     def value(self) -> float:
-        """A second; 0 where it is not known yet."""
+        """Return the rate per second; 0 if it is not known yet."""
         if len(self._points) < 2:
             return 0.0
         (begin, first), (end, last) = self._points[0], self._points[-1]
         return (last - first) / (end - begin) if end - begin >= _TELLING else 0.0
 
     def left(self, done: int, total: int) -> float | None:
-        """Seconds; None where nobody can tell."""
+        """Return the seconds left; None if they are not known."""
         rate = self.value
         return max(0, total - done) / rate if rate > 0 and total > 0 else None
 
@@ -89,7 +89,7 @@ class RunningStage:
         }
 
     def progress(self) -> dict[str, Any]:
-        """For the programs that look on."""
+        """Return the progress for programs that only show it."""
         shown = {"id": self.job_id, "stage": self.stage, **self._shown}
         if self.stage == "download" and self._rate.rests():
             shown |= {"rate": 0.0, "left": None}
@@ -97,7 +97,7 @@ class RunningStage:
 
 
 def with_progress(row: ModelJob, progress: Mapping[str, Any]) -> ModelJob:
-    """A row whose running stage is as far as the program that works has said."""
+    """Return a row whose running stage has the progress that the working program reported."""
     current = row.current
     if current is None or current.state != "running" or progress.get("id") != row.id:
         return row

@@ -51,7 +51,7 @@ def downloads_to_come(jobs: Jobs) -> set[str]:
 
 
 def task_of(job: QueuedJob, models: Path) -> dict[str, Any]:
-    """What the process of the stage whose turn it is needs to know; `models`: our folder."""
+    """Return what the process of the current stage needs to know; `models`: our folder."""
     stage = job.row.current
     assert stage is not None
     return {
@@ -85,7 +85,7 @@ def begun(job_id: str) -> Edit:
 
 
 def requeue_running(jobs: Jobs) -> Jobs:
-    """What ran waits again: its process, or its program, has ended."""
+    """Requeue jobs that ran: their process, or their program, has ended."""
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 

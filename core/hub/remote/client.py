@@ -26,7 +26,7 @@ _FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
 
 
 class _PagedQuestion(threading.local):
-    """What this thread asks now: a list goes on page after page, as its hub says."""
+    """The current question of a thread: a list may go on page after page, as its hub says."""
 
     pages = 0
     stop: Callable[[], bool] | None = None
@@ -37,7 +37,8 @@ _question = _PagedQuestion()
 
 @contextlib.contextmanager
 def one_question(stop: Callable[[], bool]) -> Iterator[None]:
-    """Its pages are counted: HubError for a list without an end, CancelledError between two."""
+    """Count the pages of a question: HubError for a list without an end, CancelledError between
+    two."""
     _question.pages, _question.stop = 0, stop
     try:
         yield
@@ -58,7 +59,8 @@ def _count_page(url: httpx2.URL) -> None:
 
 
 def make_client(timeout: Callable[[], float]) -> httpx2.Client:
-    """RequestError where the environment names a proxy that is no address."""
+    """Make the client of requests. RequestError if the environment names a proxy that is no
+    address."""
 
     def limit(request: httpx2.Request) -> None:
         if not request.extensions.get(STREAMED):

@@ -21,7 +21,8 @@ _LIKENESS = 0.6
 
 
 def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
-    """As `read_repository`; where there is none of the name, the sentence tells of near ones."""
+    """Read a repository as `read_repository` does; if there is none of the name, the error suggests
+    similar ones."""
     try:
         return read_repository(hub, repo, revision, stop)
     except HubStatusError as error:
@@ -34,7 +35,7 @@ def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
 
 
 def _near(hub: Hub, repo: str, stop: Stop) -> list[str]:
-    """Of the same owner, then of anyone; a failure to find some is no other failure."""
+    """Return similar names of the same owner, then of anyone; a failed search is no error."""
     owner, _, name = repo.rpartition("/")
     words = " ".join(re.split(r"[-_.]", name)[:2])
     questions: list[dict[str, str]] = [{"author": owner}] if owner else []

@@ -1,4 +1,5 @@
-"""How far a pull is: bytes of a file and of all, their rate over some seconds, the time left."""
+"""The progress of a pull: bytes of a file and of all, their rate over some seconds, the time left.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Meter:
         self._done = 0
 
     def there(self, done: int) -> None:
-        """So much of the file is on the disk."""
+        """Record how many bytes of the file are on the disk."""
         self._done, self._note = done, ""
         self._report()
 

@@ -47,7 +47,8 @@ def search(
     limit: int = 20,
     stop: Stop = never,
 ) -> list[HubModel]:
-    """Each with the sizes of its files. RequestError, HubError, CancelledError."""
+    """Search the hub; each result has the sizes of its files. RequestError, HubError,
+    CancelledError."""
     words = words.strip()
     if len(words) > _LONGEST_WORDS or not words.isprintable():
         raise RequestError(
@@ -84,7 +85,7 @@ def _name(row: ModelInfo) -> str:
 
 
 def _may_run(row: ModelInfo, filters: SearchFilters) -> bool:
-    """Before its files are asked for: not where the architecture is one that is not known."""
+    """Return False for a row with an unknown architecture, before its files are requested."""
     if not filters.runnable:
         return True
     gguf, config = row.gguf, row.config
@@ -99,7 +100,7 @@ def _may_run(row: ModelInfo, filters: SearchFilters) -> bool:
 def _detailed(
     hub: Hub, names: Sequence[str], filters: SearchFilters, limit: int, stop: Stop
 ) -> list[HubModel]:
-    """In the hub's order; rounds of a few questions at once, until there are enough."""
+    """Return details in the hub's order, requested a few at a time until there are enough."""
     found: list[HubModel] = []
     failures: list[LlmLiteError] = []
     ended = threading.Event()
@@ -140,7 +141,7 @@ def _fits(model: HubModel, filters: SearchFilters) -> bool:
 
 
 def show(repo: str, revision: str = "", stop: Stop = never) -> HubModel:
-    """With a description from its model card. HubError, CancelledError."""
+    """Return a model with a description from its model card. HubError, CancelledError."""
     found = read_or_suggest(hub_of_environment(), repo, revision, stop)
     model, config = model_of(found), config_of(found, stop)
     return replace(

@@ -29,7 +29,8 @@ def folders() -> tuple[Path, ...]:
 
 
 def find(folder: Path) -> Iterator[Found]:
-    """Of publisher/model/file the hub's repository is known, as LM Studio keeps its names."""
+    """Yield the models of LM Studio; the path publisher/model/file names the hub's repository, as
+    LM Studio keeps its names."""
     for found in models_below("lm-studio", folder):
         inside = found.path.relative_to(folder).parts if found.path.is_relative_to(folder) else ()
         if found.form == "gguf" and len(inside) == 3:
@@ -50,7 +51,7 @@ def _pointed() -> Iterator[Path]:
 
 
 def _application() -> tuple[Path, ...]:
-    """Where the application keeps its settings, as Electron has it on each system."""
+    """Return the folder of the application's settings, which Electron chooses on each system."""
     if sys.platform == "win32":
         roaming = environment_path("APPDATA")
         return () if roaming is None else (roaming / "LM Studio",)
@@ -61,7 +62,7 @@ def _application() -> tuple[Path, ...]:
 
 
 def _set(home: Path) -> Iterator[Path]:
-    """The folder that settings.json of a home names."""
+    """Yield the folder that settings.json of a home names."""
     try:
         text = read_object(home / "settings.json", limit=_SETTINGS_BYTES).get("downloadsFolder")
     except LlmLiteError:
