@@ -33,20 +33,20 @@ def entropy(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
 
 
 def previous_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of the position before (Elhage et al. 2021)."""
+    """Return the share of the position before (Elhage et al. 2021)."""
     return _share(maps, np.asarray(positions)[:, None] - 1 == _keys(maps))
 
 
 def duplicate_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of earlier positions with the row's own token (Wang et al. 2022)."""
+    """Return the share of earlier positions with the row's own token (Wang et al. 2022)."""
     own, key = np.asarray(positions)[:, None], _keys(maps)
     ids = np.asarray(tokens)
     return _share(maps, (ids[own] == ids[key]) & (key < own))
 
 
 def induction(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of positions right behind earlier ones with the row's own token (Olsson et al. 2022):
-    what came next the last times."""
+    """Return the share of positions right behind earlier ones with the row's own token (Olsson et
+    al. 2022): what came next the last times."""
     own, key = np.asarray(positions)[:, None], _keys(maps)
     ids = np.asarray(tokens)
     before = ids[np.maximum(key - 1, 0)]
@@ -54,7 +54,7 @@ def induction(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
 
 
 def first_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of the first position, the attention sink (Xiao et al. 2023)."""
+    """Return the share of the first position, the attention sink (Xiao et al. 2023)."""
     return maps[:, :, 0]
 
 
@@ -68,7 +68,7 @@ class Score:
     nats: bool = False  # else a share of a row, 0 to 1
 
     def __call__(self, maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-        """The mean over the rows that count, float32 [heads]."""
+        """Return the mean over the rows that count, float32 [heads]."""
         counted = of_kind(self.rows, positions, tokens)
         if not counted.any():
             return np.full(len(maps), np.nan, np.float32)
@@ -105,7 +105,8 @@ def repeats(tokens: Numbers) -> NDArray[np.bool_]:
 
 
 def means(sums: F32) -> dict[str, F32]:
-    """By name, the means [heads] from sums [heads, len(SCORES) + len(ROWS)]; nan without rows."""
+    """Return by name the means [heads] of sums [heads, len(SCORES) + len(ROWS)]; nan without rows.
+    """
     found = {}
     for column, (name, score) in enumerate(SCORES.items()):
         count = sums[:, len(SCORES) + ROWS.index(score.rows)]

@@ -22,11 +22,11 @@ class CommittedSession(Protocol):
 
     @property
     def source_tokens(self) -> tuple[int, ...]:
-        """Those that cross-attention sees, whose keys the caches hold."""
+        """Return the tokens that cross-attention sees, whose keys the caches hold."""
         ...
 
     def checked(self, values: Values, what: str) -> Values:
-        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         ...
 
 
@@ -42,12 +42,12 @@ class InspectedSession(CommittedSession, Protocol):
 
     @property
     def source(self) -> int:
-        """Positions of an encoder's keys and values; 0: none."""
+        """Return how many positions an encoder's keys and values have; 0: none."""
         ...
 
     @property
     def gains(self) -> Gains: ...
 
     def write_gains(self, gains: Gains) -> None:
-        """What the next step uses, and no more; `gains` stays what is in force."""
+        """Write the gains that the next step uses; `gains` stays what is in force."""
         ...

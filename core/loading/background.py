@@ -25,19 +25,21 @@ class BackgroundWork(Generic[Result]):
         self._thread.start()
 
     def result(self) -> Result:
-        """Waits for it; CancelledError as `cancelled_by` has it for the thread that asks."""
+        """Wait for the result and return it. CancelledError as of `cancelled_by` for the calling
+        thread."""
         while not self._future.done():
             self._thread.join(_POLL_SECONDS)
             give_up_when_cancelled()
         return self._future.result()
 
     def raise_failure(self) -> None:
-        """What the work has thrown so far; waits for nothing."""
+        """Raise what the work has thrown so far, without waiting."""
         if self._future.done():
             self._future.result()
 
     def close(self) -> None:
-        """Nobody wants the result any more: requests to the sandbox end, and so does the thread."""
+        """End the work, as its result is not needed any more: requests to the sandbox end, and so
+        does the thread."""
         self._is_closed.set()
         self._thread.join()
 
