@@ -81,7 +81,7 @@ def _tried(verdict: Verdict, work: Callable[[], T]) -> T | None:
 
 
 def _read_documents(verdict: Verdict) -> bool:
-    """Sizes and checksums of a variant's files; whether it can be opened."""
+    """Check sizes and checksums of a variant's files and return True if it can be opened."""
     folder = verdict.path
     manifest = _tried(verdict, lambda: read_manifest(folder))
     if manifest is None:
@@ -118,7 +118,7 @@ def _describe(verdict: Verdict, source: ModelSource) -> None:
 
 
 def _read(verdict: Verdict, source: ModelSource) -> None:
-    """Fields and shapes, vocabulary, template."""
+    """Check fields and shapes, vocabulary and template."""
     _tried(verdict, lambda: read_model(source.metadata, source.tensors, source.path))
     embedding = source.tensors.get(EMBEDDING)
     if embedding is None:

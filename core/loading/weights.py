@@ -56,7 +56,7 @@ class LazyWeights(Mapping[str, TensorData]):
 
 
 def files_behind(model_file: ModelFile, weights: Mapping[str, TensorData]) -> MappedFiles:
-    """The files of a model, and of the variant that is in use instead."""
+    """Return the files of a model, and of the variant that is in use instead."""
     used = () if isinstance(weights, LazyWeights) else weights.values()
     return files_of([*model_file.file.tensors.values(), *used])
 
@@ -64,8 +64,8 @@ def files_behind(model_file: ModelFile, weights: Mapping[str, TensorData]) -> Ma
 def converted(
     model_file: ModelFile, mode: str, progress: Progress, *, at_once: bool = True
 ) -> tuple[Mapping[str, TensorData], tuple[Part, ...]]:
-    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
-    is, where kernels read its format. `at_once`: else each when it is asked for."""
+    """Return the weights in a mode, and the parts of a kept variant that they are; what stays on
+    disk keeps its format if kernels read it. `at_once`: else each is converted when it is read."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
     if kept_at is not None:
@@ -97,8 +97,8 @@ def converted(
 
 
 def multiplied_as(model_file: ModelFile) -> Mapping[tuple[str, str], int]:
-    """Tensors by the format that the file has and the one that kernels read of it as stored, where
-    these differ."""
+    """Count tensors by the format in the file and the one that kernels read instead in as-stored
+    mode, where these differ."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     found: Counter[tuple[str, str]] = Counter()
     for name, tensor in tensors.items():
@@ -110,7 +110,7 @@ def multiplied_as(model_file: ModelFile) -> Mapping[tuple[str, str], int]:
 
 
 def conversion_note(model_file: ModelFile) -> str:
-    """A sentence on the formats that kernels do not read as stored; "" where there are none."""
+    """Return a sentence on the formats that kernels do not read as stored; "" if there are none."""
     by_format: dict[str, dict[str, int]] = {}
     for (stored, read), count in multiplied_as(model_file).items():
         by_format.setdefault(read, {})[stored] = count
@@ -125,12 +125,12 @@ def conversion_note(model_file: ModelFile) -> str:
 
 
 def of_blocks(formats: Iterable[str]) -> tuple[str, ...]:
-    """Those in which several weights share a scale."""
+    """Return the formats in which several weights share a scale."""
     return tuple(name for name in formats if name in FORMATS and FORMATS[name].block_size > 1)
 
 
 def described(formats: Iterable[str]) -> Mapping[str, str]:
-    """A sentence on each format."""
+    """Return a sentence on each format."""
     return MappingProxyType({name: _description(name) for name in formats if name in FORMATS})
 
 

@@ -157,7 +157,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class AllowedTokens:
-    """What a schema or grammar allowed in one place."""
+    """The tokens that a schema or grammar allowed in one place."""
 
     count: int
     probability: float  # that the model gave all of them together, as in Alternative
@@ -172,7 +172,7 @@ class DraftedToken:
 
 @dataclass(frozen=True, slots=True)
 class SourceDrafts:
-    """What one source of drafts brought to an answer."""
+    """The drafts that one source brought to an answer."""
 
     source: str = ""  # "lookup": found in the text; "model": a smaller one; "slice": of the same
     drafted: int = 0  # tokens that passes over the weights verified
@@ -220,7 +220,7 @@ class GenerationStats:
 
     @property
     def pass_share(self) -> float:
-        """Passes over the weights for each token behind the first."""
+        """Return the passes over the weights for each token behind the first."""
         behind = self.passes + self.accepted
         return self.passes / behind if behind else 1.0
 

@@ -146,7 +146,7 @@ class RunsForced:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """How far a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors is."""
+    """The progress of a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors."""
 
     request: int
     stage: str

@@ -1,5 +1,5 @@
-"""What is kept from one day to another: a conversation's cache, a title for what was said, and what
-drafts learned from answers.
+"""The messages about what is kept from one day to another: a conversation's cache, a title for it,
+and what drafts learned from answers.
 
 Paths name files that the history knows; conversations are numbers of the history.
 """
@@ -114,8 +114,8 @@ class ForgetLearnedDrafts:
 
 @dataclass(frozen=True, slots=True)
 class DraftsLearned:
-    """What drafts learned from answers of the model in use, and what the files of all models take
-    on disk."""
+    """The drafts learned from answers of the model in use, and the disk space of the files of all
+    models."""
 
     answers: int
     tokens: int  # of these answers

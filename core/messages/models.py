@@ -60,7 +60,7 @@ class SwitchMode:
 
 @dataclass(frozen=True, slots=True)
 class ModeSwitch:
-    """How a `SwitchMode` goes, or went."""
+    """The progress of a `SwitchMode`, or its end."""
 
     number: int  # of those since the engine began
     mode: Mode
@@ -89,7 +89,7 @@ class DraftModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorInfo:
-    """Who multiplies, and why: shown in the status bar."""
+    """The executor that multiplies, and why: shown in the status bar."""
 
     backend: Literal["vulkan", "cpu", "numpy", "remote"]
     device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
@@ -124,7 +124,7 @@ class CacheLayout:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes that the keys and values of a token take in all layers together."""
+        """Return the bytes that the keys and values of a token take in all layers together."""
         return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
 
 
@@ -173,7 +173,8 @@ class ModelInfo:
     sampling_defaults: tuple[SamplingDefault, ...] = ()
 
     def sampling(self, **chosen: Any) -> SamplingOptions:
-        """What was `chosen`, and else what the model's defaults and the program's own are."""
+        """Return the sampling options that were `chosen`, and for the others the defaults of the
+        model and of the program."""
         held = in_force(self.sampling_defaults, chosen)
         values: dict[str, Any] = {default.name: default.value for default in held}
         return SamplingOptions(**values, **chosen)

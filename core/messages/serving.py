@@ -56,7 +56,7 @@ class ServedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServingStatus:
-    """How a server is doing. Counts are since it began."""
+    """The status of a server. Counts are since it began."""
 
     model: str = ""
     parallel: int = 0  # answers at once
@@ -100,7 +100,7 @@ class StopServing:
 
 @dataclass(frozen=True, slots=True)
 class ServingChanged:
-    """Whether clients are answered now, and how; `problem` is a sentence where it failed."""
+    """Reports whether clients are answered now, and how; `problem` is a sentence if it failed."""
 
     is_on: bool
     status: ServingStatus = ServingStatus()

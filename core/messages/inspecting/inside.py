@@ -83,10 +83,10 @@ class LensRow:
 
 @dataclass(frozen=True, slots=True)
 class LensResult:
-    """What each layer's residual stream would already say after the token at `position`.
+    """The next token after `position` by each layer's residual stream.
 
-    The residual behind the layer goes through the model's own output norm and head
-    (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    The residual behind the layer goes through the model's own output norm and head (nostalgebraist
+    2020, "interpreting GPT: the logit lens").
     """
 
     request: int

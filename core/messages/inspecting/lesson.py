@@ -56,7 +56,7 @@ class VectorPart:
 
 @dataclass(frozen=True, slots=True)
 class TracedShape:
-    """What of the model stands in formulas, and how the opened layer is built."""
+    """The model's sizes that formulas show, and how the opened layer is built."""
 
     layers: int
     width: int
@@ -96,13 +96,13 @@ class TracedShape:
 
     @property
     def causal(self) -> bool:
-        """Tokens see none of those that follow."""
+        """Return True if tokens see none of those that follow."""
         return self.path != "encoder"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """How the head scores one earlier token."""
+    """The score of one earlier token by the head."""
 
     position: int
     dot: float  # q . k
@@ -206,7 +206,7 @@ class DenseShape:
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """How an encoder's hidden states become the vector of a text."""
+    """The pooling of an encoder's hidden states into the vector of a text."""
 
     names: tuple[str, ...]  # of the ways that are used, "mean" or "cls"
     states: tuple[VectorPart, ...]  # hidden states of the sentence's tokens

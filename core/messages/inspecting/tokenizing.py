@@ -68,7 +68,7 @@ class Lattice:
 
     @property
     def count(self) -> int:
-        """Steps: one for each place, and one back along the best path."""
+        """Return the number of steps: one for each place, and one back along the best path."""
         return len(self.totals)
 
 
@@ -91,7 +91,7 @@ class LongestMatches:
 
     @property
     def tries(self) -> tuple[tuple[int, int, bool], ...]:
-        """All that is looked up, in order: start, end, whether it is a token."""
+        """Return all lookups in order: start, end, and True if it is a token."""
         found = []
         for match in self.matches:
             last = match.end or match.start + 1
@@ -157,7 +157,7 @@ class TokenizedText:
 
     @property
     def pieces(self) -> tuple[TokenPiece, ...]:
-        """All that is told, in order."""
+        """Return all pieces in order."""
         inside = (piece for word in self.words for piece in word.pieces)
         return (*self.before, *inside, *self.after)
 
