@@ -1,4 +1,4 @@
-"""How fast each weight mode runs on this machine, and which one to choose.
+"""The speed of each weight mode on this machine, and which one to choose.
 
 Fewer bits are fewer bytes to read for a token, but old integrated devices may multiply float16
 faster than they unpack integers: only measuring tells.
@@ -40,8 +40,8 @@ def measure_modes(
     shared: Device | None,
     progress: Progress,
 ) -> tuple[ModeSpeed, ...]:
-    """Every mode that fits into memory and can be run, as `options` say but for the mode, and
-    without a draft model: nothing is drafted here.
+    """Measure every mode that fits into memory and can be run, as `options` say but for the mode,
+    and without a draft model: nothing is drafted here.
 
     RequestError where there is none; CancelledError from `progress`.
     """
@@ -76,14 +76,16 @@ def measure_modes(
 
 
 def _context(file: ModelFile) -> int:
-    """Of an encoder-decoder the source takes none of it, and a table of positions may end early."""
+    """Return the context; the source of an encoder-decoder takes none of it, and a table of
+    positions may end early."""
     if file.model.encoder is None:
         return PROMPT + NEW
     return min(PROMPT + NEW, file.model.shape.trained_context)
 
 
 def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
-    """The index of the most exact mode that is about as fast as the fastest, and a sentence why."""
+    """Return the index of the most exact mode that is about as fast as the fastest, and a sentence
+    why."""
     fastest = max(row.decode_tok_s for row in rows)
     best = min(
         (i for i, row in enumerate(rows) if row.decode_tok_s >= CLOSE * fastest),

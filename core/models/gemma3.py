@@ -67,7 +67,8 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
 
 
 def cap(key: str, default: float) -> FieldRow:
-    """A cap by tanh; 0: none. GGUF and checkpoints call it alike."""
+    """Return the field of a cap by tanh; 0: none. GGUF and checkpoints have the same name for it.
+    """
     return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
 
 
@@ -110,7 +111,8 @@ def _scales(config: Gemma3Config) -> Scales:
 
 
 def centred(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
-    """Norms of checkpoints say how much more than 1 they multiply by."""
+    """Return the rows with 1 added to norms, as checkpoints store how much more than 1 they
+    multiply by."""
     return tuple(replace(row, add=1.0) if len(row.shape) == 1 else row for row in rows)
 
 

@@ -43,7 +43,7 @@ def _activation(value: Any, known: Known) -> str:
 
 
 def _poolings(value: Any, known: Known) -> tuple[str, ...]:
-    """Of GGUF a number, of our variants names."""
+    """Return the poolings, which GGUF has as a number and our variants by names."""
     if type(value) is int:
         if not 0 <= value < len(_OF_NUMBER):
             raise UnfitError(f"0 to {len(_OF_NUMBER) - 1} (none, mean, cls, last)", value)

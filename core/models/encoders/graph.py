@@ -28,7 +28,8 @@ def encoder_plan(
     options: BuildOptions,
     bucket: Bucket,
 ) -> Plan:
-    """From tokens to hidden states [T, width], or to the logits of the masked-token head."""
+    """Build the plan from tokens to hidden states [T, width], or to the logits of the masked-token
+    head."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d = Decoder(b, config, options)
     x = b.embed(b.weight(EMBEDDING), "embedding")
