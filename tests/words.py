@@ -72,7 +72,7 @@ _VERBS = _set(
     rewrite rotate round route run sample satisfy save scale scan scatter schedule score search
     seek select send separate serialize serve set share shift shorten show shrink shut sign
     signal simulate skip sleep slice snapshot sort spawn specialize split spread stack stamp
-    start state stay step stop store stream strip submit subtract suggest sum supply support
+    start state stay step stop store stream strip study submit subtract suggest sum supply support
     suspend swap switch sync synchronize take tag tell terminate test tile time tokenize touch trace
     track train transcode transfer transform translate transpose traverse treat trim truncate
     try tune turn undo unescape unfold unload unlock unmap unpack unregister unwrap update

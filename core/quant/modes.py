@@ -31,7 +31,7 @@ _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
 class WeightOfFormat(Protocol):
-    """What a mode needs to know of a weight; no data."""
+    """The interface of a weight to modes; no data."""
 
     @property
     def name(self) -> str: ...
@@ -53,8 +53,8 @@ NONE_PROMOTED: frozenset[str] = frozenset()
 
 
 def promoted(tensors: Iterable[WeightOfFormat], mode: str) -> frozenset[str]:
-    """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
-    they are too many."""
+    """Return the names of a model's matrices that are int8 in mode int4: all sensitive ones, or
+    none if they are too many."""
     if mode != "int4":
         return NONE_PROMOTED
     sizes = {t.name: math.prod(t.shape) for t in tensors if _fills_blocks(t, "int4")}
@@ -69,13 +69,14 @@ def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
 
 
 def table_dtype(tensor: WeightOfFormat, mode: str) -> str:
-    """The format in which a weight is written that stays on disk and of which rows are read."""
+    """Return the format in which a weight is written that stays on disk, where rows of it are read.
+    """
     dtype = _FORMAT_OF_TABLE[mode]
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
 def loaded_table_dtype(tensor: WeightOfFormat) -> str:
-    """The format of a weight of which rows are read where they lie, in every mode."""
+    """Return the format of a weight whose rows are read on disk, in every mode."""
     return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
 
 
@@ -112,13 +113,13 @@ def common_room(
     promoted: frozenset[str] = NONE_PROMOTED,
     tables: Iterable[TensorData] = (),
 ) -> Room:
-    """For all that `convert` and `convert_table` will change."""
+    """Return room for all that `convert` and `convert_table` will change."""
     matrices = [made_bytes(tensor, target_dtype(tensor, mode, promoted)) for tensor in tensors]
     return room_for([*matrices, *(made_bytes(t, loaded_table_dtype(t)) for t in tables)])
 
 
 def room_for(sizes: Iterable[int]) -> Room:
-    """Pages of their own for so many bytes each, large ones where the system has them: a stream
+    """Return memory for `sizes` bytes each, in large pages where the system has them: a stream
     through small ones is a fifth slower.
 
     They go back to the system with the last tensor; the allocator keeps some of what it is given.
@@ -149,7 +150,7 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
 
 
 def made_bytes(tensor: WeightOfFormat, dtype: str) -> int:
-    """Of a tensor in another format; 0 where that is its own."""
+    """Return the bytes of a tensor in another format; 0 if that is its own."""
     return 0 if dtype == tensor.dtype else _matrix_bytes(tensor, dtype)
 
 
@@ -162,7 +163,7 @@ def aligned(nbytes: int) -> int:
 
 
 def mode_bytes(tensors: Iterable[WeightOfFormat], mode: str) -> int:
-    """Bytes that the tensors take in a mode, without converting them."""
+    """Return the bytes that the tensors take in a mode, without converting them."""
     found = tuple(tensors)
     names = promoted(found, mode)
     return sum(_matrix_bytes(t, target_dtype(t, mode, names)) for t in found)
@@ -174,7 +175,7 @@ def convert(
     room: Room = _own_room,
     promoted: frozenset[str] = NONE_PROMOTED,
 ) -> TensorData:
-    """The tensor in the format of a mode, in `room`; itself where nothing changes.
+    """Return the tensor in the format of a mode, in `room`; itself if nothing changes.
 
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
@@ -182,13 +183,13 @@ def convert(
 
 
 def convert_table(tensor: TensorData, room: Room = _own_room) -> TensorData:
-    """A weight of which rows are read, in a format that kernels read; itself where that is its
+    """Return a weight whose rows are read, in a format that kernels read; itself if that is its
     own. Raises UnsupportedError for values that overflow float16."""
     return _in_format(tensor, loaded_table_dtype(tensor), room)
 
 
 def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
-    """Works through the tensor in pieces, so that beside the result only a few MiB are in use."""
+    """Convert the tensor in pieces, so that besides the result only a few MiB are in use."""
     if dtype == tensor.dtype:
         return tensor
     target, columns = FORMATS[dtype], tensor.shape[-1]
@@ -202,7 +203,8 @@ def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
 
 
 def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:
-    """The tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each."""
+    """Yield the tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each.
+    """
     source, columns = tensor.format, tensor.shape[-1]
     rows = math.prod(tensor.shape[:-1])
     step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
@@ -218,7 +220,8 @@ Encode = Callable[[NDArray[np.float32]], NDArray[np.uint8]]  # [n, K] -> bytes
 def encode(
     tensor: TensorData, target: QuantFormat, values: NDArray[np.float32], by: Encode | None = None
 ) -> NDArray[np.uint8]:
-    """Bytes of rows of a tensor; UnsupportedError where finite values become infinite."""
+    """Return the bytes of rows of a tensor. UnsupportedError where finite values become infinite.
+    """
     encoded = quantizer.encode(target.name, values) if by is None else by(values)
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(

@@ -149,7 +149,7 @@ class RemoteAnswer:
         self._emit_token(piece)
 
     def _close_thought(self) -> None:
-        """The mark that a server has taken out, which the window tells thoughts by."""
+        """Emit the closing mark of a thought, which a server has taken out and the window needs."""
         if self._thinks:
             self._thinks = False
             self._emit_token(Piece("said", _CLOSING, 0, math.nan))

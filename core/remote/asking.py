@@ -27,7 +27,7 @@ class Asked:
 
 
 def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> Asked:
-    """RequestError says what the protocol cannot carry."""
+    """Return the request for a command. RequestError says what the protocol cannot carry."""
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
     if command.raw:
@@ -58,7 +58,7 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
 
 
 def _beginning(command: Generate, dialect: Dialect) -> str:
-    """What the answer begins with; "" where it begins afresh."""
+    """Return the text that the answer begins with; "" if it begins afresh."""
     begin = command.messages[-1] if command.continue_last else command.begin
     if command.forced and begin is None:
         raise RequestError("a server takes no tokens to begin with: only text can be continued")
@@ -128,7 +128,8 @@ def tool_row(spec: ToolSpec) -> dict[str, Any]:
 
 
 def written(messages: Sequence[ChatMessage], dialect: Dialect) -> list[dict[str, Any]]:
-    """Messages as the protocol has them: results of functions name the calls that they answer."""
+    """Return messages in the form of the protocol: results of functions name the calls that they
+    answer."""
     found: list[dict[str, Any]] = []
     waiting: list[str] = []  # ids of calls without a result yet
     for message in messages:
@@ -150,7 +151,8 @@ def written(messages: Sequence[ChatMessage], dialect: Dialect) -> list[dict[str,
 
 
 def _call(call: ToolCall, number: str) -> dict[str, Any]:
-    """Servers read the arguments as JSON: what the model wrote wrongly is told as a text."""
+    """Return a call in the form of the protocol. Servers read the arguments as JSON: invalid ones
+    are sent as a text."""
     try:
         whole = isinstance(json.loads(call.arguments), dict)
     except (ValueError, RecursionError):

@@ -64,8 +64,8 @@ class Exchange:
 
 
 class Client:
-    """Of one server. RemoteError says what it refuses, CancelledError that `Exchange.cancel` was
-    called."""
+    """The client of one server. RemoteError says what it refuses, CancelledError that
+    `Exchange.cancel` was called."""
 
     def __init__(self, address: Address, key: ApiKey) -> None:
         self.address, self._key = address, key
@@ -87,7 +87,7 @@ class Client:
         seconds: float = TELL_SECONDS,
         most: int = MOST_BYTES,
     ) -> bytes:
-        """The whole answer, of at most so many bytes in so many seconds."""
+        """Return the whole answer, of at most `most` bytes in `seconds`."""
         end = time.monotonic() + seconds
         with self._open(method, path, body, exchange, seconds) as answer:
             found = bytearray()
@@ -106,7 +106,7 @@ class Client:
     def stream(
         self, path: str, body: Any, exchange: Exchange, reader: EventReader
     ) -> Generator[str, None, None]:
-        """The data of the events with which a server answers; a whole JSON is one event."""
+        """Yield the data of the events with which a server answers; a whole JSON is one event."""
         with self._open("POST", path, body, exchange, FIRST_SECONDS) as answer:
             kind = answer.headers.get("Content-Type", "")
             if "json" in kind and "event-stream" not in kind:

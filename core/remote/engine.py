@@ -63,7 +63,8 @@ _LOOK_SECONDS = 10.0
 
 
 class RemoteEngine:
-    """Of one model of one server. `wake` is called from its thread when there are events."""
+    """The engine for one model of one server. `wake` is called from its thread when there are
+    events."""
 
     def __init__(
         self,
@@ -124,15 +125,15 @@ class RemoteEngine:
         self._commands.put((number, command))
 
     def poll(self) -> list[Event]:
-        """The events since the last call, in order; never waits."""
+        """Return the events since the last call, in order; never waits."""
         return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
-        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def loaded(self) -> ModelLoaded:
-        """Its model, as if it had just been loaded."""
+        """Return an event for its model, as if it had just been loaded."""
         return ModelLoaded(self.info, self.executor, 0.0)
 
     def close(self, timeout: float = 2.0) -> bool:
@@ -280,7 +281,7 @@ class RemoteEngine:
 
 
 def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
-    """0 stands for what the server does not tell."""
+    """Return what is known of the model; 0 stands for what the server does not tell."""
     return ModelInfo(
         name=model.title,
         path=Address(server.address).model_path(model.name),

@@ -1,4 +1,4 @@
-"""What a server or the way to it refuses, a sentence each."""
+"""The failures of a server or of the way to it, a sentence each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refusal(
 
 
 def message_of(body: bytes) -> str:
-    """The sentence in an error's JSON, as servers put it in several places; else short plain
+    """Return the sentence in an error's JSON, which servers put in several places; else short plain
     text."""
     text = body.decode("utf-8", "replace")
     try:
@@ -82,7 +82,7 @@ def _short(text: str) -> str:
 
 
 def retry_after(text: str) -> float | None:
-    """Seconds, of a number of them or of a date."""
+    """Return the seconds of a number of them or until a date."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), _LONGEST_WAIT)
