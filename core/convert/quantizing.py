@@ -134,8 +134,8 @@ def writer_for(
 def variant_slots(
     tensors: Collection[TensorData], mode: str, tables: Collection[str]
 ) -> list[Slot]:
-    """Return the places of a model's tensors in a variant; `tables` names those that stay on disk.
-    """
+    """Return the places of a model's tensors in a variant; `tables` names those that stay on
+    disk."""
     finer = promoted(tensors, mode)
     return [
         slot_of(t, table_dtype(t, mode) if t.name in tables else target_dtype(t, mode, finer))

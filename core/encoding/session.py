@@ -78,8 +78,8 @@ class EncoderSession(InspectedEncoder):
         return self._head(self._tokens, states, position, 1)[0]
 
     def _head(self, tokens: Sequence[int], states: F32, first: int, count: int) -> F32:
-        """Run the ops behind the layers, the masked-token head, for `count` tokens from `first` on.
-        """
+        """Run the ops behind the layers, the masked-token head, for `count` tokens from `first`
+        on."""
         executor = self.executor
         step = Step(np.asarray(tokens, np.int32), 0, count, first_output=first)
         plan = executor.program.plan_for(step.count, count)

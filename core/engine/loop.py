@@ -35,7 +35,7 @@ class SteppedWork(Protocol):
         ...
 
     def interrupted(self, seconds: float) -> None:
-        """Note that requests of inspecting panels took so many seconds between two steps."""
+        """Record that requests of inspecting panels took `seconds` between two steps."""
         ...
 
     def finish(self) -> None:

@@ -245,8 +245,8 @@ def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
 
 
 def softcap(x: F32, *, scale: float, cap: float) -> F32:
-    """Limit values to -cap .. cap; where x * scale is small the result is close to x * scale * cap.
-    """
+    """Limit values to -cap .. cap; where x * scale is small the result is close to x * scale *
+    cap."""
     return np.float32(cap) * np.tanh(x * np.float32(scale))
 
 

@@ -203,8 +203,8 @@ def _target_at(path: Path) -> _Target:
 
 
 def _with_folder(path: Path) -> Path:
-    """Return where a new file is made: a link may lead to it. FileError if there is no such folder.
-    """
+    """Return where a new file is made: a link may lead to it. FileError if there is no such
+    folder."""
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileError(path, f"cannot be written: there is no directory {real.parent}")

@@ -198,8 +198,8 @@ class Session(CacheSteps):
         return self.executor.program.score_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
-        """Return True if one more token fits, after something was forgotten if the context is full.
-        """
+        """Return True if one more token fits, after something was forgotten if the context is
+        full."""
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)

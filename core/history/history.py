@@ -53,8 +53,8 @@ class History:
     """
 
     def __init__(self, path: Path | None = None, wake: Callable[[], None] = lambda: None) -> None:
-        """Open the history. `wake` is called from the thread that saves, when `poll` has something.
-        """
+        """Open the history. `wake` is called from the thread that saves, when `poll` has
+        something."""
         self.path = path or history_path()
         self._writer = HistoryWriter(self.path, wake)
         self._local = threading.local()
@@ -68,8 +68,8 @@ class History:
 
     @property
     def read_only(self) -> bool:
-        """Return True if a newer program made the file: changes are then seen here, and not saved.
-        """
+        """Return True if a newer program made the file: changes are then seen here, and not
+        saved."""
         return self._writer.read_only
 
     @property
@@ -285,8 +285,8 @@ class History:
     def page(
         self, after: PageCursor | None = None, *, limit: int = 100, archived: bool = False
     ) -> ConversationPage:
-        """Return the next page of the list: pinned conversations first, then by their last message.
-        """
+        """Return the next page of the list: pinned conversations first, then by their last
+        message."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             found = overlay.listed(

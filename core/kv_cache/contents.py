@@ -103,8 +103,8 @@ class KvCache:
         return good(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
-        """Return True if a step could follow the first `length` positions: rings lose what is old.
-        """
+        """Return True if a step could follow the first `length` positions: rings lose what is
+        old."""
         return all(
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers

@@ -84,8 +84,8 @@ def _name_of(folder: HuggingFaceFolder) -> str:
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the directory that `path` is, or that the manifest, config or index it is belongs to.
-    """
+    """Return the directory that `path` is, or that the manifest, config or index it is belongs
+    to."""
     try:
         if path.is_dir():
             return path
@@ -238,8 +238,8 @@ def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
 
 
 def _find_template(folder: Path) -> tuple[Path, str]:
-    """Return (file, template): a file of its own, or a field of tokenizer_config.json; blank: none.
-    """
+    """Return (file, template): a file of its own, or a field of tokenizer_config.json; blank:
+    none."""
     file = folder / "chat_template.jinja"
     if file.exists():
         try:

@@ -60,7 +60,7 @@ class _Call:
 
 @dataclass(slots=True)
 class StreamParser:
-    """Of one answer. `hear` takes the data of an event and gives the pieces in it."""
+    """The parser of one answer. `feed` takes the data of an event and yields the pieces in it."""
 
     host: str
     usage: Usage = field(default_factory=Usage)
@@ -73,7 +73,8 @@ class StreamParser:
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     def feed(self, data: str) -> Iterator[Piece]:
-        """RemoteError for an error that the server tells in the middle, and for what is no JSON."""
+        """Yield the pieces of an event. RemoteError for an error in the middle of an answer, and
+        for what is no JSON."""
         event = self._parsed(data)
         if event.get("error"):
             said = error_message(event["error"]) or "an error that it does not name"
@@ -115,8 +116,8 @@ class StreamParser:
     def _spelled(
         self, kind: Kind, words: str, logs: list[dict[str, Any]], ended: bool
     ) -> Iterator[Piece]:
-        """The words divided among the tokens that are told with them. Tokens that are parts of
-        characters have no text until the last of them."""
+        """Divide words among the tokens that come with them. Tokens that are parts of characters
+        have no text until the last of them."""
         if not logs:
             for at in range(0, len(words), LONGEST_PIECE):
                 part = words[at : at + LONGEST_PIECE]
@@ -155,7 +156,7 @@ class StreamParser:
             call.room -= len(more)
 
     def calls(self) -> list[str]:
-        """What was called, marked as the window reads calls of models here ("tags")."""
+        """Return the calls, marked as the window reads calls of models here ("tags")."""
         found = []
         for _, call in sorted(self._calls.items()):
             written = "".join(call.parts)
@@ -197,7 +198,7 @@ class StreamParser:
 
 
 def progress(data: str) -> tuple[int, int] | None:
-    """Tokens of the prompt that a llama-server has read, and how many there are."""
+    """Return how many tokens of the prompt a llama-server has read, and how many there are."""
     if '"prompt_progress"' not in data[:2000]:
         return None
     try:
@@ -209,7 +210,7 @@ def progress(data: str) -> tuple[int, int] | None:
 
 
 def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The logprobs of /v1/completions, in the form of those of the chat."""
+    """Return the logprobs of /v1/completions, in the form of those of the chat."""
     rows: list[dict[str, Any]] = []
     tops = a_list(logs.get("top_logprobs"))
     pairs = zip(a_list(logs.get("tokens")), a_list(logs.get("token_logprobs")), strict=False)
@@ -221,7 +222,7 @@ def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _bytes_of(row: dict[str, Any]) -> bytes:
-    """What a token stands for; it may be a part of a character."""
+    """Return the bytes of a token, which may be a part of a character."""
     told = row.get("bytes")
     if isinstance(told, list) and len(told) <= 1024:
         try:
@@ -232,7 +233,8 @@ def _bytes_of(row: dict[str, Any]) -> bytes:
 
 
 def _number(row: dict[str, Any], spelled: str) -> int:
-    """Of a token; where it is not told, one that is the same for the same text."""
+    """Return a token's id; if the server does not tell it, one that is the same for the same
+    text."""
     told = row.get("id")
     if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < UNTOLD_TOKENS:
         return told

@@ -22,7 +22,7 @@ class EventReader:
         self.damaged = False
 
     def read(self, pieces: Iterable[bytes]) -> Iterator[str]:
-        """The data of each event, as it comes. RemoteError for what has no end."""
+        """Yield the data of each event, as it comes. RemoteError for one without an end."""
         data: list[str] = []
         size = 0
         for raw in self._lines(pieces):

@@ -11,11 +11,11 @@ MOST_LEVELS = 32
 
 
 class JsonProblem(ValueError):  # noqa: N818 - a sentence for a person, not a defect
-    """What is wrong, and on which line."""
+    """Raised for invalid JSON, with the line."""
 
 
 def read_json(text: str, most: int = MOST_CHARS) -> Any:
-    """The value. JsonProblem."""
+    """Parse a JSON value. JsonProblem."""
     if len(text) > most:
         raise JsonProblem(f"it has {len(text):,} characters, at most {most:,} are read")
     try:
@@ -35,7 +35,7 @@ def read_json(text: str, most: int = MOST_CHARS) -> Any:
 
 
 def _can_be_encoded(text: str, value: Any) -> bool:
-    """Of a lone surrogate neither a file, a server nor a tokenizer takes anything."""
+    """Return False for a lone surrogate, which no file, server or tokenizer accepts."""
     try:
         text.encode()
         if "\\u" in text:  # as an escape
@@ -46,7 +46,7 @@ def _can_be_encoded(text: str, value: Any) -> bool:
 
 
 def levels_of(value: Any) -> int:
-    """How deep lists and objects lie within each other."""
+    """Return how deep lists and objects are nested."""
     deepest, waiting = 0, [(value, 1)]
     while waiting:
         item, level = waiting.pop()
@@ -62,7 +62,7 @@ def written(value: Any, indent: int | None = None) -> str:
 
 
 def pretty(text: str) -> str:
-    """With a line for each member; as it is where it is no JSON."""
+    """Return JSON with a line for each member; text that is no JSON is unchanged."""
     try:
         return written(read_json(text), indent=2)
     except JsonProblem:
@@ -70,7 +70,7 @@ def pretty(text: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, as a sentence names it."""
+    """Return what a value is, as a sentence names it."""
     if value is None:
         return "null"
     for types, name in _NAMES:

@@ -90,7 +90,7 @@ class ToolServers:
     def call(
         self, call: str, server: str, tool: str, arguments: dict[str, Any], seconds: float
     ) -> None:
-        """CallEnded follows, whatever happens."""
+        """Call a tool; CallEnded follows, whatever happens."""
         self._do(lambda: self._begin_call(call, server, tool, arguments, seconds))
 
     def cancel(self, call: str) -> None:
@@ -104,7 +104,7 @@ class ToolServers:
         return events
 
     def close(self, timeout: float = 1.0) -> None:
-        """All servers end, with all that they have started."""
+        """End all servers, with all processes that they have started."""
         if self._loop is None or self._thread is None:
             return
         self._do(self._end_all)
@@ -201,7 +201,7 @@ class ToolServers:
                     self._emit(ServerEnded(spec.name, problem))
 
     async def _run_server(self, spec: ServerSpec) -> str:
-        """Why it ended, as a sentence."""
+        """Run a server and return a sentence on why it ended."""
         from mcp import ClientSession, Implementation
 
         running = self._servers[spec.name]
@@ -244,7 +244,7 @@ class ToolServers:
         return self._checked(spec.name, found)
 
     def _checked(self, server: str, found: list[Any]) -> tuple[ToolSpec, ...]:
-        """Those that can be offered; of the others the log tells."""
+        """Return the tools that can be offered; the log tells of the others."""
         tools: dict[str, ToolSpec] = {}
         for number, tool in enumerate(found[:MOST_FUNCTIONS], 1):
             try:
@@ -272,7 +272,7 @@ class ToolServers:
     def _emit_call(
         self, running: _Running, call: str, began: float, done: asyncio.Task[tuple[str, bool]]
     ) -> None:
-        """Also of a call that was stopped before it began."""
+        """Emit the end of a call, also of one that was stopped before it began."""
         running.calls.pop(call, None)
         text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
         self._emit(CallEnded(call, text, time.monotonic() - began, failed))
@@ -280,7 +280,7 @@ class ToolServers:
     async def _asked(
         self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
     ) -> tuple[str, bool]:
-        """What a tool answered, and whether it failed."""
+        """Return what a tool answered, and whether it failed."""
         import mcp_types as types
 
         try:
@@ -318,14 +318,14 @@ def _late(spec: ServerSpec) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """One line; of a group of errors the first."""
+    """Return the error as one line; of a group of errors the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return shortened(one_line(str(error)), 300) or type(error).__name__
 
 
 def _text_of(result: Any) -> str:
-    """What a tool answered, cut to what a conversation can hold."""
+    """Return what a tool answered, cut to what a conversation can hold."""
     parts, room = [], MOST_RESULT
     for block in result.content:
         parts.append(_block_text(block))

@@ -124,8 +124,8 @@ class Call:
         return self.elementwise(self.op.name, self.named_operands(), columns, **sizes)
 
     def rowwise(self) -> list[Dispatch]:
-        """Dispatch a workgroup for each row, which sums over it, with the shader of the op's name.
-        """
+        """Dispatch a workgroup for each row, which sums over it, with the shader of the op's
+        name."""
         columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
         work = self.rows * columns * ELEMENT_WORK
         sizes = {"LANES": lanes, "K": columns, **self.constants()}

@@ -174,8 +174,8 @@ class VulkanExecutor:
 
     @property
     def recorded(self) -> int:
-        """Return how many command buffers were recorded so far; constant while tokens are decoded.
-        """
+        """Return how many command buffers were recorded so far; constant while tokens are
+        decoded."""
         return int(self._pool.recorded) + self._device.staging.recorded
 
     @property
@@ -368,8 +368,8 @@ class VulkanExecutor:
         return dispatches(self, op, plan, self._vector(plan, op))
 
     def _vector(self, plan: Plan, op: Op) -> F32 | None:
-        """Return the vector from which the host makes a table: rope's factors or attention's sinks.
-        """
+        """Return the vector from which the host makes a table: rope's factors or attention's
+        sinks."""
         place = {"rope": 1, "attention": 4}.get(op.name, len(op.inputs))
         number = next(iter(op.inputs[place:]), LEFT_OUT)
         return None if number == LEFT_OUT else self._data[plan.tensors[number].name].dequantize()

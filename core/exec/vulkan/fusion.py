@@ -72,8 +72,8 @@ def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = ALL) -> tuple[Grou
 
 
 def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
-    """Return the plan with scratch for these groups: what one reads and writes never shares memory.
-    """
+    """Return the plan with scratch for these groups: what one reads and writes never shares
+    memory."""
     norms = [(group.norm,) if group.norm else () for group in groups]
     done = [(*norm, *group.ops) for norm, group in zip(norms, groups, strict=True)]
     lives = lifetimes(plan.tensors, done, plan.logits)
@@ -114,8 +114,8 @@ class _Grouping:
         return Group(self._products(at) or self._ropes_and_store(at) or self._plan.ops[at : at + 1])
 
     def _normed(self, at: int) -> list[Group]:
-        """Return the groups of a norm and all its products, each of which computes the norm itself.
-        """
+        """Return the groups of a norm and all its products, each of which computes the norm
+        itself."""
         norm = self._plan.ops[at]
         if norm.name != "rms_norm" or not (self._as_one_token and self._fusions.norms):
             return []

@@ -110,8 +110,8 @@ def open_variant(folder: str | Path) -> VariantFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read variant.json and check its layout version and the types of its fields. Raises FileError.
-    """
+    """Read variant.json and check its layout version and the types of its fields. Raises
+    FileError."""
     path = folder / MANIFEST_FILE
     manifest = read_object(path)
     version = manifest.get("layout_version")

@@ -60,8 +60,8 @@ def for_template(
 
 
 def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return as many messages in roles that every template knows, for templates without functions.
-    """
+    """Return as many messages in roles that every template knows, for templates without
+    functions."""
     return [_plain(turn) for turn in turns]
 
 

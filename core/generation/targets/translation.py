@@ -152,8 +152,8 @@ class Translator:
         watch: Watch = lambda tokens: None,
         should_stop: StopCheck | None = None,
     ) -> Target:
-        """Write the target of a source. RequestError for a source that is too long, CancelledError.
-        """
+        """Write the target of a source. RequestError for a source that is too long,
+        CancelledError."""
         self.read_source(source, should_stop)
         return self.whole(options, watch, should_stop)
 

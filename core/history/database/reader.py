@@ -21,8 +21,8 @@ class Reader:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection within one state of the file. sqlite3.Error, also if it was closed.
-        """
+        """Yield the connection within one state of the file. sqlite3.Error, also if it was
+        closed."""
         with self._lock:
             connection = self._connection
             connection.execute("BEGIN")

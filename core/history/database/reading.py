@@ -26,8 +26,8 @@ _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"
 def listed(
     connection: sqlite3.Connection, *, archived: bool, after: PageCursor | None, limit: int
 ) -> list[ConversationSummary]:
-    """Return the conversations that are not deleted: pinned ones first, then by their last message.
-    """
+    """Return the conversations that are not deleted: pinned ones first, then by their last
+    message."""
     where, values = "", []
     if after is not None:
         where = "AND (pinned, updated, id) < (?, ?, ?) "

@@ -41,8 +41,8 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTensor:
-    """A tensor as executors are given it: mapped if the file has it so, else converted in memory.
-    """
+    """A tensor as executors are given it: mapped if the file has it so, else converted in
+    memory."""
 
     spec: TensorSpec
     stored_bytes: int  # in the file

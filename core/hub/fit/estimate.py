@@ -79,8 +79,8 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
 
 
 def left_by(plan: Planned, machine: Machine) -> Machine:
-    """Return what a loaded model, its cache full, leaves to another one that runs at the same time.
-    """
+    """Return what a loaded model, its cache full, leaves to another one that runs at the same
+    time."""
     parts = _parts(plan, machine, _executor_memory(plan, machine))
     heap = sum(part.device for part in parts)
     taken = sum(part.host for part in parts) + (heap if machine.is_unified else 0)
@@ -93,8 +93,8 @@ def left_by(plan: Planned, machine: Machine) -> Machine:
 
 
 def speed_of(program: Program, gb_s: float | None) -> float | None:
-    """Return tokens a second at half the context, if reading memory were all that decoding takes.
-    """
+    """Return tokens a second at half the context, if reading memory were all that decoding
+    takes."""
     if gb_s is None:
         return None
     return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)

@@ -49,8 +49,8 @@ def frees(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel])
 
 
 def remove(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]) -> int:
-    """Delete models and return the bytes that were freed. FileError for what could not be deleted.
-    """
+    """Delete models and return the bytes that were freed. FileError for what could not be
+    deleted."""
     freed = 0
     for strategy in _strategies(cache, _doomed(cache, models, kept)):
         frees_here = _freed(strategy)

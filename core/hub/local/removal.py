@@ -171,8 +171,8 @@ def _notes(chosen: Sequence[LocalModel], every: Sequence[LocalModel]) -> Iterabl
 
 
 def _check_inside(model: LocalModel, places: Places) -> None:
-    """Raise FileError if a link within our folder leads out of it: what lies there is none of ours.
-    """
+    """Raise FileError if a link within our folder leads out of it: what lies there is none of
+    ours."""
     roots = [folder.resolve() for folder in places.of("llm-lite")]
     parent = model.path.parent.resolve()
     if not any(parent.is_relative_to(root) for root in roots):

@@ -196,8 +196,8 @@ def sleep(seconds: float, stop: Stop) -> None:
 
 
 def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "") -> T:
-    """Run `work` and raise every failure of the library as a sentence; our own errors pass through.
-    """
+    """Run `work` and raise every failure of the library as a sentence; our own errors pass
+    through."""
     found = library()
     import httpx2
 

@@ -65,8 +65,8 @@ def from_hub(model: LocalModel) -> bool:
 
 
 def _paths(model: LocalModel) -> list[Path]:
-    """Return the model's files by their names in the repository, not the blobs that they lead to.
-    """
+    """Return the model's files by their names in the repository, not the blobs that they lead
+    to."""
     if not model.path.is_dir():
         return [model.path]
     try:

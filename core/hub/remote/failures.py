@@ -59,8 +59,8 @@ def unreachable(origin: str, error: Exception) -> str:
 def refusal(
     status: int, code: str, message: str, *, endpoint: str, repo: str, file: str, signed: bool
 ) -> str:
-    """Return a sentence for an error of the hub. code, message: X-Error-Code and X-Error-Message.
-    """
+    """Return a sentence for an error of the hub. code, message: X-Error-Code and
+    X-Error-Message."""
     said = f" ({quote(shortened(message, _LONGEST))})" if message else ""
     what = f"file {quote(file)} of {repo}" if file else repo
     if code == "GatedRepo":

@@ -60,8 +60,8 @@ class RemoteFile:
 
 
 def is_name(repo: str) -> bool:
-    """Return True if a repository can have the name: OWNER/NAME, or NAME alone for very old ones.
-    """
+    """Return True if a repository can have the name: OWNER/NAME, or NAME alone for very old
+    ones."""
     parts = repo.split("/")
     return (
         _REPO.fullmatch(repo) is not None
@@ -174,7 +174,6 @@ def format_of(path: str) -> str:
 
 
 def is_read(form: str) -> bool:
-    """Return True if the weights of a mix of formats are read here: "Q4_K_M" is of q4_k above all.
-    """
+    """Return True if the weights of a mix of formats are read here: "Q4_K_M" is of q4_k above all."""
     name = form.upper().removeprefix("UD-").removesuffix("_MOE")
     return name.lower() in GGUF_FORMATS or _MIXES.sub("", name).lower() in GGUF_FORMATS

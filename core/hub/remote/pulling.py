@@ -150,8 +150,8 @@ class _Store:
         return file.size
 
     def bring(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
-        """Fetch the file as a blob, if it is not here yet. Two pulls lock files in the same order.
-        """
+        """Fetch the file as a blob, if it is not here yet. Two pulls lock files in the same
+        order."""
         meter.begin(file.path, file.size)
         blob = self._blob(file)
         if not _whole(self.pointer(file), file):
@@ -174,8 +174,8 @@ class _Store:
             )
 
     def _lock(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
-        """Take the lock that huggingface_hub itself takes for this file; for two equal files, once.
-        """
+        """Take the lock that huggingface_hub itself takes for this file; for two equal files,
+        once."""
         from filelock import Timeout
 
         if file.digest in self._locked:

@@ -109,8 +109,8 @@ class _Wires:
         return traced_shape(program, self.wiring, self.ops, self.layer)
 
     def held(self, number: int, heads: int, visible: range) -> HeldKeys:
-        """Return the keys and values of the attention `number` of the model, whose op is `heads`.
-        """
+        """Return the keys and values of the attention `number` of the model, whose op is
+        `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
         executor = self.run.session.executor

@@ -49,8 +49,8 @@ class StepProfile:
 
     @property
     def memory_share(self) -> float:
-        """Return the share, 0..1, of the speed of a plain read of memory; 0 if that is not known.
-        """
+        """Return the share, 0..1, of the speed of a plain read of memory; 0 if that is not
+        known."""
         if not self.memory_gb_s or not self.seconds:
             return 0.0
         return self.read_bytes / self.seconds / 1e9 / self.memory_gb_s

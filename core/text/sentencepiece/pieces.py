@@ -39,7 +39,7 @@ class PieceEncoder:
         return [self._encode(text) for text in texts]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as the sandbox tells them of other tokenizers."""
+        """Return the stages of each text, in the form of the sandbox's for other tokenizers."""
         own, unknown = self._own_words, self._unknown_id
         about = {"kind": "BPE", "normalizers": ["Replace"], "of_bytes": False, "own_words": own}
         named = None if unknown is None else ("<unk>", unknown)

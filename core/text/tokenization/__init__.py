@@ -1,5 +1,5 @@
-"""How a text becomes tokens, step by step: merges in their order, the lattice of a Unigram model,
-WordPiece's longest matches.
+"""The algorithms that make tokens of a text, step by step: merges in their order, the lattice of a
+Unigram model, WordPiece's longest matches.
 
 What the `tokenizers` library can tell (normalized text, words, ids) is taken from it; what it can
 not tell is computed here, and must give the library's own ids. `merging`, `lattice` and `matching`

@@ -49,7 +49,8 @@ class UnigramModel:
         )
 
     def trace(self, word: str) -> tuple[list[tuple[str, int]], Lattice]:
-        """(token, id) of the word's tokens, and the lattice that they are the best path through."""
+        """Return (token, id) of the word's tokens, and the lattice that they are the best path
+        through."""
         found = self.lattice(word)
         return self._pieces(word, found), found
 
@@ -86,7 +87,7 @@ class UnigramModel:
         return edges
 
     def _pieces(self, word: str, found: Lattice) -> list[tuple[str, int]]:
-        """Unknown characters that follow each other are one token, or their bytes."""
+        """Return the pieces; consecutive unknown characters are one token, or their bytes."""
         path = [found.edges[number] for number in found.best]
         pieces: list[tuple[str, int]] = []
         for known, run in groupby(path, lambda edge: edge.id not in (None, self.unknown)):
@@ -147,7 +148,8 @@ class TracedLibrary:
         }
 
     def trace(self, text: str, stepped: int) -> dict[str, Any]:
-        """{"normalized", "words", "tokens"}; steps are told of words before character `stepped`."""
+        """Return {"normalized", "words", "tokens"}; steps are given for words before character
+        `stepped`."""
         encoding = self._library.encode(text, add_special_tokens=False)
         columns = zip(encoding.tokens, encoding.ids, encoding.offsets, strict=True)
         tokens = [Token(*each) for each in columns]
@@ -159,7 +161,7 @@ class TracedLibrary:
         return {"normalized": normalized, "words": words, "tokens": len(tokens)}
 
     def _around(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-        """(token, id) of what the file puts before and behind a text."""
+        """Return (token, id) of what the file puts before and behind a text."""
         whole = self._library.encode("a", add_special_tokens=True)
         plain = self._library.encode("a", add_special_tokens=False).ids
         named = list(zip(whole.tokens, whole.ids, strict=True))
@@ -180,7 +182,7 @@ class TracedLibrary:
         return len(group) == 1 and group[0].id in self._added
 
     def _splits(self, text: str, marked: list[Span]) -> tuple[str, list[Split]]:
-        """The normalized text, and the words of what lies between `marked` tokens."""
+        """Return the normalized text, and the words of what lies between `marked` tokens."""
         if not text:
             return "", []
         held = PreTokenizedString(text)
@@ -203,7 +205,8 @@ class TracedLibrary:
     def _words(
         self, groups: list[list[Token]], splits: list[Split], stepped: int
     ) -> Iterator[dict[str, Any]]:
-        """In order. A word may have no token: its characters are none of the vocabulary's."""
+        """Yield the words in order. A word may have no token: its characters are none of the
+        vocabulary's."""
         waiting = iter(splits)
         for group in groups:
             if self._is_marked(group):
@@ -216,7 +219,7 @@ class TracedLibrary:
     def _words_of(
         self, group: list[Token], splits: Iterator[Split], stepped: int
     ) -> Iterator[dict[str, Any]]:
-        """Of tokens between which the library knows no end of a word."""
+        """Yield the words of tokens between which the library knows no end of a word."""
         while group:
             found = next(splits, None)
             if found is None:
@@ -238,7 +241,7 @@ def _splits_of(held: PreTokenizedString) -> list[tuple[str, Span, Any]]:
 
 
 def _names(part: Mapping[str, Any] | None) -> Iterator[str]:
-    """Types of a normalizer or pre-tokenizer and of what it is made of."""
+    """Yield the types of a normalizer or pre-tokenizer and of its parts."""
     if part is None:
         return
     if part["type"] not in _CONTAINERS:
@@ -248,8 +251,8 @@ def _names(part: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _ends_at_spaces(model: _Model) -> bool:
-    """Whether no merge reaches from a word over the "▁" that begins the next: then merging a text
-    is merging its words."""
+    """Return True if no merge reaches from a word over the "▁" that begins the next: then merging a
+    text is merging its words."""
     if not isinstance(model, PairModel) or SPACE not in model.ids or model.whole_words:
         return False
     return not any(SPACE in (left + right).lstrip(SPACE) for left, right in model.ranks)

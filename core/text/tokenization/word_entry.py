@@ -1,4 +1,5 @@
-"""What the sandbox says of a word: a JSON object with its spelling, span, tokens and steps."""
+"""The description of a word by the sandbox: a JSON object with its spelling, span, tokens and
+steps."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def word_entry(
     steps: Steps | None = None,
     marked: bool = False,
 ) -> dict[str, Any]:
-    """Its tokens leave nothing of a word out, as spaces before them, where the library does."""
+    """Return a word's description. Its tokens cover all of the word, also spaces before them, which
+    the library leaves out."""
     pieces, last = [], span[0]
     for number, token in enumerate(tokens):
         start, end = token.span

@@ -66,8 +66,8 @@ def repo_of(folder: Path) -> str:
 
 
 def snapshots(repository: Path) -> list[Path]:
-    """Return snapshots, the newest first: those that a branch names, then others by name. OSError.
-    """
+    """Return snapshots, the newest first: those that a branch names, then others by name.
+    OSError."""
     place = repository / "snapshots"
     if not place.is_dir():
         return []

@@ -47,8 +47,8 @@ def find(folder: Path) -> Iterator[Found]:
 
 
 def _repos(folder: Path) -> list[tuple[str, str]]:
-    """Return owner and name of each manifest; the longest first, as one may begin as another does.
-    """
+    """Return owner and name of each manifest; the longest first, as one may begin as another
+    does."""
     matches = (_MANIFEST.fullmatch(path.name) for path in folder.iterdir())
     found = {(match[1], match[2]) for match in matches if match}
     return sorted(found, key=lambda pair: -len("".join(pair)))
