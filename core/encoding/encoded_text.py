@@ -23,7 +23,7 @@ EVERY_TOKEN = 1 << 30
 def encode_for_display(
     session: EncoderSession, tokenizer: Tokenizer, asked: EncodeText, most: int
 ) -> TextEncoded:
-    """Run the encoder over what is asked for, of which it reads `most` tokens; its maps stay.
+    """Run the encoder over the first `most` tokens of the request; its maps stay.
     RequestError where the model has no pairs or no mask token, CancelledError, NotFiniteError."""
     started = time.perf_counter()
     if asked.pair:

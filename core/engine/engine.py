@@ -222,7 +222,7 @@ class Engine:
             if number != self._worker:
                 return
             if isinstance(event, ModelLoaded):
-                with self._lock:  # whoever hears of it may change it beside the first answer
+                with self._lock:  # on this event it may be changed beside the first answer
                     self._loads -= {self._loading[0]} if self._loading else set()
             self._emit(event)
 

@@ -1,4 +1,4 @@
-"""A title for a conversation, asked of the model when nothing else is."""
+"""A title for a conversation, made by the model when it is idle."""
 
 from __future__ import annotations
 

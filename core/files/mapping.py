@@ -1,6 +1,6 @@
 """Files mapped into memory, read-only, and whether they still are what was mapped.
 
-Whoever else has a file may cut it short or write into it while it is mapped. A read of pages that
+Other programs may cut a file short or write into it while it is mapped. A read of pages that
 are gone finds zeros (kernels_cpp/base/mapped_files.h), so nothing ends there; what was made of
 them must not be used, and `MappedFiles` says so.
 """

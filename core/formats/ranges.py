@@ -1,4 +1,4 @@
-"""The least and largest values that numbers of a model's description can have, in whichever file."""
+"""The least and largest values that numbers of a model's description can have, in any file."""
 
 from __future__ import annotations
 

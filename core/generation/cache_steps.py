@@ -201,7 +201,7 @@ class CacheSteps:
     def _run_drafted(
         self, tokens: tuple[int, ...], branch: Branch, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
-        """Run a step over drafted tokens, of which only the first counts as decoded."""
+        """Run a step over drafted tokens; only the first one counts as decoded."""
         start, count = len(self.cache), len(tokens)
         every = (*tokens, *branch.tokens)
         fork = Fork(1 + branch.fork, count) if branch.tokens else None

@@ -36,7 +36,7 @@ _VK_FORMATS = {1: 109, 30: 107, 33: 98}
 @dataclass(frozen=True)
 class Binding:
     """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image' |
-    'texel_buffer', of which `format` is the VkFormat."""
+    'texel_buffer', whose VkFormat is `format`."""
 
     name: str
     set: int

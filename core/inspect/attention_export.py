@@ -24,7 +24,7 @@ Head = tuple[int, int]  # layer, head
 
 @dataclass(frozen=True, slots=True)
 class LayerRows:
-    """The queries and keys of which a layer's maps are computed."""
+    """The queries and keys that a layer's maps are computed from."""
 
     shape: AttentionLayer
     queries: NDArray[np.float32]  # [rows, heads, head_dim]

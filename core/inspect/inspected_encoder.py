@@ -33,7 +33,7 @@ class InspectedEncoder:
 
     @property
     def committed(self) -> Committed:
-        """Return the positions of which maps can be computed."""
+        """Return the positions that maps can be computed for."""
         return self._rows.state
 
     @property

@@ -134,7 +134,7 @@ def description_of(model_file: ModelFile) -> ModelDescription:
 
 
 def described(source: ModelSource, kept: Iterable[Mode] = ()) -> ModelDescription:
-    """Return the description of an open source, of which only the header is read."""
+    """Return the description of an open source; only its header is read."""
     return ModelDescription(
         source.path, source.metadata, source.tensors, frozenset(kept), data=source.tensors
     )

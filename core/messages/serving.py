@@ -1,7 +1,7 @@
 """Answers for clients of a server: what they ask, and how the server is doing.
 
 The events of such an answer are those of the chat: GenerationStarted, TokenDecoded and
-GenerationFinished, told to whoever asked and to nobody else.
+GenerationFinished, which only the client that asked receives.
 """
 
 from __future__ import annotations

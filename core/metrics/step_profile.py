@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
-REPEAT, REPEAT_CHUNK = 9, 3  # runs of which the fastest counts
+REPEAT, REPEAT_CHUNK = 9, 3  # runs; the fastest counts
 
 UNREAD = 32  # positions of a source, where an encoder-decoder has read none: their values are zeros
 

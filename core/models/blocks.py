@@ -64,7 +64,7 @@ def slice_of(b: PlanBuilder, options: BuildOptions) -> Slice | None:
 
 @dataclass(frozen=True)
 class Decoder(Generic[_S]):
-    """A decoder whose plan is being built: its config, and what is asked of it."""
+    """A decoder whose plan is being built: its config and its options."""
 
     b: PlanBuilder
     config: _S

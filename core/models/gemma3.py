@@ -28,7 +28,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import dataclass
 
-_PERIOD = 6  # of layers, the last of which sees all; of GGUF's files, which do not say it
+_PERIOD = 6  # of layers; the last one sees all. For GGUF's files, which do not say it
 _LAYERS_OF_27B = 62  # whose queries are scaled otherwise; GGUF's files do not say that either
 
 

@@ -156,7 +156,7 @@ class Model:
 
     shape: ModelShape
     plan: Callable[[BuildOptions, Bucket], Plan]
-    on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
+    on_disk: frozenset[str] = frozenset()  # weights whose single rows are read on disk
     bidirectional: bool = False
     encoder: Model | None = None
     decoding: DecodingDefaults | None = None

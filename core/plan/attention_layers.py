@@ -1,4 +1,4 @@
-"""The tensors of which attention maps are computed: found in a plan's ops, whatever the model."""
+"""The tensors that attention maps are computed from: found in a plan's ops, for any model."""
 
 from __future__ import annotations
 

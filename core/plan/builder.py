@@ -215,7 +215,7 @@ class PlanBuilder:
 
         `bias` [heads, columns] by the distance from a query to a key, of which column
         `bias_before` stands for 0. `bidirectional`: tokens see those behind them too. `cross`: the
-        caches hold an encoder's keys and values, all of which are seen.
+        caches hold an encoder's keys and values, which are all seen.
         """
         params = {
             "heads": heads,

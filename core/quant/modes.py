@@ -45,7 +45,7 @@ class WeightOfFormat(Protocol):
     def format(self) -> QuantFormat: ...
 
 
-# Matrices of which few weights decide much: at int4 those of values lose three times as much as
+# Matrices whose few weights decide much: at int4 those of values lose three times as much as
 # any others of their size. SPARE_BITS is what their better format may add, in the mean.
 _SENSITIVE = "attn_v.weight"
 SPARE_BITS = 0.1
@@ -83,7 +83,7 @@ def loaded_table_dtype(tensor: WeightOfFormat) -> str:
 def target_dtype(
     tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_PROMOTED
 ) -> str:
-    """The format a tensor has in a mode, of which the model's `promoted` are known.
+    """Return the format of a tensor in a mode, given the names of the model's `promoted` ones.
 
     Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which
     is exact. Rows that do not fill whole blocks stay float16. As stored, formats that are not

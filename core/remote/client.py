@@ -36,7 +36,7 @@ _QUIET = ("httpx2", "httpcore2")
 
 
 class Exchange:
-    """A request under way. `cancel`, from any thread, ends it at once: whoever waits for it gets
+    """A request under way. `cancel`, from any thread, ends it at once: the waiting thread gets
     CancelledError."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ _LONGEST_WAIT = 86_400.0  # seconds
 
 
 class RemoteError(RequestError):
-    """What was asked of a server cannot be had."""
+    """Raised if a server cannot give what was requested."""
 
 
 class RemoteStatusError(RemoteError):

@@ -23,7 +23,7 @@ SENTENCE_PIECE = "llama"
 WORD_PIECE = "bert"
 UNIGRAM = "t5"
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
-_LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
+_LARGEST_SCORE = 1 << 64  # as an integer: JSON has longer ones than floats can be
 
 
 class TokenType(IntEnum):

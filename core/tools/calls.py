@@ -118,7 +118,7 @@ class CallSplit:
         return split
 
     def up_to(self, text: str) -> CallSplit:
-        """Return the split of a whole answer, of which this one has the beginning."""
+        """Return the split of a whole answer that begins with this one."""
         if not text.startswith(self.raw) or (self.is_ended and text != self.raw):
             return CallSplit(self.style).fed(text)
         return self.fed(text[len(self.raw) :]) if len(text) > len(self.raw) else self

@@ -1,4 +1,4 @@
-"""Tool servers, run over MCP in a thread of its own, of which one polls what happened.
+"""Tool servers, run over MCP in a thread of its own, whose events are polled.
 
 The `mcp` package is imported in that thread, when the first server is started: it takes more than
 half a second.

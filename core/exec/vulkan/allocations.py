@@ -28,7 +28,7 @@ class Allocations:
 
 
 class _NowhereTogether:
-    """Matrices of which nobody knows where they lie. Only a step of one token puts them together,
+    """Matrices whose places are not known. Only a step of one token puts them together,
     and its scratch is the smallest."""
 
     def stack(self, names: Sequence[str]) -> WeightPart | None:

@@ -114,7 +114,7 @@ class _Grouping:
         return Group(self._products(at) or self._ropes_and_store(at) or self._plan.ops[at : at + 1])
 
     def _normed(self, at: int) -> list[Group]:
-        """Return the groups of a norm and all its products, each of which computes the norm
+        """Return the groups of a norm and all its products, which each compute the norm
         itself."""
         norm = self._plan.ops[at]
         if norm.name != "rms_norm" or not (self._as_one_token and self._fusions.norms):

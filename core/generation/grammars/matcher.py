@@ -32,7 +32,7 @@ from llm_lite.core.generation.grammars.channel import (
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
-_KEPT_TEXTS = 256  # of which the tokens are remembered
+_KEPT_TEXTS = 256  # whose tokens are remembered
 _TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is told at once, of so many characters
 MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and requests that are read
 
@@ -289,7 +289,7 @@ class Readers:
             try:
                 work()
                 done.set_result(None)
-            except BaseException as error:  # whoever waits for it says it
+            except BaseException as error:  # raised where it is waited for
                 done.set_exception(error)
             del done, work
             self._idle.release()

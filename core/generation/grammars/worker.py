@@ -48,7 +48,7 @@ from llm_lite.core.text.sandbox.serving import take_streams
 
 _MOST_BYTES = 1 << 30  # of a message, which comes from the program
 _REAP_SECONDS = 1.0  # how long a matcher that ended stays in the system's table
-_LONGEST_FORCED = 256  # characters of a text that only can come next, of which the tokens are asked
+_LONGEST_FORCED = 256  # characters of a text that must come next, whose tokens are asked
 
 
 def main() -> None:

@@ -44,9 +44,9 @@ class ChatFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoleEnds:
-    """The texts and tokens that end an answer which begins to speak as somebody else: it ends before
-    these `texts`, and at these `tokens`. Texts that begin a line count at the answer's start too
-    where it `begins_line`."""
+    """The ends of an answer that begins to speak as somebody else: before these `texts`, and at
+    these `tokens`. Texts that begin a line count at the answer's start too where it
+    `begins_line`."""
 
     texts: tuple[str, ...]
     tokens: frozenset[int]

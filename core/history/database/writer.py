@@ -455,7 +455,7 @@ class HistoryWriter:
 
 
 def _problem_with(change: Change, connection: sqlite3.Connection) -> str:
-    """Return "" for a change that was made, or why it never can be made; then it leaves no trace."""
+    """Make a change and return "", or why it never can be made; then it leaves no trace."""
     connection.execute("SAVEPOINT change")
     try:
         change.apply(connection)

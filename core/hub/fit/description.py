@@ -47,12 +47,12 @@ class LoadedTensor:
     spec: TensorSpec
     stored_bytes: int  # in the file
     made: bool
-    table: bool  # of which single rows are read where they lie
+    table: bool  # single rows of it are read on disk
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """`kept`: the modes of which a variant lies on disk, which is mapped and not made."""
+    """`kept`: the modes with a variant on disk, which is mapped instead of converted."""
 
     path: Path
     metadata: Mapping[str, Any]
@@ -74,7 +74,7 @@ class ModelDescription:
         return read_model(self.metadata, self.tensors, self.path)
 
     def loaded(self, mode: Mode, on_disk: frozenset[str]) -> dict[str, LoadedTensor]:
-        """Return all tensors in a mode; `on_disk` names those of which only rows are read."""
+        """Return all tensors in a mode; `on_disk` names those whose rows are read on disk."""
         finer = promoted(self.tensors.values(), mode)
         found = {}
         for name, tensor in self.tensors.items():

@@ -139,5 +139,5 @@ def _frees(machine: Machine, host: int, heap: int) -> tuple[int | None, int | No
     limit = max(0, machine.device.memory_bytes - machine.heap_taken)
     if not machine.is_unified:
         return machine.host_free, limit
-    most = limit + host - heap  # one memory, of which the heap is a part
+    most = limit + host - heap  # one memory: the heap is a part of it
     return (most if machine.host_free is None else min(machine.host_free, most)), None

@@ -1,4 +1,4 @@
-"""The description of a model by its own files: read from headers alone, weights stay on the disk."""
+"""The description of a model by its own files: only headers are read, weights stay on the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From job to job as its stages go: what is next, what its process is told, what came of it.
+"""From job to job as its stages go: what is next, what its process is given, how it ended.
 
 These changes are the program's own. They pass over a job that a person has removed, paused or
 cancelled meanwhile.

@@ -21,7 +21,7 @@ MOST_BYTES = 16 << 20  # of what a hub tells about models
 MOST_SECONDS = 60.0
 STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
 _TIMEOUT = 10.0
-_MOST_PAGES = 20  # of a list, of which a hub's own have up to a thousand rows
+_MOST_PAGES = 20  # of a list; a hub's own have up to a thousand rows
 _FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
 
 

@@ -20,7 +20,7 @@ TOKENS = "https://huggingface.co/settings/tokens"
 
 
 class HubError(RequestError):
-    """What was asked of the hub cannot be had."""
+    """Raised if the hub cannot give what was requested."""
 
 
 class HubStatusError(HubError):

@@ -174,6 +174,6 @@ def format_of(path: str) -> str:
 
 
 def is_read(form: str) -> bool:
-    """Return True if the weights of a mix of formats are read here: "Q4_K_M" is of q4_k above all."""
+    """Return True if the weights of a mix of formats can be read: "Q4_K_M" is mostly q4_k."""
     name = form.upper().removeprefix("UD-").removesuffix("_MOE")
     return name.lower() in GGUF_FORMATS or _MIXES.sub("", name).lower() in GGUF_FORMATS

@@ -1,4 +1,4 @@
-"""The progress of a pull: bytes of a file and of all, their rate over some seconds, the time left."""
+"""The progress of a pull: bytes of a file and of all, their rate, the time left."""
 
 from __future__ import annotations
 

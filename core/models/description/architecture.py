@@ -81,7 +81,7 @@ class Architecture:
     that may have one value only, and what any other would mean. defaults: of a config.json.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
     draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
-    on_disk: weights of which single rows are read where they lie. of_config: tensors of GGUF that
+    on_disk: weights whose single rows are read on disk. of_config: tensors of GGUF that
     are fields in a config.json; of_fields: those that no file has.
     """
 

@@ -24,7 +24,7 @@ _PIECE_BYTES = 8 << 20
 @dataclass(frozen=True)
 class CutTensor:
     """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,
-    or with `kept` [n, layers, bytes], of which these layers stay."""
+    or with `kept` [n, layers, bytes], where these layers stay."""
 
     name: str
     dtype: str

@@ -31,7 +31,7 @@ from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import dataclass
 
-_PERIOD = 6  # of layers, the last of which sees all
+_PERIOD = 6  # of layers; the last one sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by
 
 

@@ -43,7 +43,7 @@ def cut_to_fives(steps: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def to_levels(steps: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Round half up to 0..15; what came of a non-finite block becomes 0 (its scale tells)."""
+    """Round half up to 0..15; a non-finite block becomes 0 (its scale tells)."""
     whole = np.trunc(np.nan_to_num(steps, posinf=0, neginf=0) + np.float32(0.5))
     return whole.clip(0, 15).astype(np.uint8)
 

@@ -1,7 +1,7 @@
 """The program's side of the sandbox: one process for all, started early, kept warm.
 
 A request that takes too long, or whose process dies, is an error of the file it came from; the
-process is started again at once. Whoever waits for an answer can be told to give up.
+process is started again at once. A wait for an answer can be cancelled.
 """
 
 from __future__ import annotations

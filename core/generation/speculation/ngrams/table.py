@@ -17,7 +17,7 @@ from llm_lite.core.records import dataclass
 
 SHORTEST, LONGEST = 2, 4  # tokens of a context; docs/speculation.md has what was measured
 ENTRIES = 1 << 17  # 1.4 MB; 10,000 tokens of answers about alike topics need some 17,000 of them
-WAYS = 4  # entries of a bucket, of which the least useful one makes room
+WAYS = 4  # entries of a bucket; the least useful one makes room
 PLANES = (  # of the table, each [ENTRIES], as they lie in its file
     ("tags", np.dtype("<u4")),  # of the context; 0: the entry is empty
     ("tokens", np.dtype("<u4")),  # what followed most often

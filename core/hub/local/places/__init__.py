@@ -1,1 +1,1 @@
-"""The places of models, a module for each: it finds what its program put there, and copies nothing."""
+"""The places of models, a module for each: it finds what its program put there, without copying."""
