@@ -114,7 +114,6 @@ class Measuring:
                 count[: len(shares)] += len(rows)
 
     def _readers(self, owner: CacheLayer) -> list[int]:
-        """Return the layers that read this cache."""
         layers = self.source.layers
         return [i for i, layer in enumerate(layers) if layer.keys == owner.keys.name]
 

@@ -130,7 +130,6 @@ def of_blocks(formats: Iterable[str]) -> tuple[str, ...]:
 
 
 def described(formats: Iterable[str]) -> Mapping[str, str]:
-    """Return a sentence on each format."""
     return MappingProxyType({name: _description(name) for name in formats if name in FORMATS})
 
 

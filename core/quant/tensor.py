@@ -79,7 +79,6 @@ def _copied(tensor: TensorData) -> TensorData:
 
 
 def files_of(tensors: Iterable[TensorData]) -> MappedFiles:
-    """Return the files that the tensors are mapped from."""
     return MappedFiles.under(tensor.data for tensor in tensors)
 
 

@@ -180,7 +180,6 @@ def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
 
 
 def _changed(message: Message, change: Callable[[str], str]) -> Message:
-    """Return a message with all its texts changed."""
     return {key: v if key in _OURS else _changed_in(v, change) for key, v in message.items()}
 
 

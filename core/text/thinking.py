@@ -95,7 +95,6 @@ class Split:
 
     @property
     def visible_text(self) -> str:
-        """Return the visible text."""
         late = self.held if self.is_ended and self.phase in ("before", "after") else ""
         return self.words + (_shown(late) if self.marked and not self.words else late)
 

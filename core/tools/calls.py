@@ -95,7 +95,6 @@ class CallSplit:
 
     @property
     def visible_text(self) -> str:
-        """Return the visible text."""
         late = self.held if self.is_ended and not self.inside else ""
         text = self.words + late
         return text.rstrip() if self.calls or self.inside else text

@@ -180,7 +180,6 @@ def _descendants() -> set[int]:
 
 
 def _parents() -> list[tuple[int, int]]:
-    """Return each process with its parent."""
     if not LINUX:
         listed = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, check=False)
         rows = [line.split() for line in listed.stdout.splitlines()]

@@ -359,7 +359,6 @@ class VulkanExecutor:
         return self._recordings[id(plan)]
 
     def _calls(self, plan: Plan) -> list[list[Dispatch]]:
-        """Return the dispatches of each group of a plan."""
         fused = self._fused[id(plan)]
         groups = self._groups[id(plan)]
         return [group_dispatches(self, g, fused, self._vector(plan, g.ops[0])) for g in groups]

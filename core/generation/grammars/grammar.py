@@ -118,7 +118,6 @@ class Grammar:
             matcher.close()
 
     def _found(self) -> Mask:
-        """The mask, and it stays."""
         self.prepare()
         if self._problem is not None:
             raise self._problem

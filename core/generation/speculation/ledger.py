@@ -1,4 +1,4 @@
-"""Keeps account of what computed drafts cost and saved, so that those that do not pay stay cheap."""
+"""The account of what computed drafts cost and saved, by which those that do not pay stay cheap."""
 
 from __future__ import annotations
 

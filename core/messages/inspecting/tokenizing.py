@@ -157,7 +157,6 @@ class TokenizedText:
 
     @property
     def pieces(self) -> tuple[TokenPiece, ...]:
-        """Return all pieces in order."""
         inside = (piece for word in self.words for piece in word.pieces)
         return (*self.before, *inside, *self.after)
 

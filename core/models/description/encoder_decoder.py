@@ -59,7 +59,6 @@ def _banned(config: CheckpointConfig, known: Known) -> list[int] | None:
 
 
 def _tokens(value: Any, known: Known) -> tuple[int, ...]:
-    """Return token ids."""
     check = integer(0, LARGEST_VOCABULARY)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise UnfitError("a list of token ids", value)
