@@ -27,7 +27,7 @@ def cpu_features() -> dict[str, bool]:
 
     Raises RequestError if LLM_LITE_PROCESSOR names no build that can run here.
     """
-    return dict(_asked(_cpp.cpu_features))
+    return dict(_or_request_error(_cpp.cpu_features))
 
 
 def available_isas() -> list[str]:
@@ -36,7 +36,7 @@ def available_isas() -> list[str]:
 
     Raises RequestError if LLM_LITE_ISA or LLM_LITE_PROCESSOR names none of them.
     """
-    names = [name for name in _asked(_cpp.available_isas) if name not in _left_out]
+    names = [name for name in _or_request_error(_cpp.available_isas) if name not in _left_out]
     limit = os.environ.get("LLM_LITE_ISA")
     if not limit:
         return names
@@ -47,7 +47,7 @@ def available_isas() -> list[str]:
     return names[: names.index(limit) + 1]
 
 
-def _asked(answer: Callable[[], _T]) -> _T:
+def _or_request_error(answer: Callable[[], _T]) -> _T:
     try:
         return answer()
     except ValueError as error:
@@ -67,7 +67,7 @@ def leave_out(isa: str) -> None:
 
 def left_out_isas() -> list[str]:
     """Return the builds that failed their self-test, slowest first."""
-    return [name for name in _asked(_cpp.available_isas) if name in _left_out]
+    return [name for name in _or_request_error(_cpp.available_isas) if name in _left_out]
 
 
 def has_integer_dot() -> bool:

@@ -73,7 +73,7 @@ class Dispatcher:
         """Carry out a command; LlmLiteError where nothing else tells what went wrong."""
         host = self.host()
         if isinstance(command, Reconfigure | SwitchMode):
-            self.switching().ask(number, command)  # taken up at once: no answer is running
+            self.switching().submit(number, command)  # taken up at once: no answer is running
         elif isinstance(command, Generate):
             self._generate(number, command)
         elif isinstance(command, Read):

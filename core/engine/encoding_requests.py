@@ -24,7 +24,7 @@ class EncodingRequests:
         self._waiting: dict[type, EncodingRequest] = {}
         self._failed: EncodingRequest | None = None  # on a device that was lost
 
-    def ask(self, request: EncodingRequest) -> None:
+    def submit(self, request: EncodingRequest) -> None:
         """Queue a request, in place of a waiting one of the same kind."""
         self._waiting[type(request)] = request
 

@@ -118,7 +118,7 @@ class Engine:
     def send(self, command: Command) -> None:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
         if isinstance(command, TokenizeText):
-            self._tokenizing.ask(command, self._host.file)
+            self._tokenizing.submit(command, self._host.file)
             return
         with self._lock:
             self._sent += 1
@@ -138,13 +138,13 @@ class Engine:
                 self._switching.supersede(number)
             is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
-                self._switching.ask(number, command)
+                self._switching.submit(number, command)
                 return
             refused = isinstance(command, Generate | Translate) and bool(self._answering)
             if isinstance(command, Generate | Translate) and not refused:
                 self._answering.add(number)
         if isinstance(command, StepRequest):
-            self._step_requests.ask(command)
+            self._step_requests.submit(command)
         if refused:
             problem = "an answer is still being written: stop it first, or wait for its end"
             if (event := failure_of(command, problem)) is not None:
@@ -251,7 +251,7 @@ class Engine:
                     self._attempt(last)
                 return
             if not self._closing or isinstance(command, _DONE_IN_ANY_CASE):
-                self._carry_out(worker, number, command)
+                self._execute(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
         """The next command; while none waits, clients are served a step at a time, passes of the
@@ -272,7 +272,7 @@ class Engine:
 
         return work_while_idle(self._host, is_wanted, self._log, self._emit)
 
-    def _carry_out(self, worker: int, number: int, command: Command) -> None:
+    def _execute(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""
         is_over = self._cancelled if isinstance(command, LoadModel) else self._stopped
         with cancelled_by(partial(is_over, number)):

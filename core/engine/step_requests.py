@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from llm_lite.core.engine.encoding_requests import EncodingRequests
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
-from llm_lite.core.engine.lesson.following import followed
+from llm_lite.core.engine.lesson.following import traced
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
@@ -73,7 +73,7 @@ class StepRequestServer:
         self._counter = TokenCounter(emit)
         self._measuring: Measuring | None = None  # at the first of these
 
-    def ask(self, request: StepRequest) -> None:
+    def submit(self, request: StepRequest) -> None:
         self._waiting.put(request)
 
     def reset(self) -> None:
@@ -103,7 +103,7 @@ class StepRequestServer:
             elif isinstance(request, MeasureCache):
                 self._measures.append(request)
             elif isinstance(request, EncodeText | CompareTexts):
-                self._encoding.ask(request)
+                self._encoding.submit(request)
             else:
                 self._guard(request, self._serve, runner)
         self._encoding.serve(runner)
@@ -166,9 +166,9 @@ class StepRequestServer:
         elif isinstance(request, ExportMaps):
             self._export(request, runner)
         elif isinstance(request, CountTokens):
-            self._counter.ask(request, runner.model_file, runner.model_info.context)
+            self._counter.submit(request, runner.model_file, runner.model_info.context)
         elif isinstance(request, FollowToken):
-            self._emit(TokenFollowed(request.request, followed(runner, request)))
+            self._emit(TokenFollowed(request.request, traced(runner, request)))
         else:
             self._serve_writing(request, _writing(runner))
 

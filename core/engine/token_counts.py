@@ -26,7 +26,7 @@ class TokenCounter:
         self._lock = threading.Lock()
         self._is_running = False
 
-    def ask(self, request: CountTokens, file: ChatFile, context: int) -> None:
+    def submit(self, request: CountTokens, file: ChatFile, context: int) -> None:
         """Count a request's tokens on a thread; an event follows. A conversation that is certainly
         longer than `context` tokens is reported without its length."""
         with self._lock:

@@ -57,18 +57,18 @@ class Guide:
 
     def prepare(self) -> None:
         """Begin to find what may come next, while the model's step runs."""
-        if self._is_asked:
+        if self._is_deciding:
             assert self._grammar is not None
             self._grammar.prepare()
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Return True if `mask` would not wait; waits up to `seconds` for it."""
-        return not self._is_asked or self._grammar is None or self._grammar.is_ready(seconds)
+        return not self._is_deciding or self._grammar is None or self._grammar.is_ready(seconds)
 
     def check(self) -> None:
         """Raise RequestError if the grammar is broken or costs too much, and if the tokens so far
         do not fit it."""
-        if self._is_asked:
+        if self._is_deciding:
             assert self._grammar is not None
             self._grammar.check()
 
@@ -79,7 +79,7 @@ class Guide:
             self._grammar.close()
 
     @property
-    def _is_asked(self) -> bool:
+    def _is_deciding(self) -> bool:
         """Return True if the grammar decides what comes next."""
         return self._grammar is not None and not self._waits and not self._due
 

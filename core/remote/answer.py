@@ -23,7 +23,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
-from llm_lite.core.remote.asking import Asked, ask
+from llm_lite.core.remote.asking import RemoteRequest, build_request
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError
@@ -69,7 +69,7 @@ class RemoteAnswer:
         reason: StopReason = "error"
         problem = ""
         try:
-            self._stream_all(ask(self.command, self.model, self.dialect))
+            self._stream_all(build_request(self.command, self.model, self.dialect))
             reason, problem = self._ending()
         except CancelledError:
             reason = "stopped"
@@ -77,7 +77,7 @@ class RemoteAnswer:
             problem = str(error)
         self._finish(reason, problem)
 
-    def _stream_all(self, asked: Asked) -> None:
+    def _stream_all(self, asked: RemoteRequest) -> None:
         for _ in range(MOST_REFUSED):
             body = {k: v for k, v in asked.body.items() if k not in self.unknown}
             try:
@@ -90,7 +90,7 @@ class RemoteAnswer:
                 self.unknown |= refused
         raise RemoteError(f"{self.client.address.host} refuses what is asked in too many ways")
 
-    def _stream(self, asked: Asked, body: dict[str, object]) -> None:
+    def _stream(self, asked: RemoteRequest, body: dict[str, object]) -> None:
         host = self.client.address.host
         reader, parser = EventReader(host), StreamParser(host)
         self._parser = parser
@@ -122,7 +122,7 @@ class RemoteAnswer:
         if not parser.finish:
             raise RemoteError(f"the answer of {host} was cut off before its end")
 
-    def _take_piece(self, piece: Piece, asked: Asked) -> None:
+    def _take_piece(self, piece: Piece, asked: RemoteRequest) -> None:
         self._length += len(piece.text)
         if self._length > MOST_SAID:
             raise RemoteError(
@@ -218,7 +218,7 @@ class RemoteAnswer:
         )
 
 
-def refused_fields(error: RemoteStatusError, asked: Asked, known: set[str]) -> set[str]:
+def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[str]) -> set[str]:
     """Optional fields that a refusal names: the answer can do without them."""
     if error.status not in (400, 422, 500):
         return set()

@@ -19,14 +19,16 @@ _OFF = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "typical_p": 1.0, "xt
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RemoteRequest:
     path: str
     body: dict[str, Any]
     optional: tuple[str, ...]  # fields that the answer can do without
     begun: str = ""  # what the answer begins with: the server continues it
 
 
-def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> Asked:
+def build_request(
+    command: Generate, model: str, dialect: Dialect, response: str = ""
+) -> RemoteRequest:
     """Return the request for a command. RequestError says what the protocol cannot carry."""
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
@@ -35,7 +37,7 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
         body["prompt"] = "".join(message.content for message in command.messages) + begin
         if dialect.tells_likelihoods:
             body["logprobs"] = MOST_ALTERNATIVES
-        return Asked("/v1/completions", body, (*optional, "logprobs"), begin)
+        return RemoteRequest("/v1/completions", body, (*optional, "logprobs"), begin)
     begun = _beginning(command, dialect)
     told = command.messages[:-1] if command.continue_last else command.messages
     body["messages"] = written(told, dialect)
@@ -54,7 +56,7 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
         if dialect.continuing == "field":
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     shown = "" if command.continue_last else begun
-    return Asked("/v1/chat/completions", body, tuple(optional), shown)
+    return RemoteRequest("/v1/chat/completions", body, tuple(optional), shown)
 
 
 def _beginning(command: Generate, dialect: Dialect) -> str:

@@ -123,7 +123,7 @@ class Client:
         import httpx2
 
         _silence()
-        self._say_cancelled(exchange)
+        self._raise_if_cancelled(exchange)
         host = self.address.host
         try:
             client = httpx2.Client(
@@ -157,10 +157,10 @@ class Client:
                 self._check_packing(answer)
                 yield answer
         except httpx2.TimeoutException as error:
-            self._say_cancelled(exchange)
+            self._raise_if_cancelled(exchange)
             raise RemoteError(_slow(host, error, seconds)) from None
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            self._say_cancelled(exchange)
+            self._raise_if_cancelled(exchange)
             raise RemoteError(_unreachable(host, error)) from None
         except httpx2.InvalidURL as error:
             raise RemoteError(f"{host} is no address: {quote(str(error))}") from None
@@ -212,7 +212,7 @@ class Client:
                 f"{self.address.host} packs its answer as {quote(coding)}, which was not asked for"
             )
 
-    def _say_cancelled(self, exchange: Exchange) -> None:
+    def _raise_if_cancelled(self, exchange: Exchange) -> None:
         if exchange.cancelled:
             raise CancelledError("stopped") from None
 

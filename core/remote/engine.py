@@ -187,11 +187,11 @@ class RemoteEngine:
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
-            held = self._looked_into("what its layers would say")
+            held = self._inspected("what its layers would say")
             rows = self.glass.lens(held, min(command.position, len(held.tokens) - 1), exchange)
             self._emit(LensResult(command.request, command.position, rows))
         elif isinstance(command, ReadAttentionRows):
-            held = self._looked_into("where its heads look")
+            held = self._inspected("where its heads look")
             self._emit(self.glass.rows(held, command, exchange))
         else:
             self._fail(
@@ -206,7 +206,7 @@ class RemoteEngine:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
                 if event.stop_reason != "error":
-                    self._look_into(command, answer)
+                    self._inspect(command, answer)
                 with self._lock:
                     self._answering = 0
             else:  # the server is read no faster than the window folds: TCP holds it back
@@ -229,14 +229,14 @@ class RemoteEngine:
         for name in sorted(self._unknown - before):
             self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
-    def _looked_into(self, what: str) -> RemoteResponse:
+    def _inspected(self, what: str) -> RemoteResponse:
         if not self.server.glass:
             raise RemoteError(f"{self._name} does not tell {what}")
         if self.held is None:
             raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
         return self.held
 
-    def _look_into(self, command: Generate, answer: RemoteAnswer) -> None:
+    def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
         """Tell what tokens the answer and its prompt really are, where the server says it."""
         self.held = None
         if not self.server.glass or not answer.response:

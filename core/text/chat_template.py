@@ -76,7 +76,7 @@ class ChatTemplate:
         # What it calls the functions that a model may call, and how answers mark these calls.
         self.tools_variable = tool_calls.variable_of(source)
         self.tool_style = tool_calls.style_of(source)
-        answer = self._ask("check template", COMPILING)
+        answer = self._call_sandbox("check template", COMPILING)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
 
@@ -115,7 +115,7 @@ class ChatTemplate:
         them; a template that knows of none is given none."""
         typed = sum(len(text) for message in messages for text in _texts_of(message))
         given = {self.tools_variable: list(tools)} if tools and self.tools_variable else {}
-        answer = self._ask(
+        answer = self._call_sandbox(
             "render template",
             RENDERING,
             messages=[dict(message) for message in messages],
@@ -167,7 +167,7 @@ class ChatTemplate:
         expected = render([_changed(m, lambda _: _NEUTRAL) for m in messages])
         return _distrust_additions(plain, expected, control_tokens)
 
-    def _ask(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
+    def _call_sandbox(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
         """Return the sandbox's answer; a sandbox that ended is the template's failure."""
         try:
             return sandbox().call(action, {"source": self.source, **request}, limits=limits)

@@ -265,7 +265,7 @@ class ToolServers:
             self._emit(CallEnded(call, f"The server {server} is not running.", 0.0, True))
             return
         began = time.monotonic()
-        task = self._spawn(self._asked(running, tool, arguments, seconds))
+        task = self._spawn(self._call_tool(running, tool, arguments, seconds))
         running.calls[call] = task
         task.add_done_callback(lambda done: self._emit_call(running, call, began, done))
 
@@ -277,7 +277,7 @@ class ToolServers:
         text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
         self._emit(CallEnded(call, text, time.monotonic() - began, failed))
 
-    async def _asked(
+    async def _call_tool(
         self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
     ) -> tuple[str, bool]:
         """Return what a tool answered, and whether it failed."""

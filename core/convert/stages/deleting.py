@@ -10,7 +10,7 @@ from typing import Any
 from llm_lite.core.convert.stages.report import Report
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub.local.listing import local_models
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from llm_lite.core.loading.checking.verification import require_sound
 from llm_lite.core.loading.sources import open_source
 
@@ -66,4 +66,4 @@ def _remove(paths: Sequence[str]) -> int:
     for path in paths:
         if path not in known and os.path.lexists(path):
             raise FileError(path, "is no model that this program may delete, and is left there")
-    return carry_out(removal(here)) if here else 0
+    return delete_models(removal(here)) if here else 0

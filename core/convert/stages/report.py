@@ -41,13 +41,13 @@ class Report:
         now = time.monotonic()
         if now - self._reported_at >= _EVERY or done == total:
             self._reported_at = now
-            self.say({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
+            self.send({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
 
     def part(self, low: float, high: float) -> Progress:
         """Return the reporter of a part of the stage, whose whole goes from 0 to 1."""
         return Progress(self, low, high)
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         try:
             with self._lock:
                 self._messages.write(json.dumps(message).encode() + b"\n")

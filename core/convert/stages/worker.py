@@ -30,7 +30,7 @@ def main() -> None:
     report = Report(tasks, messages)
     with contextlib.suppress(OSError, AttributeError):
         os.nice(_NICENESS)
-    report.say(_outcome(task, report))
+    report.send(_outcome(task, report))
     messages.flush()
     os._exit(0)  # threads of libraries are not waited for
 

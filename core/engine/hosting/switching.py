@@ -88,7 +88,7 @@ class Switching:
     def is_superseded(self, number: int) -> bool:
         return number in self._wished[:-1]
 
-    def ask(self, number: int, command: Reconfigure | SwitchMode) -> None:
+    def submit(self, number: int, command: Reconfigure | SwitchMode) -> None:
         self._waiting.put(Request(number, command))
 
     def ready(self) -> Preparation | None:

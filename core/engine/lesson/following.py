@@ -1,4 +1,4 @@
-"""A token followed through whatever model is loaded, for the lesson."""
+"""A token traced through whatever model is loaded, for the lesson."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from llm_lite.core.quant.tensor import TensorData
 F32 = NDArray[np.float32]
 
 
-def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
+def traced(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
     """Return all numbers of the token, with the texts of tokens that may stand there. RequestError
     where the token, layer or head does not exist; NotFiniteError."""
     tokenizer = runner.model_file.tokenizer

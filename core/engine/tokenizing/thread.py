@@ -29,7 +29,7 @@ class Tokenizing:
         self._is_running = False
         self._opened: OrderedDict[str, NamedTokenizer] = OrderedDict()  # the thread's own
 
-    def ask(self, request: TokenizeText, file: ModelFile | None) -> None:
+    def submit(self, request: TokenizeText, file: ModelFile | None) -> None:
         """The answer follows as an event; `file` is the model in use."""
         with self._lock:
             self._waiting[request.slot] = (request, file)

@@ -132,11 +132,11 @@ class Matcher:
         if tokens is not None:
             messages.append((ADVANCE, packed(tokens)))
         self._kind = kind
-        self._ask(messages)
+        self._request(messages)
 
     def advance(self, tokens: Sequence[int]) -> None:
         """Take these tokens; the result is the mask of those that may follow."""
-        self._ask([(ADVANCE, packed(tokens))])
+        self._request([(ADVANCE, packed(tokens))])
 
     def is_ready(self, seconds: float = 0.0) -> bool:
         """Return True if `result` is there; waits up to `seconds` for it. A process that hangs is
@@ -180,7 +180,7 @@ class Matcher:
         else:
             self._later.add_done_callback(lambda _: self._end())
 
-    def _ask(self, messages: list[tuple[int, bytes]]) -> None:
+    def _request(self, messages: list[tuple[int, bytes]]) -> None:
         self._deadline = time.monotonic() + self.limits.wall_seconds
         self._problem = None
         self._asked.extend(number for number, _ in messages)

@@ -129,7 +129,7 @@ class _Server:
                 ready = select.select([self._control], [], [], self._wait())[0]
                 self._reap()
                 if ready:
-                    self._channel.send(*self._carry_out(self._channel.receive()))
+                    self._channel.send(*self._execute(self._channel.receive()))
         except (EOFError, OSError):  # the program has ended
             for process in self._matchers.values():
                 with suppress(ProcessLookupError):
@@ -139,7 +139,7 @@ class _Server:
     def _wait(self) -> float | None:
         return _REAP_SECONDS if self._matchers else None
 
-    def _carry_out(self, message: Message) -> Message:
+    def _execute(self, message: Message) -> Message:
         try:
             if message.kind == TABLE:
                 key = unpacked(message.data[:4])[0]

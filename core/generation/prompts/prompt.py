@@ -135,7 +135,7 @@ def encode_chat(
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
     turns = _roles_written(template, messages[:-1] if continue_last else messages, thinking)
-    asked = _Asked(template, tokenizer, thinking, tools)
+    asked = _Rendering(template, tokenizer, thinking, tools)
     try:
         spoken, segments = asked.rendered(turns)
     except RequestError:
@@ -177,10 +177,10 @@ def chat_segments(
     """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
     tokens are known enter as their text."""
     turns = _roles_written(template, [replace(m, tokens=()) for m in messages], thinking)
-    return _Asked(template, tokenizer, thinking, tools).rendered(turns)[1]
+    return _Rendering(template, tokenizer, thinking, tools).rendered(turns)[1]
 
 
-class _Asked:
+class _Rendering:
     """A template with what it is given beside the messages."""
 
     def __init__(

@@ -105,7 +105,7 @@ class DraftModel:
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._text, self._same = list(tokens), 0
-        self._know_cache()
+        self._compare_cache()
 
     def add(self, token: int) -> None:
         self._text.append(token)
@@ -123,7 +123,7 @@ class DraftModel:
             self._give_up(error)
             return NO_DRAFT
         finally:
-            self._know_cache()
+            self._compare_cache()
         if behind <= 1 + most:  # reading more than drafts leave behind says nothing of the next one
             self._spent = _DECAY * self._spent + perf_counter() - began
             self._offered = _DECAY * self._offered + len(draft.tokens)
@@ -165,7 +165,7 @@ class DraftModel:
             logits = session.decode(token, should_stop)
         return logits
 
-    def _know_cache(self) -> None:
+    def _compare_cache(self) -> None:
         """Compare the cache with the text: its first `_same` tokens stay, whatever was read behind
         them."""
         self._read = list(self._session.tokens())

@@ -136,7 +136,7 @@ class Speculation:
         whose draft pays; they stop before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
-            found = self._ask(source, most, ends, should_stop) if most > 0 else None
+            found = self._proposal(source, most, ends, should_stop) if most > 0 else None
             if found is None:
                 continue
             self._proposals.append(found)
@@ -158,7 +158,7 @@ class Speculation:
         for proposal in proposals if came else ():
             self._record(proposal, came)
 
-    def _ask(
+    def _proposal(
         self,
         source: DraftSource,
         most: int,

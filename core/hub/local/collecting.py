@@ -124,7 +124,7 @@ def _linked(repository: Path) -> set[str] | None:
     one of its folders cannot be read."""
     found: set[str] = set()
     count = 0
-    for folder, folders, names in os.walk(repository / "snapshots", onerror=_raised):
+    for folder, folders, names in os.walk(repository / "snapshots", onerror=_reraise):
         for name in (*folders, *names):
             count += 1
             if count > _MOST_LINKS:
@@ -135,7 +135,7 @@ def _linked(repository: Path) -> set[str] | None:
     return found
 
 
-def _raised(error: OSError) -> None:
+def _reraise(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 

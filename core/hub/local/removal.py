@@ -62,7 +62,7 @@ def removal(
     return Removal(tuple(chosen), frees, tuple(_notes(chosen, every)), where)
 
 
-def carry_out(plan: Removal) -> int:
+def delete_models(plan: Removal) -> int:
     """Delete it; the bytes that were freed. FileError for what cannot be deleted, after all else
     was: what is gone already is no error."""
     freed, problems = 0, []

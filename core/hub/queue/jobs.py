@@ -66,7 +66,7 @@ def same_request(one: QueuedJob, other: QueuedJob) -> bool:
     """Return True if both jobs were requested alike; paths that only one of them knows by now do
     not count."""
 
-    def asked(job: QueuedJob) -> tuple[object, ...]:
+    def request_of(job: QueuedJob) -> tuple[object, ...]:
         row = job.row
         steps = [stage.stage for stage in row.stages]
         return (
@@ -74,7 +74,7 @@ def same_request(one: QueuedJob, other: QueuedJob) -> bool:
             *(job.calibrate, steps),
         )
 
-    return asked(one) == asked(other)
+    return request_of(one) == request_of(other)
 
 
 def with_current(job: QueuedJob, state: StageState, **values: Any) -> QueuedJob:

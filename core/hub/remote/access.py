@@ -147,7 +147,7 @@ def headers() -> dict[str, str]:
     return made
 
 
-def ask(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = never) -> T:
+def call_hub(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = never) -> T:
     """Return the result of `work` on the hub's API, tried again where it fails for a moment.
     HubError, CancelledError."""
     refuse_offline(hub, repo)
@@ -232,13 +232,13 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
         file=file,
         signed="authorization" in response.request.headers,
     )
-    wait = _asked_wait(told)
+    wait = _requested_wait(told)
     if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
         sentence += f"; it asks to wait {wait / 60:.0f} min"
     return HubStatusError(response.status_code, sentence, wait, told.get("X-Error-Code", ""))
 
 
-def _asked_wait(told: httpx2.Headers) -> float | None:
+def _requested_wait(told: httpx2.Headers) -> float | None:
     """Return Retry-After, or what is left of the window of `ratelimit`, in seconds."""
     text = told.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():

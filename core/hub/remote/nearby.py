@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError, HubStatusError
 from llm_lite.core.hub.remote.repositories import Repository, checked_name, read_repository
 
@@ -42,7 +42,7 @@ def _near(hub: Hub, repo: str, stop: Stop) -> list[str]:
     for question in [*questions, {"search": words}]:
         found: list[str] = []
         with contextlib.suppress(LlmLiteError):
-            found = ask(hub, partial(_names, question=question), stop=stop)
+            found = call_hub(hub, partial(_names, question=question), stop=stop)
         near = difflib.get_close_matches(repo, found, _MOST, _LIKENESS)
         if near:
             return near

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.files import (
     MOST_FILES,
@@ -53,7 +53,7 @@ def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
     checked_name(repo)
     if revision and not usable_path(revision):  # a file in the cache is called by it
         raise HubError(f"{quote(revision)} is no name of a branch, a tag or a commit")
-    info = ask(
+    info = call_hub(
         hub,
         lambda api: api.model_info(repo, revision=revision or None, files_metadata=True),
         repo=repo,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, hub_of_environment, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, hub_of_environment, never
 from llm_lite.core.hub.remote.cards import config_of, context_of, description_of
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.nearby import read_or_suggest
@@ -58,7 +58,7 @@ def search(
     if not 1 <= limit <= MOST_RESULTS:
         raise RequestError(f"limit is {limit}, expected 1 to {MOST_RESULTS} results")
     hub = hub_of_environment()
-    rows = ask(hub, lambda api: _rows(api, words, filters, limit * _MORE_ROWS), stop=stop)
+    rows = call_hub(hub, lambda api: _rows(api, words, filters, limit * _MORE_ROWS), stop=stop)
     names = [name for row in rows if (name := _name(row)) and _may_run(row, filters)]
     return _detailed(hub, names, filters, limit, stop)
 
