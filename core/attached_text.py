@@ -1,8 +1,9 @@
-"""Files that come with a message, and what the model is told of them: the one place that makes it.
+"""Files that come with a message, and the text by which the model reads them, which is made only
+here.
 
 The files stand before the person's own words, each in this form:
 
-    Attached file: notes.md (the first 1,200 of 5,000 characters)
+Attached file: notes.md (the first 1,200 of 5,000 characters)
 
     ```markdown
     its text
@@ -11,7 +12,7 @@ The files stand before the person's own words, each in this form:
 The fence is longer than any row of backticks in the text, so that no text can end it. Of a picture
 only the name is told:
 
-    Attached picture: cat.png (its content is not given)
+Attached picture: cat.png (its content is not given)
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class OutOfMemoryError(RequestError):
 
 
 class DoesNotFitError(OutOfMemoryError):
-    """A model would take more memory than there is. `fit` says what of what, `others` what would
-    fit; asked for with `force` it is loaded all the same."""
+    """A model would take more memory than there is. `fit` says how much of what, `others` what
+    would fit; with the option `force` it is loaded all the same."""
 
     def __init__(self, sentence: str, fit: Fit, others: tuple[Fit, ...]) -> None:
         super().__init__(sentence)

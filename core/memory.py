@@ -14,8 +14,8 @@ MARGIN = 16  # a share of what is available that is left alone
 
 @dataclass(frozen=True, slots=True)
 class CacheMemory:
-    """What the cache of a context takes; `largest` is the context that would just fit, in tokens,
-    None where the system does not tell what it has."""
+    """The memory of a context's cache; `largest` is the context that would just fit, in tokens,
+    None if the system does not tell what it has."""
 
     context: int  # tokens
     needed: int  # bytes

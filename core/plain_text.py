@@ -1,4 +1,4 @@
-"""The one door for text from outside (files, models, paths, arguments) to a screen, a terminal, a
+"""The one way of text from outside (files, models, paths, arguments) to a screen, a terminal, a
 window's title or a log.
 
 Such text may hold escape sequences that clear a terminal, line breaks that forge a line of ours,

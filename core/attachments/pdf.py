@@ -1,5 +1,5 @@
-"""The text of a PDF, which a process apart reads: such files are programs of a kind, and made to be
-malformed."""
+"""The text of a PDF, read in a separate process: such files are programs of a kind, and some are
+made to be malformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In a process apart: the text of a PDF. Started by `pdf`, in no other way."""
+"""The worker process that reads the text of a PDF. Started by `pdf` only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration of a model with a text: the program, the executor and the memory that it takes."""
+"""Calibration of a model with a text: the options, the executor and the memory that it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text through an encoder as a window shows it: its tokens, and candidates for masked ones."""
+"""Runs a text through an encoder for the window: its tokens, and candidates for masked ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words in the places of mask tokens, as texts."""
+"""Words in place of mask tokens, as texts."""
 
 from __future__ import annotations
 

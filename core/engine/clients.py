@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """`service` and `wake` are for any thread, the rest for the engine's.
+    """Serves clients; `service` and `wake` are for any thread, the rest for the engine's.
 
     The engine's thread sleeps while it has nothing to do: `rouse` wakes it then.
     """

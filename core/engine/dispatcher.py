@@ -55,7 +55,7 @@ WRITES_TARGETS = (
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """All commands but those that load a model or end the engine."""
+    """Dispatches all commands but those that load a model or end the engine."""
 
     host: Callable[[], ModelHost]  # a worker that is left behind keeps its own
     switching: Callable[[], Switching]

@@ -17,7 +17,7 @@ EncodingRequest = EncodeText | CompareTexts
 
 
 class EncodingRequests:
-    """For the engine's thread."""
+    """The queue of requests for an encoder, for the engine's thread."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit

@@ -52,7 +52,8 @@ class _Copy:
 
 
 class KeptConversations:
-    """`finish` is for when the program ends; all is for the engine's thread."""
+    """Keeps and resumes conversations' caches, on the engine's thread; `finish` is for when the
+    program ends."""
 
     def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
         self._emit = emit

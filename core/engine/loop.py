@@ -1,4 +1,4 @@
-"""The one loop: a step of an answer, then everything that waits, and again until the answer ends.
+"""The one loop: a step of an answer, then all waiting requests, and again until the answer ends.
 
 Between two steps requests are served, another executor takes over, or the answer stops; each is a
 branch below. Only a device that fails is an exception: the C++ executor goes on in its place.
@@ -19,7 +19,7 @@ from llm_lite.core.messages import Gains
 
 
 class SteppedWork(Protocol):
-    """An answer, or a conversation that is read."""
+    """The interface of an answer, or of a conversation that is read, to the loop."""
 
     @property
     def gains(self) -> Gains | None:

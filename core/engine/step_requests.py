@@ -1,4 +1,4 @@
-"""Requests that are served between two steps of an answer: gains, their effect, looking inside."""
+"""Requests that are served between two steps of an answer: gains, their effect, inspection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be
 
 
 class StepRequestServer:
-    """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
+    """Keeps the gains that were set, and the requests that wait. `submit` is for any thread."""
 
     def __init__(
         self,

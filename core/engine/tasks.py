@@ -75,7 +75,8 @@ def run_task(task: Task, context: TaskContext) -> str:
 
 
 class _Report:
-    """Says how far `request` is, from `low` to `high` of the whole; CancelledError to stop it."""
+    """Reports how far `request` is, from `low` to `high` of the whole; CancelledError to stop
+    it."""
 
     def __init__(
         self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0

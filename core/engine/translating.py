@@ -33,7 +33,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(slots=True)
 class Translation:
-    """After a change of executor it begins again, and finds the same."""
+    """One translation; after a change of executor it begins again, with the same result."""
 
     command: Translate
     emit: Emit

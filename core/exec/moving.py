@@ -1,4 +1,4 @@
-"""Rows of caches and query rings that move as they are: which ones, and how."""
+"""Moves of rows in caches and query rings: which rows, and how."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowsMove:
-    """`count` rows of a state tensor from row `first` on are copied to row `to` and on."""
+    """A copy of `count` rows of a state tensor from row `first` on to row `to` and on."""
 
     tensor: Tensor
     first: int

@@ -1,7 +1,7 @@
-"""NumPy: the living definition of every op, and the executor that all others are held against.
+"""NumPy: the living definition of every op, which all other executors are compared with.
 
-A function per op, named as in the op table: float32 arrays in, float32 arrays out. Shapes:
-T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value heads, d head width.
+A function per op, named as in the op table: float32 arrays in, float32 arrays out. Shapes: T
+tokens, K inputs, N outputs, C cache positions, H query heads, G key/value heads, d head width.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forgetting a part of what the caches hold: what lies behind it moves down and is turned back.
+"""Forgets a part of what the caches hold: the positions behind it move down and are rotated back.
 
 Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
 what a key at p - n would have been, so attention between what is left is as it was. A bias by

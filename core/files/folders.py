@@ -1,4 +1,4 @@
-"""Directories of ours: written beside their place, put there in one step, removed by a list.
+"""Directories of the program: written beside their place, put there in one step, removed by a list.
 
 What is deleted is what the directory lists as its own, and nothing else, ever: a person may have
 put something of theirs into it.
@@ -26,9 +26,8 @@ Listed = Callable[[Path], Sequence[str]]
 
 
 class NewFolder:
-    """Use as a context: write to files of `path`; `put` makes the directory appear whole, leaving
-    without it removes all traces. Killed at any moment it leaves what was there before, or the
-    whole new one; besides, perhaps, a hidden directory that the next writer of this place removes.
+    """A directory that appears whole. Use as a context: write to files of `path`; `put` makes the
+    directory appear, leaving without it removes all traces.
 
     listed: what a directory that is there already holds of ours; `replace`: it may be replaced.
     FileError where there is something else, or nothing can be written: an OSError becomes one on

@@ -1,4 +1,5 @@
-"""Names for what is not finished, beside the place it is for, and what killed processes left so.
+"""Names for unfinished files, beside the place that they are for, and the ones that killed
+processes left.
 
 `.NAME.PID-COUNT.KIND`: the process says whether somebody still works on it. A process in another
 container that writes to the same folder cannot be seen, and is taken for one that has ended.

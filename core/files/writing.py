@@ -1,4 +1,4 @@
-"""The one door for writing files.
+"""The one way of writing files.
 
 A regular file is replaced in one step: readers see the old or the whole new one, and whatever goes
 wrong before leaves the old. What a name leads to otherwise is opened and written through, never

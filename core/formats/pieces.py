@@ -1,4 +1,4 @@
-"""Tensors to a file one after the other, a piece at a time."""
+"""Writes tensors to a file one after the other, a piece at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
 
 
 class InPieces(Protocol):
-    """`pieces` gives the `nbytes` bytes in order when the tensor's turn comes."""
+    """A tensor in pieces; `pieces` gives the `nbytes` bytes in order when the tensor's turn
+    comes."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""An answer from request to last token: what it tells after each step, and how fast it was."""
+"""An answer from request to last token: the events after each step, and how fast it was."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Emit = Callable[[Event], None]
 
 
 class ChatRunner(Protocol):
-    """A model on an executor, as an answer needs it."""
+    """The interface of a model on an executor to an answer."""
 
     @property
     def model_file(self) -> prompt.ChatFile: ...

@@ -1,4 +1,5 @@
-"""Steps of one conversation: what they write into the cache, and what of it others may read."""
+"""Steps of one conversation: what they write into the cache, and which part of it others may
+read."""
 
 from __future__ import annotations
 
@@ -28,11 +29,9 @@ from llm_lite.core.quant.tensor import TensorData
 
 
 class CacheSteps:
-    """`committed` and `tokens` may be read from any thread, the rest belongs to one.
-
-    `weights` are those of the executor; `made_by` names them and its arithmetic. `model` names its
-    file in errors. `files` are what the model was made of: once one has changed, steps end in
-    FileChangedError and the cache stays as it was.
+    """The steps of a session. `committed` and `tokens` may be read from any thread, the rest
+    belongs to one. `model` names its file in errors. `files` are what the model was made of: once
+    one has changed, steps end in FileChangedError and the cache stays as it was.
 
     NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
     what it held before that step.

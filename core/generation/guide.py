@@ -1,5 +1,5 @@
-"""What an answer may say next, whatever the model would like: thoughts end in time, and then the
-answer keeps to a grammar."""
+"""The guide of an answer: thoughts end in time, and then the answer keeps to a grammar, whatever
+the model would like."""
 
 from __future__ import annotations
 

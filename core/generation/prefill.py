@@ -1,4 +1,4 @@
-"""A prompt on its way into the cache: how it is to be read, what is left to run, a step of it."""
+"""Reads a prompt into the cache: how it is to be read, what is left to run, a step of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """One step of a prompt is done."""
+    """Reports that one step of a prompt is done."""
 
     done: int  # positions that the cache holds
     total: int  # that it will hold once the prompt is read
@@ -63,7 +63,8 @@ class Prefilled:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The context was full, and positions were forgotten to make room for the next token."""
+    """Reports that the context was full, and positions were forgotten to make room for the next
+    token."""
 
 
 def chunks(tokens: Sequence[int], most: int) -> Iterator[Sequence[int]]:

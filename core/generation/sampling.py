@@ -1,4 +1,4 @@
-"""Logits -> token."""
+"""Sampling: a row of logits to a token."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _check_texts(what: str, texts: Sequence[str]) -> None:
 
 
 class Sampler:
-    """The next token, of a row of logits.
+    """Samples the next token from a row of logits.
 
     In the order of llama.cpp's default chain (common/sampling.cpp, ggml-org/llama.cpp), which puts
     the temperature last:

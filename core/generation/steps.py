@@ -1,4 +1,5 @@
-"""An answer as an iterator: each item is what one step of the executor brought, or none was needed.
+"""An answer as an iterator: each item is what one step of the executor brought, or a forced token
+that needed none.
 
 Between two items the caller may do what it likes with the model, as long as the cache stays.
 """
@@ -32,7 +33,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MaskPending:
-    """The step is done, and what may come next is not found yet: nothing was chosen."""
+    """Reports that the step is done, but not yet which tokens may come next: nothing was chosen."""
 
 
 AnswerItem = Prefilled | Forgotten | MaskPending | TokenChoice

@@ -1,4 +1,4 @@
-"""Tokens with their texts, as events tell them."""
+"""Tokens with their texts, as events have them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from llm_lite.core.gpu.info import DeviceInfo
 
 
 class LogicalDevice(Protocol):
-    """A VkDevice; who made it closes it after all that was made from it."""
+    """A VkDevice; its maker closes it after all that was made from it."""
 
     @property
     def handle(self) -> Any: ...

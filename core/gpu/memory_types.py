@@ -12,7 +12,7 @@ HOST_VISIBLE, HOST_COHERENT, HOST_CACHED, DEVICE_LOCAL = 0x2, 0x4, 0x8, 0x1
 
 
 class MemoryTypes:
-    """Read once of a VkPhysicalDevice."""
+    """The memory types, read once from a VkPhysicalDevice."""
 
     def __init__(self, physical: Any) -> None:
         memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)

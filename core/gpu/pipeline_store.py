@@ -1,4 +1,5 @@
-"""Compute pipelines that executors and attention maps share, and keep a while after use."""
+"""Compute pipelines that executors and attention maps share, and that are kept a while after
+use."""
 
 from __future__ import annotations
 

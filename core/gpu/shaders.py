@@ -1,4 +1,4 @@
-"""SPIR-V: where it lies and what it declares.
+"""SPIR-V: where it is and what it declares.
 
 Reflection reads the few instructions that name an interface. Opcodes and enumerants are from the
 SPIR-V 1.5 specification, sections 2.3 (layout of a module) and 3 (binary form).

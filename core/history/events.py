@@ -30,7 +30,7 @@ class HistoryChangedElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class HistoryUnsaved:
-    """Changes are kept in memory and tried again. It is said once, until they are saved."""
+    """Sent when changes are kept in memory and tried again; once, until they are saved."""
 
     message: str
 
@@ -50,7 +50,8 @@ class HistoryRefused:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRepaired:
-    """The file was damaged: it lies at `kept_as` now, and what could be read is in a new one."""
+    """Sent when the file was damaged: it is at `kept_as` now, and what could be read is in a new
+    one."""
 
     message: str
     kept_as: str

@@ -45,9 +45,8 @@ def history_path() -> Path:
 
 
 class History:
-    """Changes return at once: a thread saves them, within half a second while an answer comes and
-    at once otherwise. Readings see them before they are saved. Whatever goes wrong with the disk
-    is told by `poll`, and never raised by a change.
+    """The history. Changes return at once: a thread saves them, within half a second while an
+    answer comes and at once otherwise. Readings see them before they are saved.
 
     Readings raise FileError where the file cannot be read. All may be called from any thread.
     """

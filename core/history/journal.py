@@ -22,7 +22,7 @@ MOST = 200  # entries
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """`label` is what was done, for a menu: "Rename"."""
+    """An entry of the journal. `label` is what was done, for a menu: "Rename"."""
 
     label: str
     done: tuple[Change, ...]

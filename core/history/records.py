@@ -31,7 +31,7 @@ class AnswerEnd:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A node of the tree. What it says never changes once it is finished."""
+    """A node of the tree. Its text never changes once it is finished."""
 
     id: int
     conversation: int
@@ -54,7 +54,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSummary:
-    """A conversation without what was said."""
+    """A conversation without its messages."""
 
     id: int
     title: str = ""
@@ -94,7 +94,7 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A place where the words stand. `marks` are the begins and ends of words in `snippet`."""
+    """A message with the searched words. `marks` are the begins and ends of words in `snippet`."""
 
     conversation: int
     title: str

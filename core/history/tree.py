@@ -13,7 +13,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConversationTree:
-    """Looks up what a conversation's messages say of each other; made once for each reading."""
+    """Looks up how a conversation's messages are related; made once for each reading."""
 
     conversation: StoredConversation
     by_id: dict[int, StoredMessage] = field(default_factory=dict)

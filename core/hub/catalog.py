@@ -1,4 +1,4 @@
-"""The one door from what a person calls a model to where it lies."""
+"""Resolves what a person calls a model to its path."""
 
 from __future__ import annotations
 

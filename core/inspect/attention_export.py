@@ -1,5 +1,5 @@
-"""Maps as a file of numbers: what they are made of is copied between two steps, the rest is done
-by a thread of its own, so that neither the answer nor the window waits."""
+"""Maps as a file of numbers: queries and keys are copied between two steps, the rest is done by a
+thread of its own, so that neither the answer nor the window waits."""
 
 from __future__ import annotations
 

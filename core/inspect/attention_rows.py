@@ -31,7 +31,8 @@ F32 = NDArray[np.float32]
 
 
 class AttentionRowsReader:
-    """Serves looks at one running model; keeps what a rollout needs from look to look."""
+    """Reads attention rows of one running model; keeps what a rollout needs from one request to the
+    next."""
 
     def __init__(self, source: AttentionSource) -> None:
         self.source = source

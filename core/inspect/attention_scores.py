@@ -1,4 +1,4 @@
-"""Numbers that tell what a head does, from its map: the one definition of names, order and meaning.
+"""Scores that characterise a head by its map: the one definition of names, order and meaning.
 
 `maps` are float32 [heads, T, C]: rows of attention at `positions` [T] over positions 0..C-1, each
 row a distribution over the positions up to its own. `tokens` [C] are the ids at all positions. A

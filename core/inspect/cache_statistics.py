@@ -1,4 +1,4 @@
-"""Numbers of each position of the cache: how long keys and values are, who is looked at.
+"""Numbers of each position of the cache: norms of keys and values, attention received.
 
 Served on the thread of the running model between two steps, a slice of time at once.
 """
@@ -26,8 +26,8 @@ MOST_BLOCKS = 16  # of each layer; where more rows are kept, blocks are taken at
 
 
 class Measuring:
-    """One MeasureCache at work. RequestError where it cannot be, NotFiniteError where what was
-    measured are no numbers: nan stands for what is not known."""
+    """One MeasureCache at work. RequestError if it is impossible, NotFiniteError if a result is not
+    finite: nan stands for what is not known."""
 
     def __init__(
         self, request: MeasureCache, session: InspectedSession, source: AttentionSource

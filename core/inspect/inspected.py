@@ -1,4 +1,4 @@
-"""What looking inside asks of a session; `generation.session.Session` has it all."""
+"""The interface of a session to inspection; `generation.session.Session` has it all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_lite.core.messages import Gains
 
 
 class CommittedSession(Protocol):
-    """For maps, from any thread."""
+    """The part of the interface for maps, from any thread."""
 
     @property
     def committed(self) -> Committed: ...
@@ -31,7 +31,7 @@ class CommittedSession(Protocol):
 
 
 class InspectedSession(CommittedSession, Protocol):
-    """For what runs ops again or reads the cache, between two steps."""
+    """The part of the interface that runs ops again or reads the cache, between two steps."""
 
     executor: Executor
     files: MappedFiles

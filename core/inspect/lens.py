@@ -1,4 +1,4 @@
-"""Looking inside at a position of the cache, without leaving a trace in it.
+"""Runs a position of the cache again for the logit lens, without leaving a trace in the cache.
 
 The token at the position runs once more, over the cache as it stands, through all ops but those
 that store. Not while a step runs.

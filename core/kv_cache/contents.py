@@ -1,4 +1,4 @@
-"""The live cache of one executor: which position holds what, copies of it, and what is forgotten.
+"""The live cache of one executor: which position holds what, copies of it, forgetting.
 
 Rows move as raw bytes, the same in every executor. Layers with a sliding window may keep fewer rows
 than the context: a ring, in which position p lies in row p mod rows.

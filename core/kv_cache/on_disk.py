@@ -38,8 +38,8 @@ Unlike = Literal["model", "weights", "heads", "types", "context"]
 
 
 class OtherCacheError(FileError):
-    """A whole file, but not of what runs now, which differs in `what`: it may be of use another
-    time."""
+    """Raised for a whole file that does not fit what runs now, which differs in `what`: it may be
+    of use another time."""
 
     def __init__(self, path: object, problem: str, what: Unlike) -> None:
         super().__init__(path, problem)

@@ -133,8 +133,8 @@ def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) 
 
 @dataclass(frozen=True, slots=True)
 class PrefillPlan:
-    """How a prompt comes into a cache: `keep` positions stay, of these `forget` (first, count) are
-    forgotten; then the prompt is read from the full index `start` on, without `skip`."""
+    """The plan of reading a prompt into a cache: `keep` positions stay, of these `forget` (first,
+    count) are forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 
     keep: int
     start: int

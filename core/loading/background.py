@@ -1,4 +1,4 @@
-"""Work on a thread of its own, beside what the starter does meanwhile."""
+"""Work on a thread of its own, while the caller does something else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
 
 
 class BackgroundWork(Generic[Result]):
-    """Begins at once. For any thread; what the work throws, `result` throws."""
+    """Work that begins at once. For any thread; `result` raises what the work raised."""
 
     def __init__(self, work: Callable[[], Result], name: str) -> None:
         self._work = work

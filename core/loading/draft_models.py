@@ -1,4 +1,4 @@
-"""A smaller model that drafts for another: whether it can, how it runs, and what it takes."""
+"""A smaller model that drafts for another: its checks, its options, and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that can be known of a model's files without running it: what `llm-lite verify` tells."""
+"""Checks all that can be known of a model's files without running it, for `llm-lite verify`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Progress = Callable[[float], None]  # the part done, 0..1
 
 @dataclass(slots=True)
 class Verdict:
-    """`findings` are sentences on what is wrong, `notes` on what is only worth knowing."""
+    """The result of a check. `findings` are sentences on what is wrong, `notes` on what is only
+    worth knowing."""
 
     path: Path
     kind: str = "model"

@@ -1,5 +1,5 @@
-"""A model that runs: its file, executor and session, what else was made for it, and what is told of
-it."""
+"""A model that runs: its file, executor and session, what else was made for it, and its
+description."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 
 
 class LazyWeights(Mapping[str, TensorData]):
-    """Weights in a mode, each made when it is asked for and not kept: for who copies them to a
-    device, so that memory never holds more than one beside it."""
+    """Weights in a mode, each converted when it is read and not kept: for callers that copy them to
+    a device, so that memory never holds more than one besides it."""
 
     def __init__(
         self, tensors: Mapping[str, TensorData], on_disk: Collection[str], mode: str

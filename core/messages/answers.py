@@ -90,10 +90,9 @@ class TokensSpelled:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
-    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
-    what was read so far stays.
-    """
+    """Read a conversation into the cache without answering, as when another branch of it is to be
+    inspected. PrefillProgress reports how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays."""
 
     request: int
     messages: tuple[ChatMessage, ...]
@@ -117,7 +116,7 @@ class PromptToken:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How thoughts are marked in an answer; `core.text.thinking` tells them from what is said."""
+    """How thoughts are marked in an answer; `core.text.thinking` separates them from the rest."""
 
     style: ThinkingStyle
     inside: bool = False  # the prompt has begun them: the answer starts within

@@ -51,8 +51,8 @@ class ResumeKept:
 
 @dataclass(frozen=True, slots=True)
 class MakeTitle:
-    """Ask the model what a conversation is about, where nothing else is to be done: TitleMade. The
-    cache is afterwards as it was. Whatever else the engine is told ends it."""
+    """Ask the model for a title of a conversation, when nothing else is to be done: TitleMade. The
+    cache is afterwards as it was. Any other command ends it."""
 
     conversation: int
     messages: tuple[ChatMessage, ...]
@@ -100,7 +100,7 @@ class KeptResumed:
 
 @dataclass(frozen=True, slots=True)
 class TitleMade:
-    """`text` is what the model said, to be judged; None where it was interrupted."""
+    """A title: `text` is the model's answer, still to be checked; None if it was interrupted."""
 
     conversation: int
     text: str | None

@@ -41,9 +41,9 @@ class CancelLoad:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Run the loaded model otherwise: another executor, device, mode, cache type or context. One
-    that is still being prepared gives way to a later one, and ends as a `LoadFailed` that is
-    cancelled. `request` comes back in the event that ends it."""
+    """Run the loaded model with other options: another executor, device, mode, cache type or
+    context. One that is still being prepared gives way to a later one, and ends as a `LoadFailed`
+    that is cancelled. `request` comes back in the event that ends it."""
 
     options: EngineOptions
     request: int = 0
@@ -51,8 +51,8 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True)
 class SwitchMode:
-    """Run the loaded model in another weight mode, and all else as it runs then: what a client of
-    the server asks for. A `ModeSwitch` tells clients how it goes."""
+    """Run the loaded model in another weight mode, and all else unchanged: the command of a client
+    of the server. A `ModeSwitch` reports its progress to clients."""
 
     mode: Mode
     activations: Activations = "auto"
@@ -189,7 +189,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class LoadNeedsMemory:
-    """What was asked for would take more memory than there is; a `LoadFailed` follows. The same
+    """The requested model would take more memory than there is; a `LoadFailed` follows. The same
     command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
     `Reconfigure` where the model is `in_use`."""
 

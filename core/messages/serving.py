@@ -95,7 +95,7 @@ class StartServing:
 
 @dataclass(frozen=True, slots=True)
 class StopServing:
-    """End all answers of clients, and give their cache back."""
+    """End all answers of clients, and free their cache."""
 
 
 @dataclass(frozen=True, slots=True)

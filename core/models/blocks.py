@@ -93,7 +93,7 @@ class Decoder(Generic[_S]):
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What a model's ends are multiplied by; `logit_cap` bounds logits by tanh, 0: nothing does."""
+    """Factors of a model's ends; `logit_cap` bounds logits by tanh, 0: it does not."""
 
     embedding: float = 1.0
     logits: float = 1.0

@@ -1,4 +1,4 @@
-"""Builds a Plan op by op; a model page calls these methods and nothing else.
+"""Builds a Plan op by op; a model definition calls these methods and nothing else.
 
 A method is named after its op, takes tensor handles, checks shapes and returns the output's handle.
 """

@@ -26,7 +26,7 @@ I32 = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PageShape:
-    """What the caches of a plan for shared steps are made of; each has pages * PAGE rows."""
+    """The size of the caches of a plan for shared steps; each has pages * PAGE rows."""
 
     pages: int
     segments: int  # sequences of one step, at most

@@ -1,4 +1,4 @@
-"""Weight modes: what a model's matrices are turned into when it is loaded."""
+"""Weight modes: the formats that a model's matrices are converted to when it is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From float32 to the best bytes of a format, by all cores: what `convert` and variants use."""
+"""Quantizes float32 values to the best bytes of a format, on all cores: what `convert` and variants
+use."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def encode(name: str, values: F32, importance: F32 | None = None) -> NDArray[np.
 
 
 class Calibrated:
-    """Bytes for one matrix whose inputs' second moment is known.
+    """Quantizes one matrix whose inputs' second moment is known.
 
     moment: [K, K] or its diagonal [K]; `also_rows`: rows of the matrix are read as they are too (an
     embedding that is the output head as well), so that no column may be neglected.

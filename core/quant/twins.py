@@ -1,4 +1,4 @@
-"""Rows of blocks as tiles of 16 rows, value for value: what kernels multiply with."""
+"""Converts rows of blocks to tiles of 16 rows, value for value: what kernels multiply with."""
 
 from __future__ import annotations
 

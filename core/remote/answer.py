@@ -1,4 +1,4 @@
-"""One answer of a server, as the events that the local engine says of its own."""
+"""One answer of a server, as the events of the local engine."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _CLOSING = MARKS["think"].written[1]
 
 @dataclass(slots=True)
 class RemoteAnswer:
-    """`unknown` are fields of requests that this server has refused before; more are added.
-    `prompt` are the prompt's tokens, where they are known."""
+    """An answer of a server. `unknown` are fields of requests that this server has refused before;
+    more are added."""
 
     command: Generate
     client: Client

@@ -1,4 +1,4 @@
-"""A server's model with the face of the local engine: commands in, the same events out."""
+"""A server's model with the interface of the local engine: commands in, the same events out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The events of an answer, as servers stream them, to pieces: thoughts and words token by token,
-calls of functions, how it ended and what it took. Everything is looked at before it is used."""
+"""Parses the events of an answer, as servers stream them, into pieces: thoughts and words token by
+token, calls of functions, how it ended and what it took. Everything is checked before it is used.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Usage:
-    """0: not told."""
+    """The token counts of an answer. 0: not known."""
 
     prompt: int = 0
     cached: int = 0

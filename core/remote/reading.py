@@ -1,4 +1,4 @@
-"""Values out of JSON that a server sent: of the kind that is expected, or nothing."""
+"""Reads values from JSON that a server sent: of the kind that is expected, or nothing."""
 
 from __future__ import annotations
 

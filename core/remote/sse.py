@@ -15,7 +15,8 @@ SLOWEST_LINE = 60.0  # seconds from its first byte to its last
 
 
 class EventReader:
-    """`damaged` says whether some bytes were no UTF-8: U+FFFD stands in their places."""
+    """Reads server-sent events. `damaged` is True once some bytes were no UTF-8: U+FFFD is in their
+    places."""
 
     def __init__(self, host: str) -> None:
         self._host = host

@@ -1,4 +1,4 @@
-"""Messages to the text a chat model was trained on, by the Jinja template in its file."""
+"""Renders messages to the text a chat model was trained on, by the Jinja template in its file."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ Segment = tuple[str, bool]  # text, whether the template (and not a message) wro
 
 
 class ChatTemplate:
-    """Rendered in a process apart, within limits: a template from anywhere may be tried.
+    """A chat template, rendered in a separate process within limits: a template from anywhere may
+    be tried.
 
-    Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError
-    when it refuses the messages (for instance because roles do not alternate).
+    Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError when
+    it refuses the messages (for instance because roles do not alternate).
     """
 
     def __init__(

@@ -35,7 +35,8 @@ def _cased(short: str, digits: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """Patterns are applied one after the other, each to the words the ones before it left."""
+    """A rule of cutting text into words. Patterns are applied one after the other, each to the
+    words the ones before it left."""
 
     patterns: tuple[str, ...]
     whole_words: bool = False  # a word that is a token is taken as it is, without merging

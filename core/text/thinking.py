@@ -70,7 +70,7 @@ _SOURCES: tuple[tuple[ThinkingStyle, str], ...] = (  # what a template of each s
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An answer as far as it was heard. Pure: `fed` and `ended` give another one."""
+    """An answer as far as it is known. Pure: `fed` and `ended` give another one."""
 
     thinking: Thinking
     raw: str = ""  # all that was heard

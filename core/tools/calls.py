@@ -1,4 +1,4 @@
-"""Calls of functions in an answer: told from what is said, however the text is cut into pieces.
+"""Splits calls of functions from the text of an answer, however the text is cut into pieces.
 
 What a model writes is not trusted: half a call, broken JSON and names that are none become a call
 with a problem, which is shown and never run. Marks, by style:
@@ -81,7 +81,7 @@ def style_of(source: str) -> ToolStyle:
 
 @dataclass(frozen=True, slots=True)
 class CallSplit:
-    """An answer as far as it was heard, without its thoughts. Pure: `fed` and `ended` give another
+    """An answer as far as it is known, without its thoughts. Pure: `fed` and `ended` give another
     one."""
 
     style: ToolStyle

@@ -71,7 +71,8 @@ class _Running:
 
 
 class ToolServers:
-    """For one thread. `wake` is called, on another, when there is something to poll."""
+    """The tool servers, for one thread. `wake` is called, on another, when there is something to
+    poll."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self._wake = wake

@@ -37,7 +37,8 @@ _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
 
 class ServerProcess:
-    """`heard` is told each line of its standard error, and nothing after the first LOG_LINES."""
+    """The process of a tool server. `heard` is called with each line of its standard error, and not
+    after the first LOG_LINES."""
 
     def __init__(self, spec: ServerSpec, heard: Callable[[str], None]) -> None:
         self.spec = spec

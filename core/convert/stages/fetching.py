@@ -1,4 +1,4 @@
-"""A model of a hub into the cache of huggingface_hub."""
+"""Fetches a model of a hub into the cache of huggingface_hub."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ _NO_PROGRAM = 3  # the exit code of a process that did not stop by itself
 
 
 class Report:
-    """`stop` says whether the stage is to end; every progress raises CancelledError then."""
+    """The report of a stage. `stop` says whether the stage is to end; every progress raises
+    CancelledError then."""
 
     def __init__(self, tasks: BinaryIO, messages: BinaryIO) -> None:
         self._messages, self._reported_at = messages, 0.0

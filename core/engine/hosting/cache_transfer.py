@@ -1,4 +1,4 @@
-"""From one executor to another with the conversation, and to a file and back."""
+"""Moves a conversation from one executor to another, and to a file and back."""
 
 from __future__ import annotations
 

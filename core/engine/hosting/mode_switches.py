@@ -13,7 +13,7 @@ UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that f
 
 
 class ModeSwitches:
-    """For any thread. `send` hands the engine a command."""
+    """The switches of the weight mode, for any thread. `send` sends the engine a command."""
 
     def __init__(self, send: Callable[[SwitchMode], None]) -> None:
         self._send = send

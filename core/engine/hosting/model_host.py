@@ -1,4 +1,4 @@
-"""The model in use and the executor that runs it: put in place, replaced, given back.
+"""The model in use and the executor that runs it: loaded, replaced, closed.
 
 Only `prepare` is for another thread than the engine's.
 """
@@ -61,7 +61,8 @@ NO_MODEL = "no model is loaded: open one first"
 
 
 class ModelHost:
-    """`device` is the Vulkan device that also draws, None where nothing draws.
+    """The host of the model in use. `device` is the Vulkan device that also draws, None if nothing
+    draws.
 
     `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
     Variants that a person kept lie in the folder `variants`. `modes` are switches that clients of a

@@ -69,8 +69,8 @@ class Preparation:
 
 
 class Switching:
-    """Requests in order, one prepared at a time. `ask`, `supersede` and `is_superseded` are for any
-    thread, the rest for one."""
+    """Requests in order, one prepared at a time. `submit`, `supersede` and `is_superseded` are for
+    any thread, the rest for one."""
 
     def __init__(
         self, make: Callable[[Request], AnyRunner], dropped: Callable[[Request], None]

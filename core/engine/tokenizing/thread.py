@@ -20,7 +20,8 @@ Emit = Callable[[TextTokenized], None]
 
 
 class Tokenizing:
-    """`ask` is for any thread. Of requests that wait, the last of a slot is answered."""
+    """Tokenizes texts on a thread of its own. `submit` is for any thread. Of requests that wait,
+    the last of a slot is answered."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit

@@ -42,7 +42,8 @@ _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish 
 
 
 class CpuExecutor:
-    """See `core.exec.executor.Executor`. threads=0: one a core; isa: one of `available_isas()`.
+    """The C++ executor; see `core.exec.executor.Executor`. threads=0: one a core; isa: one of
+    `available_isas()`.
 
     Raises RequestError for an instruction set or threads that cannot run here, ValueError for
     weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into

@@ -1,4 +1,4 @@
-"""A build of the kernels is tried before it is relied on, once for each machine and build.
+"""The self-test of a build of the kernels before it is relied on, once for each machine and build.
 
 Products of every kind of levels, for one token, few and many, are compared with what NumPy makes of
 them; a build that is wrong is left out, with a warning in the log, and the next lower one is used.

@@ -1,4 +1,4 @@
-"""Weights as the C++ kernels read them: where they lie in a mapped file, or as tiles of 16 rows.
+"""Weights as the C++ kernels read them: at their place in a mapped file, or as tiles of 16 rows.
 
 Products want the same columns of 16 rows side by side. Our own formats lie so on disk; blocks of a
 GGUF file, which are rows, are laid out once, value for value, and shared by all executors.
@@ -25,7 +25,7 @@ _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 @dataclass(frozen=True, eq=False)
 class CpuWeight:
-    """A weight of a plan and what the kernels are given of it."""
+    """A weight of a plan and its form for the kernels."""
 
     source: TensorData  # as the plan knows it; holds the memory that `_laid_out` knows it by
     dtype: str  # of DTYPES

@@ -1,4 +1,4 @@
-"""Shared steps cut so that a sequence is multiplied alike, whatever else is in the step.
+"""Cuts shared steps so that a sequence is multiplied alike, whatever else is in the step.
 
 A device multiplies few tokens by one kernel and many by another, which add up in another order. Of
 a shared step the number of tokens is other sequences' matter, so that it must not choose: a
@@ -23,8 +23,8 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SubStep:
-    """Sequences of a step, by themselves a step, and which tokens and outputs of the step are
-    theirs."""
+    """A group of sequences of a step as a step of its own, with the step's tokens and outputs that
+    are theirs."""
 
     plan: Plan
     step: Step

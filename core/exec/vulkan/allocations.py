@@ -19,7 +19,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """Bytes of buffers."""
+    """The bytes of the buffers."""
 
     weights: int
     states: int

@@ -1,4 +1,4 @@
-"""Products as dispatches: which kernel for how many tokens, and what it does beside (product.glsl).
+"""Products as dispatches: which kernel for how many tokens, and what else it does (product.glsl).
 
 `matmul_rows` is for software drivers, `matvec` for few tokens. Of many, `matmul` makes tiles of
 outputs, `matmul_a8` of int8 blocks, and `matmul_matrix` those where the device has cooperative

@@ -55,7 +55,7 @@ _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, 
 
 @dataclass(eq=False)
 class GgufFile(TensorFile):
-    """An open file, or the parts of one model. Values of metadata: int, float, bool, str, or a
+    """An open GGUF file, or the parts of one model. Values of metadata: int, float, bool, str, or a
     MetadataArray."""
 
     version: int

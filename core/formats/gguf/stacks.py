@@ -1,4 +1,4 @@
-"""Matrices that a GGUF file has in one tensor, and graphs one by one."""
+"""Splits matrices that a GGUF file has in one tensor, and graphs use one by one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from llm_lite.core.formats.ranges import (
 
 
 class CheckpointConfig:
-    """`prefix` says where in the file the object lies ("text_config.")."""
+    """A config.json; `prefix` says where in the file the object is ("text_config.")."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, prefix: str = "") -> None:
         self._values, self.path, self._prefix = values, path, prefix

@@ -21,7 +21,7 @@ _ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line o
 
 @dataclass(frozen=True)
 class TensorToWrite:
-    """`pieces` gives the bytes in order when the tensor's turn comes."""
+    """A tensor to write; `pieces` gives the bytes in order when the tensor's turn comes."""
 
     name: str
     dtype: str  # as in the file: "BF16"

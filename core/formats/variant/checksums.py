@@ -33,7 +33,7 @@ class Bytes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Checksums:
-    """Eight hex digits each."""
+    """The checksums of a variant, of eight hex digits each."""
 
     header: str
     tensors: Mapping[str, str]

@@ -33,7 +33,7 @@ _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A tensor to come: its format, shape (row-major) and bytes."""
+    """The place of a tensor to come: its format, shape (row-major) and bytes."""
 
     name: str
     dtype: str

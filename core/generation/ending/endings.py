@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 class Endings(Generic[Item]):
-    """Takes the tokens of one answer to a prompt, and gives what of it may be shown."""
+    """Takes the tokens of one answer to a prompt, and returns what may be shown."""
 
     def __init__(self, sampling: SamplingOptions, encoded: Encoded) -> None:
         self._stops = StopStrings[Item](sampling.stop, encoded.thinking, encoded.roles)

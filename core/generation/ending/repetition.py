@@ -28,7 +28,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """So many last `tokens` with a period of at most `longest` tokens are a loop."""
+    """The window of a loop: the last `tokens` with a period of at most `longest` tokens."""
 
     tokens: int
     longest: int
@@ -84,7 +84,7 @@ def normalized_sentence(sentence: str) -> str:
 
 
 class RepetitionGuard:
-    """Hears an answer's tokens, and says at each whether the answer loops."""
+    """Watches an answer's tokens, and decides at each whether the answer loops."""
 
     def __init__(self, *, keeps_to_grammar: bool = False) -> None:
         self._is_code = keeps_to_grammar

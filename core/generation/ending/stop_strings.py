@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class StopStrings(Generic[Item]):
-    """Takes an answer in items with their texts, and gives those that may be shown.
+    """Takes an answer in items with their texts, and returns those that may be shown.
 
     An item whose text may be the beginning of a stop string waits until that is decided. Once one
     is found, it and what follows is dropped. In thoughts none is looked for: the answer has not

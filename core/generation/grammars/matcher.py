@@ -1,4 +1,4 @@
-"""One answer's matcher, a process apart: what it is asked, and how it ended."""
+"""The matcher of one answer, a separate process: its requests, and how it ended."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class Process:
 
 
 class ForcedTexts:
-    """The tokens of texts that only could come next, as matchers asked for them. For any thread."""
+    """The tokens of texts that were the only continuation, as matchers requested them. For any
+    thread."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = None if tokenizer is None else weakref.ref(tokenizer)
@@ -103,7 +104,7 @@ class ForcedTexts:
 
 
 class Matcher:
-    """One answer's process, asked for one thing at a time. For one thread.
+    """The process of one answer, which does one thing at a time. For one thread.
 
     What it answers is read when somebody wants it: nobody is woken beside the model's step. What
     may take longer than that, the tokens of a text and how a process ended, a reader finds.
@@ -267,7 +268,7 @@ def _how_it_ended(code: int, kind: str, asked: int, limits: MatcherLimits) -> st
 
 
 class Readers:
-    """Threads that wait for processes. They keep nobody from ending the program."""
+    """Threads that wait for processes, and do not keep the program from ending."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[tuple[Future[None], Callable[[], None]]]

@@ -1,4 +1,4 @@
-"""The program's side of the processes that match grammars: they are started, asked, and ended."""
+"""The program's side of the processes that match grammars: it starts, uses and ends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that match grammars. Started by `matchers`, in no other way.
+"""The processes that match grammars. Started by `matchers` only.
 
 Where standard input is a socket, the process is a server: it keeps vocabularies, and forks a
 matcher for each socket that it is given. Where it is a pipe, the process itself is the matcher.
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 class MatcherVocabulary:
-    """The tokens as llguidance takes them. Byte-level and SentencePiece's tokens alike are the
+    """The vocabulary in the form of llguidance. Byte-level and SentencePiece's tokens alike are the
     bytes that they stand for.
 
     `data`: uint32 bytes of a JSON object; that object, with "ends" and "special" tokens, "bos" and
@@ -112,7 +112,7 @@ class MatcherVocabulary:
 
 
 class _Server:
-    """Carries out one message of the program at a time; none of them takes long."""
+    """Executes one message of the program at a time; none of them takes long."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control

@@ -1,4 +1,4 @@
-"""A text that the model continues -> token ids; and the roles that a model without a chat template
+"""Encodes a text that the model continues; and the roles that a model without a chat template
 invents in what it writes."""
 
 from __future__ import annotations

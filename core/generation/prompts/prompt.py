@@ -1,4 +1,4 @@
-"""A conversation -> token ids, so that what a person types can never act as a control token."""
+"""Encodes a conversation, so that what a person types can never act as a control token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class ChatFile(Protocol):
-    """A model file, as a conversation with it needs it."""
+    """The interface of a model file to a conversation with it."""
 
     @property
     def path(self) -> Path: ...
@@ -55,9 +55,9 @@ class RoleEnds:
 
 @dataclass(slots=True)
 class Encoded:
-    """Token ids, and for each the index of the message that says it; -1: the template does.
-    `thinking` is how the answer to it marks its thoughts, `roles` where one that has no template of
-    its model's ends."""
+    """Token ids, and for each the index of the message that contains it; -1: the template does.
+    `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
+    a template."""
 
     ids: list[int]
     owners: list[int]
@@ -181,7 +181,7 @@ def chat_segments(
 
 
 class _Rendering:
-    """A template with what it is given beside the messages."""
+    """A template with its variables besides the messages."""
 
     def __init__(
         self,

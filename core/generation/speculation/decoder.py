@@ -17,7 +17,7 @@ from llm_lite.core.records import dataclass
 
 
 class DraftSession(Protocol):
-    """A session as drafts need it; see `CacheSteps`."""
+    """The interface of a session to drafts; see `CacheSteps`."""
 
     speculation: Speculation | None
     step_seconds: float

@@ -26,8 +26,8 @@ NO_BRANCH = Branch()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Tokens that may follow, and how much speaks for them: of a source that looks tokens up, how
-    many last tokens of the text it has found elsewhere; 0 of one that computes them."""
+    """Tokens that may follow, and the evidence for them: for a source that looks tokens up how many
+    last tokens of the text it has found elsewhere; 0 for one that computes them."""
 
     tokens: tuple[int, ...] = ()
     evidence: int = 0
@@ -40,7 +40,7 @@ STILL_READING = Draft(is_reading=True)
 
 
 class DraftSource(Protocol):
-    """Follows a text and proposes how it goes on."""
+    """The interface of a source that follows a text and proposes how it continues."""
 
     @property
     def name(self) -> str:

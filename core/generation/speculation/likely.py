@@ -1,4 +1,5 @@
-"""Drafts of a model's likeliest tokens, and what comes second where that is likely to be right."""
+"""Drafts of a model's likeliest tokens, and the second likeliest where that is likely to be
+right."""
 
 from __future__ import annotations
 

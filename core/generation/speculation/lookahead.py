@@ -1,4 +1,4 @@
-"""Logits that are known ahead: of drafted tokens that a step has verified."""
+"""Logits that are known ahead, of drafted tokens that a step has verified."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lookahead:
-    """Rows of the caches from position `first` on hold these tokens, as if they had been decoded
-    with `gains`; the cache does not count them yet. They hold nothing of use once another step
-    has run or positions have moved (another `epoch` of the cache)."""
+    """Rows of the caches from position `first` on that hold these tokens, as if they had been
+    decoded with `gains`; the cache does not count them yet. They hold nothing of use once another
+    step has run or positions have moved (another `epoch` of the cache)."""
 
     first: int = 0
     tokens: tuple[int, ...] = ()

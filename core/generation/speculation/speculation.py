@@ -31,7 +31,8 @@ _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for readi
 
 
 class LengthPolicy(Protocol):
-    """Says how many tokens are drafted, and hears how that went."""
+    """The interface of a policy: it decides how many tokens are drafted, and records the
+    outcome."""
 
     costs: PassCosts
 

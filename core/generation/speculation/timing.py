@@ -21,7 +21,7 @@ MOST_SECONDS = 1.0  # a size whose pass would take longer is left to answers
 
 
 class TimedSession(Protocol):
-    """A session as it is measured; see `CacheSteps`."""
+    """The interface of a session to measurements; see `CacheSteps`."""
 
     executor: Executor
     files: MappedFiles

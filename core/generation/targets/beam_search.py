@@ -23,10 +23,9 @@ EarlyStopping = bool | Literal["never"]
 
 @dataclass(frozen=True, slots=True)
 class BeamOptions:
-    """width: hypotheses at a time. ends: tokens that finish one. most_tokens: of a sequence, after
-    its start. banned: tokens that are never chosen. forced_end: the last token of a sequence that
-    reaches `most_tokens`; None: any. keeps_choices: the likeliest others in the place of a token.
-    """
+    """The options of a beam search. width: hypotheses at a time. ends: tokens that finish one.
+    banned: tokens that are never chosen. forced_end: the last token of a sequence that reaches
+    `most_tokens`; None: any. keeps_choices: the likeliest others in the place of a token."""
 
     width: int
     ends: frozenset[int]
@@ -40,7 +39,8 @@ class BeamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """score: the sum of log probabilities; of a finished one divided by its length's power."""
+    """A sequence of the beam. score: the sum of log probabilities; for a finished one divided by
+    its length's power."""
 
     tokens: tuple[int, ...]
     score: float
@@ -49,7 +49,8 @@ class Hypothesis:
 
 
 class BeamSearch:
-    """`running` are to be continued, best first; `finished` are the best that ended, best first."""
+    """A beam search. `running` are to be continued, best first; `finished` are the best that ended,
+    best first."""
 
     def __init__(self, options: BeamOptions) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""From a source text to a target: what encoder-decoders are asked for.
+"""Translation from a source text to a target, by an encoder-decoder.
 
 The target of a beam is read again by the decoder that a person looks into, so that maps, cache and
 probabilities are there whatever found it.
@@ -53,8 +53,8 @@ class Target:
 
 
 class GreedyDecoder:
-    """The likeliest token each time, in the session that a person looks into: the first of a beam
-    of one that ends."""
+    """Decodes the likeliest token each time, in the session that a person inspects: the first of a
+    beam of one that ends."""
 
     def __init__(self, session: Session, start: int) -> None:
         self._session, self._start = session, start

@@ -79,7 +79,7 @@ class AddMessage:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """All that an answer says so far; the newest takes the place of those before."""
+    """Saves an answer so far; the newest takes the place of those before."""
 
     conversation: int
     message: int
@@ -141,7 +141,7 @@ class ContinueAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SelectVersion:
-    """Which child of `parent` is shown; None ends the conversation there."""
+    """Selects the child of `parent` that is shown; None ends the conversation there."""
 
     conversation: int
     parent: int | None
@@ -226,7 +226,7 @@ class SetSystemPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SetExtra:
-    """A column of what is kept beside the messages of a conversation that is still there."""
+    """Sets a column of what is kept with a conversation that is still there."""
 
     conversation: int
     column: Literal["gains", "draft", "files"]
@@ -249,7 +249,7 @@ class SetExtra:
 
 @dataclass(frozen=True, slots=True)
 class SetDeleted:
-    """When they were deleted; None brings them back."""
+    """Sets when conversations were deleted; None restores them."""
 
     conversations: tuple[int, ...]
     at: float | None
@@ -263,7 +263,8 @@ class SetDeleted:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """For good, where they are still deleted: another window may have brought one back."""
+    """Deletes conversations for good, if they are still deleted: another window may have restored
+    one."""
 
     conversations: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""What is read, as it will be once the pending changes are saved.
+"""Readings with the pending changes applied, as they will be once these are saved.
 
 Rows of the conversations that change are copied to a database in memory, and the changes applied to
 them there by the very statements that will write them. Nobody waits for the disk so, and while it

@@ -11,8 +11,10 @@ _LONGEST = 1.0  # seconds that closing waits for a reading that was told to end
 
 
 class Reader:
-    """A connection must not be closed while another thread is within a call of it: the process
-    would crash. So a reading holds a lock, and closing interrupts it and waits."""
+    """A connection for reading.
+
+    It must not be closed while another thread is within a call of it: the process would crash.
+    """
 
     def __init__(self, connection: sqlite3.Connection, epoch: int) -> None:
         """Wrap a connection. `epoch`: that of the writer whose file it reads."""

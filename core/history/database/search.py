@@ -1,4 +1,4 @@
-"""Search over titles and all that was said.
+"""Search over titles and all messages.
 
 Words are found anywhere, also within words, in any case and any script: the index holds each run of
 three characters. All words of a query must stand in a message; what a person types is quoted, so

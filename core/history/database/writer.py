@@ -41,7 +41,8 @@ class Waiting:
 
 
 class PendingChanges:
-    """Filled by callers, emptied by the writer. `changed` is the one lock and bell of both."""
+    """The changes to be saved: filled by callers, emptied by the writer. `changed` is the one lock
+    and condition of both."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -110,7 +111,8 @@ _PAGES = 500  # of the index that one step merges, and of the file that one give
 
 
 class Sweep:
-    """In steps of some ten milliseconds each, so that nothing waits long for the next one.
+    """Tidies the database in steps of some ten milliseconds each, so that nothing waits long for
+    the next one.
 
     A deleted message is a mark in the index until its parts are merged, which they are into one.
     """

@@ -1,4 +1,4 @@
-"""A value in somebody's JSON, and where it stands: what it is not is said in one sentence."""
+"""A value in another program's JSON, and its place: errors name both in one sentence."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor that nobody has to have."""
+    """The name, format and shape of a tensor, without its data."""
 
     name: str
     dtype: str

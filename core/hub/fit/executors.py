@@ -24,8 +24,8 @@ _ROWS_HELD = 64  # rows of a table behind which the C++ executor lets it go, bes
 
 @dataclass(frozen=True, slots=True)
 class ExecutorMemory:
-    """Bytes that an executor holds while it runs, and the most that memory holds of weights while
-    they are loaded, beside those of the device."""
+    """The bytes that an executor holds while it runs, and the most that memory holds of weights
+    while they are loaded, besides those of the device."""
 
     weights: int
     device_weights: int

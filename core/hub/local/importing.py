@@ -1,4 +1,4 @@
-"""Telling the program of a model that lies somewhere else: it is remembered, never copied."""
+"""Imports a model that is somewhere else: its path is remembered, nothing is copied."""
 
 from __future__ import annotations
 

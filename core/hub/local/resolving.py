@@ -1,4 +1,4 @@
-"""From what a person types to one local model."""
+"""Resolves what a person types to one local model."""
 
 from __future__ import annotations
 

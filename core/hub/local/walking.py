@@ -1,4 +1,4 @@
-"""Folders of other programs, looked through within limits: depth, entries, no folder twice.
+"""Walks folders of other programs within limits: depth, entries, no folder twice.
 
 Nothing in them is trusted: links may lead in circles or nowhere, names may be anything.
 """

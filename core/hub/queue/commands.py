@@ -1,4 +1,4 @@
-"""What a person can do with the queue: each command makes a change of its jobs.
+"""The commands of a person for the queue: each makes a change of its jobs.
 
 `RequestError` where a change does not fit what the job is by now; the sentence says why.
 """
@@ -31,7 +31,7 @@ _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Adds a job, or lets the one go on that asks for the same and has not ended."""
+    """Adds a job, or lets an equal one continue that has not ended."""
 
     job: QueuedJob
 

@@ -34,8 +34,8 @@ def queue_folder() -> Path:
 
 
 class QueueFile:
-    """`load` and `edit` raise FileError where the file can be neither used nor set aside; it is
-    left as it is then. A damaged one is set aside, and `problem` says so."""
+    """The queue's file. `load` and `edit` raise FileError if it can be neither used nor set aside;
+    it is left as it is then."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -55,7 +55,7 @@ _MOST = 1 << 62
 
 
 class RunningStage:
-    """RequestError where its process cannot be started."""
+    """The running stage. RequestError if its process cannot be started."""
 
     def __init__(
         self, job: QueuedJob, task: Mapping[str, Any], on_message: OnMessage, worker: str

@@ -1,4 +1,4 @@
-"""The one door to the network: huggingface_hub, imported when it is needed, silent and bounded.
+"""The one access to the network: huggingface_hub, imported when it is needed, silent and bounded.
 
 What the environment says holds: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_HUB_OFFLINE,
 HF_HUB_DOWNLOAD_TIMEOUT and the proxies. Telemetry is off. A list or a description that a server

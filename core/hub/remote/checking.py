@@ -25,7 +25,8 @@ Progress = Callable[[float], None]  # the part done, 0..1
 
 @dataclass(slots=True)
 class HashVerdict:
-    """`findings`: sentences on what is wrong. `notes`: what nothing could be compared with."""
+    """The result of a check. `findings`: sentences on what is wrong. `notes`: what nothing could be
+    compared with."""
 
     compared: int = 0  # files
     nbytes: int = 0

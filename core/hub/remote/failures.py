@@ -40,7 +40,7 @@ class HubUnreachableError(HubError):
 
 
 class HubOfflineError(HubError):
-    """A person does not want the network to be asked."""
+    """Raised if a person has forbidden the use of the network."""
 
 
 def unreachable(origin: str, error: Exception) -> str:

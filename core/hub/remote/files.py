@@ -46,7 +46,7 @@ _INDEX = "model.safetensors.index.json"
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file as the hub tells of it. sha256: "" where git has it whole; `oid` is git's SHA-1."""
+    """A file as the hub describes it. sha256: "" where git has it whole; `oid` is git's SHA-1."""
 
     path: str
     size: int

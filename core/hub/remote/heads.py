@@ -1,4 +1,5 @@
-"""A limit of time for the head of an answer: the HTTP library waits so long for each byte of it."""
+"""A limit of time for the head of a response: the HTTP library waits its timeout for each byte of
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that could have been meant by one that a hub does not have."""
+"""Suggests names that could have been meant by one that a hub does not have."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _INTERVAL = 0.1  # seconds between two reports
 
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """`done` counts what was there before; `rate` does not."""
+    """The progress of a pull. `done` counts what was there before; `rate` does not."""
 
     file: str
     done: int  # bytes of the file
@@ -30,7 +30,7 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class Meter:
-    """Counts for one pull and tells at most ten times a second."""
+    """Counts for one pull and reports at most ten times a second."""
 
     def __init__(self, total: int, on_progress: OnProgress) -> None:
         self._total, self._on_progress = total, on_progress

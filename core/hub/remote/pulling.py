@@ -1,4 +1,4 @@
-"""A model of a hub into the Hugging Face cache, where huggingface_hub and others find it too.
+"""Pulls a model of a hub into the Hugging Face cache, where huggingface_hub and others find it too.
 
 Layout: blobs/DIGEST holds a file, snapshots/COMMIT/PATH leads to it, refs/NAME says a commit.
 """

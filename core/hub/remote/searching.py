@@ -1,4 +1,5 @@
-"""Models of a hub by words and filters, the most downloaded first; and one with all it tells."""
+"""Searches models of a hub by words and filters, the most downloaded first; and shows one with all
+details."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _EXPAND = ["config", "gguf", "gated", "downloads", "pipeline_tag", "tags", "safe
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """`most_bytes`: of the smallest file that runs here. licence: as the hub writes it."""
+    """Filters of a search. `most_bytes`: of the smallest file that runs here."""
 
     task: str = "text-generation"  # the hub's pipeline tag; "": any
     most_bytes: int = 0  # 0: any

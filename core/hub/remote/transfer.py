@@ -1,4 +1,5 @@
-"""One file of a hub to the disk, begun or gone on with, and never taken for whole unchecked.
+"""Transfers one file of a hub to the disk, from its beginning or where an earlier transfer ended,
+and always checks it.
 
 huggingface_hub's own download throws away what it has when it is interrupted, and writes as much as
 a server sends; so the bytes are written here, over its client, into the partial file that its older

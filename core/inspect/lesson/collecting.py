@@ -81,7 +81,7 @@ HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """A model's ops, and what of them the opened layer is."""
+    """A model's ops, and those of the opened layer."""
 
     run: TracedRun
     source: AttentionSource

@@ -1,4 +1,4 @@
-"""Vectors as a trace tells them."""
+"""Vectors as a trace has them."""
 
 from __future__ import annotations
 

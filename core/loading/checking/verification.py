@@ -26,7 +26,7 @@ SLICE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something of a file that can be checked by itself; `checksum` is None where none was kept.
+    """A part of a file that can be checked by itself; `checksum` is None if none was kept.
 
     `pieces` are its bytes in order; a `tensor`'s are its data.
     """
@@ -102,7 +102,8 @@ def worth_releasing(nbytes: int) -> bool:
 
 
 class Verification:
-    """Parts that wait to be checked, each file once; a slice at a time, and not for two threads."""
+    """The parts that wait to be checked, each file once; a slice at a time, and not for two
+    threads."""
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()

@@ -1,4 +1,4 @@
-"""From a model file to one that runs: an encoder, or whatever the file has."""
+"""Starts the model of a file: an encoder, or whatever the file has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One token followed through the loaded model: what is asked for, and all numbers of it.
+"""One token traced through the loaded model: the request, and all numbers of it.
 
 Values are float32 as the running executor computed them. What could be long is bounded: vectors
 tell their first values, and beside them their size and root mean square; scores are told for the
@@ -30,8 +30,8 @@ Positions = Literal["rotary", "learned", "sines", "bias", "none"]
 class FollowToken:
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
     as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
-    the one that looks most at other tokens than the first, the last and this one. Scores are told
-    for the positions `first`..`position`, MOST_TOKENS at most; of an encoder for those around it.
+    the one that attends most to other tokens than the first, the last and this one. Scores are of
+    the positions `first`..`position`, MOST_TOKENS at most; for an encoder of those around it.
 
     Of an encoder it is a token of the text that was encoded last; `beside` is a text whose vector
     is compared, MOST_BESIDE characters at most. Of an encoder-decoder it is a token of the target.

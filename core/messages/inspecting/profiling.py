@@ -34,7 +34,8 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class StepProfile:
-    """`ops` in the order of the plan. What they do not add up to is waiting."""
+    """The profile of a step: `ops` in the order of the plan. What they do not add up to is
+    waiting."""
 
     tokens: int
     depth: int  # positions in the cache before it
@@ -86,8 +87,8 @@ class KernelForm:
 
 @dataclass(frozen=True, slots=True)
 class KernelStudy:
-    """C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those measured so
-    far. Rates count a multiply-add as two operations."""
+    """The study of C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those
+    measured so far. Rates count a multiply-add as two operations."""
 
     backend: StudyBackend
     device: str
@@ -145,7 +146,7 @@ class KernelStudy:
 
 @dataclass(frozen=True, slots=True)
 class KernelsStudied:
-    """After each form that was measured."""
+    """Sent after each form that was measured."""
 
     request: int
     study: KernelStudy

@@ -1,4 +1,4 @@
-"""A text on its way to token ids, stage by stage: what a tokenizer does, told step by step.
+"""A text on its way to token ids, stage by stage: what a tokenizer does at each step.
 
 Spans are of characters (Unicode code points) of the text that was given. Tokens and symbols are
 spelled as the vocabulary spells them: "Ġthe", "▁the", "##ing", "<0xE2>".
@@ -111,7 +111,7 @@ Steps = MergeSteps | Lattice | LongestMatches
 
 @dataclass(frozen=True, slots=True)
 class TokenPiece:
-    """A token of the result."""
+    """A token of the result, with its place in the text."""
 
     token: str
     id: int

@@ -18,7 +18,7 @@ Check = Callable[[], None]  # may raise CancelledError
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of a whole product."""
+    """The seconds of a whole product."""
 
     median: float
     fastest: float

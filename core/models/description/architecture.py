@@ -1,4 +1,5 @@
-"""An architecture: what its file in core/models/ says, and what follows for every one of them."""
+"""An architecture: the rows in its file in core/models/, and what follows from them for every
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of fields: what an attribute is called in GGUF and in config.json, and what it can be.
+"""Rows of fields: an attribute's names in GGUF and in config.json, and its range.
 
 A config is a dataclass whose attributes carry a row each. The rows read it from either file; from
 them comes the translation of one into the other too. Rows are read in order, so that a row may say
@@ -27,7 +27,7 @@ REQUIRED = object()
 
 
 class UnfitError(Exception):
-    """A value that a row does not take. `attribute`: another row's that is to blame."""
+    """Raised for a value that a row does not allow. `attribute`: another row's that is to blame."""
 
     def __init__(self, expected: str, value: object, attribute: str = "") -> None:
         super().__init__(expected)
@@ -36,10 +36,9 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """gguf: the key behind "<architecture>.", or a whole one that begins with "tokenizer.".
-    checkpoint: the key in config.json, or what finds the value there; None: it has no such field.
-    A default is a value, or made of what is known; `assumed` is the default of a config.json, which
-    is then as good as said."""
+    """A row of a field. gguf: the key behind "<architecture>.", or a whole one that begins with
+    "tokenizer.". A default is a value, or made of what is known; `assumed` is the default of a
+    config.json, which is then as good as said."""
 
     gguf: str
     checkpoint: str | FromCheckpoint | None

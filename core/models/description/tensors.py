@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
 
 @dataclass(frozen=True, slots=True)
 class KnownShape:
-    """A weight of a model that is not there: a checkpoint that is to be made."""
+    """The name, type and shape of a weight without data, for a checkpoint that is to be made."""
 
     name: str
     dtype: str
@@ -33,12 +33,13 @@ class KnownShape:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """shape: names of the config's attributes; one with a value a layer is taken at the layer.
+    """A row of a tensor. shape: names of the config's attributes; one with a value a layer is taken
+    at the layer.
 
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
-    spread: files may have one value, which stands for all of a vector as wide as the model.
-    flat: a vector that checkpoints store as a matrix of one row.
+    spread: files may have one value, which stands for all of a vector as wide as the model. flat: a
+    vector that checkpoints store as a matrix of one row.
     """
 
     gguf: str

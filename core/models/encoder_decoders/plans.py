@@ -1,4 +1,5 @@
-"""The order of sublayers in encoder-decoders; an architecture says its sublayers and its ends."""
+"""The order of sublayers in encoder-decoders; an architecture provides its sublayers and its
+ends."""
 
 from __future__ import annotations
 

@@ -30,10 +30,11 @@ _MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderArchitecture(Architecture):
-    """prefix: of all tensors, where the encoder is a part of the checkpoint.
+    """The architecture of an encoder. prefix: of all tensors, if the encoder is a part of the
+    checkpoint.
 
-    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder:
-    the last layer of the masked-token head. bias: its bias, where the layer has none of its own.
+    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder: the
+    last layer of the masked-token head. bias: its bias, where the layer has none of its own.
     """
 
     prefix: str

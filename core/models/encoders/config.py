@@ -82,10 +82,10 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(shared.DecoderConfig):
-    """`first`: the row of the first position; checkpoints of RoBERTa have others before it.
+    """The fields of an encoder.
 
-    `separator`: the id of the token that ends a sentence, by which tokens get their types.
-    `types`: rows of the table of types, 0 where there is none.
+    `separator`: the id of the token that ends a sentence, by which tokens get their types. `types`:
+    rows of the table of types, 0 where there is none.
     """
 
     context: int = row(replace(shared.CONTEXT, assumed=512))

@@ -64,8 +64,8 @@ def draft_slice(config: Gemma3nConfig) -> Slice | None:
 
 
 class Gemma3nCutter:
-    """RequestError for a cut that does not fit the model, or that would leave layers without the
-    keys and values that they share."""
+    """The cutter of a Gemma 3n. RequestError for a cut that does not fit the model, or that would
+    leave layers without the keys and values that they share."""
 
     def __init__(self, config: Gemma3nConfig, cut: Slice) -> None:
         layers = config.shape.layers

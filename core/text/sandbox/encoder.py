@@ -19,7 +19,7 @@ _TRACING = Limits(cpu_seconds=10.0, wall_seconds=60.0, memory_bytes=2 << 30)
 
 
 class SandboxedEncoder:
-    """Ids of texts, by what `path` says. It runs in the sandbox.
+    """The ids of texts, by the tokenizer at `path`, which runs in the sandbox.
 
     `action` and `request` are those of `core.text.sandbox.tokenizers`; `data` gives the bytes that
     it loads, again where a sandbox was started again, so that nobody keeps tens of MB for it. For

@@ -64,8 +64,8 @@ class SandboxError(Exception):
 
 
 class SandboxProcess:
-    """For any thread; one request at a time. `worker` is the module that runs over there: its
-    `main` serves, as `serving` has it."""
+    """The sandbox's process, for any thread; one request at a time. `worker` is the module that
+    runs over there: its `main` serves, as `serving` has it."""
 
     def __init__(self, worker: str = _WORKER) -> None:
         self._worker = worker

@@ -65,7 +65,7 @@ class LearnedFile:
 
 
 class Stamp(NamedTuple):
-    """Another one where a file was replaced or written to."""
+    """The stamp of a file, which differs if the file was replaced or written to."""
 
     inode: int
     size: int  # bytes

@@ -35,7 +35,7 @@ _DOUBT = 2  # what a time counts when another token followed
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """The token that follows, and how much speaks for it: 1 for one that followed two tokens once,
+    """The token that follows, and the evidence for it: 1 for one that followed two tokens once,
     twice as much for every further token of the context."""
 
     token: int

@@ -1,4 +1,4 @@
-"""Models that a person has told of: a list of paths in a JSON file of ours, nothing is copied.
+"""Models that a person has imported: a list of paths in a JSON file of ours, nothing is copied.
 
 {"version": 1, "paths": ["/data/models/one.gguf", ...]}
 """

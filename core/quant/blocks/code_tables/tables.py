@@ -15,7 +15,7 @@ I8 = NDArray[np.int8]
 
 
 class CodeTable:
-    """16 numbers of int8."""
+    """A table of 16 int8 numbers."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers: I8 = np.array(numbers, np.int8)
