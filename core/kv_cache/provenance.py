@@ -146,8 +146,7 @@ def plan_prefill(
     held: CacheContents, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
 ) -> PrefillPlan:
     """Plan how to bring `prompt` into a cache of `context` positions, where `held`'s first `good`
-    may be used. `head` tokens are never forgotten, if they are not more than half. `head` tokens
-    are never forgotten, if they are not more than half.
+    may be used. `head` tokens are never forgotten, if they are not more than half.
 
     With policy "stop" nothing is forgotten; a prompt that is too long is the caller's affair.
     """

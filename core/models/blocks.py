@@ -3,9 +3,6 @@ to logits.
 
 An architecture defines its layer as a few calls of these. Caches of keys and values, kept queries,
 gains of heads and ends of layers are wired here, for every model alike.
-
-An architecture says its layer as a few calls of these. What keeps keys and values, what looks
-inside later, what weighs the heads and where layers end is wired here, for every model alike.
 """
 
 from __future__ import annotations

@@ -122,8 +122,6 @@ POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
 class DecodingDefaults:
     """The defaults of an encoder-decoder's file for the beginning and the search of its target.
 
-    start: the token that the decoder begins with. banned: tokens that it never says.
-
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
     what ends a target that is as long as it may be; None: nothing. prefixes: of its tasks, which
     stand before a source.

@@ -130,8 +130,7 @@ class PlanBuilder:
         self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False, cut: Cut = None
     ) -> Tensor:
         """Multiply x . weight^T; x is quantized first where the plan has a8 activations and its
-        blocks allow it. weight^T; x is quantized first where the plan says a8 and its blocks allow
-        it.
+        blocks allow it.
 
         float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
         int8 costs a quarter of all that a8 loses. cut: how many of the weight's first rows and

@@ -64,10 +64,6 @@ def with_own_vectors(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]
     Norms and biases lie scattered between matrices in a file, and a page that is read brings up to
     some hundred KiB around it along: 60 norms held 40 MB of a file of 98 MB in memory. So copy them
     first, and release the matrices once they are elsewhere.
-
-    Norms and biases lie scattered between matrices in a file, and a page that is read brings up to
-    some hundred KiB around it along: 60 norms held 40 MB of a file of 98 MB in memory. So copy them
-    first, and let the matrices go once they are elsewhere.
     """
     return {name: _copied(t) if len(t.shape) == 1 else t for name, t in tensors.items()}
 

@@ -146,8 +146,6 @@ class ChatTemplate:
         """Return the same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
 
         Contents of messages are not trusted: '<|im_end|>' typed by the user must stay text.
-
-        What the messages say is not trusted: '<|im_end|>' typed by the user must stay text.
         Templates that rewrite contents so that their place is lost are handled by comparison with
         neutral contents: a control token that contents bring in is not trusted anywhere.
         """

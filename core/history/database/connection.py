@@ -95,7 +95,7 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty database that only this user may read, if there is none. FileError. FileError.
+    """Make an empty database that only this user may read, if there is none. FileError.
 
     SQLite would make it as the umask says, and gives its log the mode of the database.
     """

@@ -20,7 +20,7 @@ CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job of the queue. `row` is what a person sees. Paths are absolute; "" if there is none yet."""
+    """A queued job. `row` is what a person sees. Paths are absolute; "" if there is none yet."""
 
     row: ModelJob
     repo: str = ""  # of a download: owner/name

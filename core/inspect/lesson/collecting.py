@@ -124,7 +124,7 @@ def trace_token(
     hidden: F32 | None = None,
 ) -> TokenTrace:
     """Return all numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's
-    source. hidden: [tokens, width] of an encoder-decoder's source.
+    source.
 
     RequestError where position, layer or head are not there, or the model is built in a way that is
     not known; NotFiniteError where what it computes are no numbers.

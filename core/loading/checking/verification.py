@@ -74,8 +74,6 @@ def verify(
 
     With `release`, mapped pages are released once they were read. `progress` is called with the
     bytes done.
-
-    With `release`, mapped pages are let go once they were read. `progress` hears of bytes done.
     """
     for part in parts:
         try:

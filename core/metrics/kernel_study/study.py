@@ -75,9 +75,7 @@ def study(
     """Study products with M = N = K = `size`; 0: as large as the device computes in the naive form
     in LONGEST_S.
 
-    `emit` is called after each form.
-
-    `emit` is told after each form. CancelledError where `progress` raises it, RequestError for a
+    `emit` is called after each form. CancelledError where `progress` raises it, RequestError for a
     size that the program's own kernel does not have.
     """
     if size and (size % 32 or not 32 <= size <= LARGEST):

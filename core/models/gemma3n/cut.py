@@ -1,6 +1,5 @@
 """The cut of a MatFormer slice: what it leaves of each tensor and field of a Gemma 3n (Devvrit et
-al. 2023, "MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab). 2023,
-"MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab)."""
+al. 2023, "MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab)."""
 
 from __future__ import annotations
 

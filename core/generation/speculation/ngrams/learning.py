@@ -19,7 +19,7 @@ _MOST_KEPT = 1 << 16  # tokens of answers that wait for an idle engine, or for a
 
 class LearnedDrafts:
     """The learned drafts of one model, for the engine's thread. Answers are learned when the engine
-    is idle. Answers are learned when the engine is idle.
+    is idle.
 
     The file is what counts: another program of the same person may write or delete it meanwhile.
     What was learned here since the last writing is learned again on top of what the other wrote; of
