@@ -76,8 +76,8 @@ class MappedFile(mmap.mmap):
         """Raise FileChangedError from the first change on: another size, written to, or lost pages.
 
         The check is of the file that is mapped, whatever its path leads to by now: to delete or to
-        replace it changes nothing. A new time of writing is a change, even with the same bytes (`touch`): to
-        compare them would be to read them all.
+        replace it changes nothing. A new time of writing is a change, even with the same bytes
+        (`touch`): to compare them would be to read them all.
         """
         self._problem = self._problem or self._change()
         if self._problem:

@@ -170,9 +170,9 @@ class Sampler:
         """Choose a token. logits float32 [V]; `context` are the tokens before, more of them at each
         call.
 
-        `mask` forbids all other tokens; the probability in the result is that without it. NotFiniteError
-        where the logits are no distribution: a NaN or +inf among them, or -inf only. RequestError
-        where all tokens are forbidden.
+        `mask` forbids all other tokens; the probability in the result is that without it.
+        NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
+        RequestError where all tokens are forbidden.
         """
         seen = _largest_and_sum(logits)
         options = self._options
