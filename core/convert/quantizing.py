@@ -51,7 +51,8 @@ _COMPANIONS = (
 @dataclass(frozen=True, slots=True)
 class QuantizedTensor:
     """The report of one written tensor. bits: a weight, as written; snr_db: 10 log10 of the sum of
-    squares of the weights over that of the errors, None if nothing was lost."""
+    squares of the weights over that of the errors, None if nothing was lost. stored: the source's
+    format."""
 
     name: str
     shape: tuple[int, ...]

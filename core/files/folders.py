@@ -27,7 +27,9 @@ Listed = Callable[[Path], Sequence[str]]
 
 class NewFolder:
     """A directory that appears whole. Use as a context: write to files of `path`; `put` makes the
-    directory appear, leaving without it removes all traces.
+    directory appear, leaving without it removes all traces. Killed at any moment it leaves what was
+    there before, or the whole new one; besides, perhaps, a hidden directory that the next writer of
+    this place removes.
 
     listed: what a directory that is there already holds of ours; `replace`: it may be replaced.
     FileError where there is something else, or nothing can be written: an OSError becomes one on

@@ -30,8 +30,11 @@ from llm_lite.core.quant.tensor import TensorData
 
 class CacheSteps:
     """The steps of a session. `committed` and `tokens` may be read from any thread, the rest
-    belongs to one. `model` names its file in errors. `files` are what the model was made of: once
-    one has changed, steps end in FileChangedError and the cache stays as it was.
+    belongs to one.
+
+    `weights` are those of the executor; `made_by` names them and its arithmetic. `model` names its
+    file in errors. `files` are what the model was made of: once one has changed, steps end in
+    FileChangedError and the cache stays as it was.
 
     NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
     what it held before that step.

@@ -42,7 +42,7 @@ _CLOSING = MARKS["think"].written[1]
 @dataclass(slots=True)
 class RemoteAnswer:
     """An answer of a server. `unknown` are fields of requests that this server has refused before;
-    more are added."""
+    more are added. `prompt` are the prompt's tokens, where they are known."""
 
     command: Generate
     client: Client

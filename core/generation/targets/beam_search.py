@@ -24,8 +24,9 @@ EarlyStopping = bool | Literal["never"]
 @dataclass(frozen=True, slots=True)
 class BeamOptions:
     """The options of a beam search. width: hypotheses at a time. ends: tokens that finish one.
-    banned: tokens that are never chosen. forced_end: the last token of a sequence that reaches
-    `most_tokens`; None: any. keeps_choices: the likeliest others in the place of a token."""
+    most_tokens: of a sequence, after its start. banned: tokens that are never chosen. forced_end:
+    the last token of a sequence that reaches `most_tokens`; None: any. keeps_choices: the likeliest
+    others in the place of a token."""
 
     width: int
     ends: frozenset[int]

@@ -13,7 +13,8 @@ _LONGEST = 1.0  # seconds that closing waits for a reading that was told to end
 class Reader:
     """A connection for reading.
 
-    It must not be closed while another thread is within a call of it: the process would crash.
+    It must not be closed while another thread is within a call of it: the process would crash. So a
+    reading holds a lock, and closing interrupts it and waits.
     """
 
     def __init__(self, connection: sqlite3.Connection, epoch: int) -> None:

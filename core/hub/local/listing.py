@@ -46,7 +46,8 @@ _KINDS = {field.name: type(field.default) for field in fields(Header)}
 
 
 class HeaderCache:
-    """The cache of headers. Use as a context: what was read is kept when it ends."""
+    """The cache of headers. Use as a context: what was read is kept when it ends. A cache that
+    cannot be read or written costs time and nothing else."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or user_folder("cache") / "model-headers.json"

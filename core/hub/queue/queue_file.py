@@ -35,7 +35,7 @@ def queue_folder() -> Path:
 
 class QueueFile:
     """The queue's file. `load` and `edit` raise FileError if it can be neither used nor set aside;
-    it is left as it is then."""
+    it is left as it is then. A damaged one is set aside, and `problem` says so."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

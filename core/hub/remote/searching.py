@@ -31,7 +31,8 @@ _EXPAND = ["config", "gguf", "gated", "downloads", "pipeline_tag", "tags", "safe
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """Filters of a search. `most_bytes`: of the smallest file that runs here."""
+    """Filters of a search. `most_bytes`: of the smallest file that runs here. licence: as the hub
+    writes it."""
 
     task: str = "text-generation"  # the hub's pipeline tag; "": any
     most_bytes: int = 0  # 0: any

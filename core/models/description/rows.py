@@ -37,7 +37,8 @@ class UnfitError(Exception):
 @dataclass(frozen=True, slots=True)
 class FieldRow:
     """A row of a field. gguf: the key behind "<architecture>.", or a whole one that begins with
-    "tokenizer.". A default is a value, or made of what is known; `assumed` is the default of a
+    "tokenizer.". checkpoint: the key in config.json, or what finds the value there; None: it has no
+    such field. A default is a value, or made of what is known; `assumed` is the default of a
     config.json, which is then as good as said."""
 
     gguf: str

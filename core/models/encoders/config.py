@@ -82,7 +82,8 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(shared.DecoderConfig):
-    """The fields of an encoder.
+    """The fields of an encoder. `first`: the row of the first position; checkpoints of RoBERTa have
+    others before it.
 
     `separator`: the id of the token that ends a sentence, by which tokens get their types. `types`:
     rows of the table of types, 0 where there is none.
