@@ -10,7 +10,7 @@ Attached file: notes.md (the first 1,200 of 5,000 characters)
     ```
 
 The fence is longer than any row of backticks in the text, so that no text can end it. Of a picture
-only the name is told:
+only the name is given:
 
 Attached picture: cat.png (its content is not given)
 """

@@ -48,11 +48,11 @@ def collect(
     room: Room = lambda shape: np.zeros(shape, np.float32),
     rest: Rest = lambda moment: None,
 ) -> Moments:
-    """Run the chunks, each from an empty cache, and look at every matrix' inputs.
+    """Run the chunks, each from an empty cache, and collect every matrix' inputs.
 
-    The executor's program must be built for exact activations. `rest` is called after
-    each look, so that memory can be given back. RequestError where the text is too short; whatever
-    `progress` raises (to cancel) passes through.
+    The executor's program must be built for exact activations. `rest` is called after each of them,
+    so that memory can be freed. RequestError where the text is too short; whatever `progress`
+    raises (to cancel) passes through.
     """
     tokens = sum(map(len, chunks))
     if tokens < LEAST_TOKENS:

@@ -1,6 +1,6 @@
 """Two ways to run a model answer one prompt side by side, a token of each in turn.
 
-Then run B is asked for every token of what A said (teacher forcing), so that their distributions
+Then run B scores every token of A's answer (teacher forcing), so that their distributions
 can be compared token by token although the answers have parted long before.
 """
 
@@ -131,7 +131,7 @@ class Run:
 def compare_runs(command: CompareRuns, context: TaskContext) -> None:
     """Answer on both runs, then force; CancelledError where it ends before there is an answer.
 
-    The chat's runner, where it serves as a run, is given back with what its cache held.
+    The chat's runner, where it serves as a run, is returned with what its cache held.
     """
     check_size(context.file.tokenizer, command.messages, context.file.model.shape.trained_context)
     prompt = encode(context.file, command.messages, False).ids

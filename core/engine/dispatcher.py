@@ -70,7 +70,7 @@ class Dispatcher:
     waiting: Callable[[], bool]  # whether there is another command
 
     def run(self, number: int, command: Command) -> None:
-        """Carry out a command; LlmLiteError where nothing else tells what went wrong."""
+        """Execute a command; LlmLiteError if no event reports what went wrong."""
         host = self.host()
         if isinstance(command, Reconfigure | SwitchMode):
             self.switching().submit(number, command)  # taken up at once: no answer is running

@@ -1,9 +1,9 @@
 """The worker thread between the window and the model: commands in, events out.
 
 Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
-Whatever a command throws ends that command and is told; the engine goes on. A load that does not
-end after it was cancelled is left to itself, with its thread, and another thread goes on with the
-model that was there before.
+Whatever a command raises ends that command and is reported; the engine goes on. A load that does
+not end after it was cancelled is left to itself, with its thread, and another thread goes on with
+the model that was there before.
 """
 
 from __future__ import annotations

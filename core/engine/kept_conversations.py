@@ -1,4 +1,4 @@
-"""Conversations' caches, kept in files from one day to another, without anybody waiting for a disk.
+"""Conversations' caches, kept in files from one day to another, without waiting for a disk.
 
 The engine's thread copies what the cache holds and goes on; another one writes the copy.
 """

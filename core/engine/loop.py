@@ -31,7 +31,7 @@ class SteppedWork(Protocol):
         ...
 
     def step(self) -> bool:
-        """Run at most one step and tell what it brought; False after the last one."""
+        """Run at most one step and emit its events; False after the last one."""
         ...
 
     def interrupted(self, seconds: float) -> None:

@@ -320,7 +320,7 @@ def _by_distance(bias: F32, before: int, distances: NDArray[np.int64]) -> F32:
 
 
 def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:
-    """[T, start+T]: whether row t may look at position p."""
+    """[T, start+T]: True if row t may attend to position p."""
     own = start + np.arange(tokens)[:, None]
     position = np.arange(start + tokens)[None, :]
     causal = position <= own

@@ -1,7 +1,7 @@
 """Names for unfinished files, beside the place that they are for, and the ones that killed
 processes left.
 
-`.NAME.PID-COUNT.KIND`: the process says whether somebody still works on it. A process in another
+`.NAME.PID-COUNT.KIND`: the process says whether it is still in use. A process in another
 container that writes to the same folder cannot be seen, and is taken for one that has ended.
 """
 

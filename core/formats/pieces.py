@@ -31,7 +31,7 @@ def write_pieces(
     alignment: int,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Each is padded to `alignment` bytes; `progress` hears of the part done, 0 to 1."""
+    """Each is padded to `alignment` bytes; `progress` is called with the part done, 0 to 1."""
     done, total = 0, max(1, sum(tensor.nbytes for tensor in tensors))
     for tensor in tensors:
         written = 0

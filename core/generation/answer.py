@@ -101,7 +101,7 @@ class Answer:
             self._prepare(runner, self._encode(runner))
 
     def step(self) -> bool:
-        """Run at most one step and tell what it brought; False after the last one."""
+        """Run at most one step and emit its events; False after the last one."""
         item = next(self._steps, None)
         match item:
             case None:

@@ -165,7 +165,7 @@ class CacheSteps:
     @contextmanager
     def beside(self, start: int, count: int) -> Iterator[None]:
         """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
-        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
+        was. Readers of the cache see none of the rows that are written over meanwhile."""
         first = self._rows.first
         least = self._rows.first_after(start + count)
         with self.cache.beside(start, start + count):

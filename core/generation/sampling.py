@@ -156,7 +156,7 @@ class Sampler:
         self, options: SamplingOptions, token_bytes: TokenBytes | None = None, best: int = BEST
     ) -> None:
         """`token_bytes` spells tokens, for DRY's sequence breakers; without it there are none.
-        `best`: how many likeliest tokens are told with each choice."""
+        `best`: how many likeliest tokens come with each choice."""
         check(options)
         self._options, self._best = options, best
         self._kernel_options = kernel_options(options)

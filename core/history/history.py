@@ -268,8 +268,8 @@ class History:
 
     def purge(self, deleted_before: float | None = None) -> int:
         """Delete for good what was deleted before a time (None: all that was); how many. What
-        stood there is overwritten, also in the index of words, and the space is given back, a
-        moment after all is saved. FileError."""
+        stood there is overwritten, also in the index of words, and the space is freed, a moment
+        after all is saved. FileError."""
         gone = [
             summary.id
             for summary in self.deleted()

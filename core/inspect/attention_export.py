@@ -91,7 +91,7 @@ def write(taken: Snapshot, path: Path) -> None:
     """Write `probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of
     these rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Of cross-attention
     `source_tokens` int32 are those of the n columns, and `tokens` those that `positions` count.
-    Exact for float32 caches; NaN where a layer's ring has lost keys that a row looked at.
+    Exact for float32 caches; NaN where a layer's ring has lost keys that a row attended to.
 
     LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
     weights are no numbers.

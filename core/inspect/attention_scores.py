@@ -2,7 +2,7 @@
 
 `maps` are float32 [heads, T, C]: rows of attention at `positions` [T] over positions 0..C-1, each
 row a distribution over the positions up to its own. `tokens` [C] are the ids at all positions. A
-score is the mean over the rows in which it can be told, float32 [heads]; nan where there is none.
+score is the mean over the rows in which it is defined, float32 [heads]; nan where there is none.
 
 A device that sums rows as they are computed (kernels_glsl/attention_map_scores.comp) keeps the sums
 of all SCORES, in their order, and then the number of rows of each kind of ROWS; `means` divides.
@@ -27,7 +27,8 @@ ROWS: tuple[Rows, ...] = ("all", "later", "repeats")
 
 
 def entropy(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """-sum p log p in nats: 0 for a head that looks at one position, log n for one at all."""
+    """-sum p log p in nats: 0 for a head that attends to one position, log n for one that
+    attends to all alike."""
     logs = np.log(np.where(maps > 0, maps, 1))
     return -(maps * logs).sum(axis=2)
 

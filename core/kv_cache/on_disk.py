@@ -113,7 +113,8 @@ def load(
     path: Path, identity: Identity, cache: KvCache, vocabulary: int, *, summed: bool = True
 ) -> Prefix:
     """Load a saved cache, its rows mapped from the file: `files_of` them says whether that is still
-    the file whose checksum was right. Without `summed` the rows are not looked at, nor their sum.
+    the file whose checksum was right. Without `summed` neither the rows nor their checksum are
+    read.
 
     OtherCacheError where it is of another model, other weights or types, FileError where it is
     damaged, or of other layers.

@@ -39,7 +39,8 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
-    """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
+    """Read the headers; `progress` is called with the part done, 0 to 1. FileError,
+    UnsupportedError."""
     folder = folder_of(path)
     if folder is not None:
         if (folder / SLICE_FILE).is_file():

@@ -19,7 +19,7 @@ class AnswerRequest:
     """A prompt to answer: `messages` in the model's template, or else `tokens`, or else `text` as
     it is, without a template. Exactly one of the three is there.
 
-    `response` is the name under which the answer can be looked into as long as the cache keeps it.
+    `response` is the name under which the answer can be inspected as long as the cache keeps it.
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
     many likeliest tokens are told with each token, at most MOST_ALTERNATIVES.

@@ -1,5 +1,6 @@
 """Gemma 3 (text): norms before and behind attention and feed-forward, of queries and of keys, and
-windows in five layers of six, which rotate by a base of their own (https://arxiv.org/abs/2503.19786).
+windows in five layers of six, which rotate by a base of their own
+(https://arxiv.org/abs/2503.19786).
 
 GGUF's norms multiply by their weights, a checkpoint's by one more.
 """

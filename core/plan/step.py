@@ -126,7 +126,7 @@ class Step:
 
     @cached_property
     def output_tokens(self) -> I32:
-        """int32 [outputs], the tokens whose logits are asked for, by their place in the step."""
+        """int32 [outputs], the tokens whose logits are outputs, by their place in the step."""
         if not self.segments:
             first = self._first_output
             return np.arange(first, first + self.outputs, dtype=np.int32)

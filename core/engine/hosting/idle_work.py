@@ -49,7 +49,7 @@ def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
 
 def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
     """Read what drafts learned before, learn an answer or write what was learned; whether there was
-    any of these to do. Where drafts learn nothing, it is told once what lies on disk."""
+    any of these to do. If drafts learn nothing, the files on disk are reported once."""
     if runner is None:
         return False
     learned, is_told = runner.learned, runner.learned_told

@@ -64,9 +64,9 @@ class ModelHost:
     """The host of the model in use. `device` is the Vulkan device that also draws, None if nothing
     draws.
 
-    `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
-    Variants that a person kept lie in the folder `variants`. `modes` are switches that clients of a
-    server ask for, and hear of.
+    `cancelled` says for a command's number whether its load is to end, `closing` whether all is.
+    Variants that a person kept lie in the folder `variants`. `modes` are the switches that clients
+    of a server request.
     """
 
     def __init__(

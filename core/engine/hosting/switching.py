@@ -75,7 +75,7 @@ class Switching:
     def __init__(
         self, make: Callable[[Request], AnyRunner], dropped: Callable[[Request], None]
     ) -> None:
-        """`dropped` is told of each request that gives way to a later one."""
+        """`dropped` is called with each request that gives way to a later one."""
         self._make, self._dropped = make, dropped
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None

@@ -32,7 +32,7 @@ _MIN_ARRAY_BYTES = 12
 
 
 class MetadataArray(Sequence[Any]):
-    """An array of the header, decoded when first looked at; equal to a list of the same values.
+    """An array of the header, decoded when first used; equal to a list of the same values.
 
     Elements are int, float, bool, str or MetadataArray. Bytes that are not UTF-8 (vocabularies
     may hold them) decode with surrogateescape.

@@ -63,8 +63,8 @@ class GgufFile(TensorFile):
 
 
 def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None) -> GgufFile:
-    """Map a file and read its header; `progress` hears of the part done, 0 to 1. Of a model in
-    parts this is the first, and the others are mapped with it.
+    """Map a file and read its header; `progress` is called with the part done, 0 to 1. Of a model
+    in parts this is the first, and the others are mapped with it.
 
     Raises FileError for whatever is wrong with the file, UnsupportedError for a tensor whose
     block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.

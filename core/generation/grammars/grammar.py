@@ -97,8 +97,8 @@ class Grammar:
         return self._found().copy()
 
     def take(self, token: int) -> None:
-        """The answer goes on with this token. RequestError where it must not; where no mask was
-        asked for behind the tokens before it, the next one says so."""
+        """The answer goes on with this token. RequestError where it must not; if no mask was
+        computed behind the tokens before it, the next one raises it."""
         if self._is_coming:
             self._found()
         mask, self._mask = self._mask, None

@@ -106,7 +106,7 @@ class ForcedTexts:
 class Matcher:
     """The process of one answer, which does one thing at a time. For one thread.
 
-    What it answers is read when somebody wants it: nobody is woken beside the model's step. What
+    What it answers is read when it is needed: no thread is woken beside the model's step. What
     may take longer than that, the tokens of a text and how a process ended, a reader finds.
     """
 
@@ -156,8 +156,8 @@ class Matcher:
         return True
 
     def result(self) -> bytes:
-        """What was asked for, once it is there. RefusedError; RequestError where it cannot be found
-        within the limits."""
+        """Return what was requested, once it is there. RefusedError; RequestError where it
+        cannot be found within the limits."""
         if self._problem is not None:
             raise self._problem
         return self._data

@@ -56,7 +56,7 @@ class DraftModel:
 
     Its cache follows the text: what it drafted in vain is dropped, and what it has not read yet is
     read before it drafts, in one pass where that is little. Nothing is read before a draft is
-    asked for. A text that does not fit into its context is not followed. Once it has failed, it
+    requested. A text that does not fit into its context is not followed. Once it has failed, it
     drafts no more.
     """
 
@@ -112,7 +112,7 @@ class DraftModel:
         self._compare()
 
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
-        """The last drafted token is not decoded, as nobody asks what follows it."""
+        """The last drafted token is not decoded, as what follows it is not needed."""
         most = min(most, self._session.context - len(self._text) + 1)
         if self._problem or most < 1 or not self._text:
             return NO_DRAFT

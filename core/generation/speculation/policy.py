@@ -10,9 +10,9 @@ from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
 from llm_lite.core.generation.speculation.ledger import DraftLedger
 from llm_lite.core.records import dataclass
 
-_DECAY = 0.95  # of what was seen, with every draft that is judged
+_DECAY = 0.95  # of earlier outcomes, with every draft that is scored
 _PRIOR_TRIALS = 2.0
-# Shares of right tokens before any was judged, by the binary digits of the evidence: the longer the
+# Shares of right tokens before any was scored, by the binary digits of the evidence: the longer the
 # match, the surer. Evidence of 2^7 tokens and more counts alike; 0 is that of computed drafts.
 _PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
@@ -40,7 +40,7 @@ class _Record:
 class DraftPolicy:
     """Chooses the length of drafts from what passes cost and from how drafts did so far.
 
-    The first tokens of drafts that are not tried are judged too, by the token that comes: a source
+    The first tokens of drafts that are not tried are scored too, by the token that comes: a source
     that guesses badly, or has got better, is known without a cost.
     """
 

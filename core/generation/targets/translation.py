@@ -1,6 +1,6 @@
 """Translation from a source text to a target, by an encoder-decoder.
 
-The target of a beam is read again by the decoder that a person looks into, so that maps, cache and
+The target of a beam is read again by the decoder that a person inspects, so that maps, cache and
 probabilities are there whatever found it.
 """
 

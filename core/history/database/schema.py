@@ -192,7 +192,7 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
 
 
 def bring_index(connection: sqlite3.Connection, *, possible: bool) -> None:
-    """Make the index of words, or let go of it where this SQLite has none: its triggers would fail
+    """Make the index of words, or drop it if this SQLite has none: its triggers would fail
     every write. It is made again by the next program that has one. sqlite3.Error."""
     if possible == is_indexed(connection):
         return

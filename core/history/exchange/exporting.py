@@ -1,4 +1,4 @@
-"""Writes conversations to files, in the format that is asked for."""
+"""Writes conversations to files, in one of several formats."""
 
 from __future__ import annotations
 

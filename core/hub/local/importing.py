@@ -13,7 +13,7 @@ from llm_lite.core.messages.library import LocalModel
 
 def import_model(path: Path, places: Places | None = None) -> LocalModel:
     """Remember a GGUF file (any of its parts) or a directory. FileError where it is no model, or
-    none that can be run here. One that is found anyway is told as it is."""
+    none that can be run here. One that is listed anyway is returned as it is."""
     place = path.absolute()
     try:
         if not place.exists():

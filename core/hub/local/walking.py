@@ -23,7 +23,7 @@ class Walk:
     """Iterates over the files below `root`, a folder after the other; links are followed, hidden
     files and folders passed over.
 
-    `problems` has what could not be looked at: (path, a sentence's end) of each.
+    `problems` has what could not be read: (path, a sentence's end) of each.
     """
 
     root: Path

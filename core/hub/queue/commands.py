@@ -66,7 +66,7 @@ def fetch(
     delete_source: bool = False,
     job_id: str = "",
 ) -> Addition:
-    """Download `file` of a repository, or its checkpoint, and make of it what is asked for.
+    """Download `file` of a repository, or its checkpoint, and convert it as requested.
 
     size: bytes, where they are known. revision: "" for the newest of the branch main. Where the
     same is in the queue already and has not ended, it goes on instead.

@@ -34,9 +34,9 @@ class ModelQueue:
     """The queue of models, for any thread; nothing here waits for the disk but `close`, which ends
     what runs.
 
-    folder: of the queue's own files; models: where what is made goes. `on_change` hears of the
-    state from the queue's thread. only: the ids of the jobs that this program carries out; None for
-    all. What ran when the program was closed goes on when one is started again.
+    folder: of the queue's own files; models: where what is made goes. `on_change` is called with
+    the state on the queue's thread. only: the ids of the jobs that this program carries out; None
+    for all. What ran when the program was closed goes on when one is started again.
     """
 
     def __init__(

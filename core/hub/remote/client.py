@@ -86,7 +86,7 @@ def make_client(timeout: Callable[[], float]) -> httpx2.Client:
 
 class _Client(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """What fails is told at once: the library would try again for half a minute, in silence,
+        """Failures are raised at once: the library would try again for half a minute, in silence,
         and longer where a hub asks for it."""
         _count_page(request.url)
         try:

@@ -44,7 +44,7 @@ def pull(
     checkpoint, in the cache.
 
     file: a path in the repository, a format ("Q4_K_M") or a part that one file alone has; "": the
-    one that is recommended. revision: a branch or commit; its commit is asked for once, so that all
+    one that is recommended. revision: a branch or commit; its commit is requested once, so that all
     files are of one. HubError, FileError, CancelledError when `stop` says so; what was fetched
     stays, and the next pull goes on with it.
     """

@@ -1,8 +1,8 @@
 """One token traced through the loaded model: the request, and all numbers of it.
 
 Values are float32 as the running executor computed them. What could be long is bounded: vectors
-tell their first values, and beside them their size and root mean square; scores are told for the
-tokens of one sentence, the rest of the cache as one sum.
+tell their first values, and beside them their size and root mean square; scores are those of the
+tokens of one sentence, and one sum for the rest of the cache.
 """
 
 from __future__ import annotations

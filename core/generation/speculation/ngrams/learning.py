@@ -141,7 +141,7 @@ class LearnedDrafts:
         self._model = replace(self._model, answers=counted[0], tokens=counted[1])
 
     def _save(self) -> None:
-        """What cannot be written is told once, and tried again later."""
+        """A failure to write is logged once, and tried again later."""
         assert self._model is not None and self._table is not None
         self._notice_deletion()
         if not self._unsaved:
