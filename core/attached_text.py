@@ -27,7 +27,7 @@ from llm_lite.core.records import dataclass
 
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
 ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")
-LONGEST_NAME = 120  # characters that are told
+LONGEST_NAME = 120  # characters that the model is given
 LONGEST_TEXT = 4 << 20  # characters of one file
 _BACKTICKS = re.compile("`{3,}")
 _SAME = (  # endings that are the language's name
@@ -67,7 +67,7 @@ class Attachment:
 
     name: str
     text: str = ""
-    tokens: int = 0  # of what the model is told of it; 0: not counted
+    tokens: int = 0  # of the text that the model is given; 0: not counted
     kind: AttachmentKind = "text"
     whole: int = 0  # characters of the file, where `text` is only its first part; 0: it is all
 

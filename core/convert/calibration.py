@@ -116,7 +116,7 @@ def _add_step(
         seen.add(op.inputs[0])
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
-        with np.errstate(over="ignore", invalid="ignore"):  # told at the end
+        with np.errstate(over="ignore", invalid="ignore"):  # reported at the end
             total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
         rest(total)
 

@@ -67,7 +67,7 @@ class Clients:
             self._emit(ServingChanged(False, problem=host.no_runner))
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
-        self._serving = serving  # before anybody hears of it
+        self._serving = serving  # before an event reports it
         serving.follow(host.runner)
         if not serving.is_on:
             self._serving = None

@@ -155,7 +155,7 @@ class NumpyExecutor:
         self._float_weights.clear()
         self._scratch.clear()
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is told where it is used
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is reported where it is used
     def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
         if op.name == "table_rows":
             table = self._weights[plan.tensors[op.inputs[0]].name]

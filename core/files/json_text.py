@@ -111,7 +111,7 @@ def check_depth(value: Any, most: int) -> None:
     raise ValueError(f"more than {most} levels of objects and lists")
 
 
-# Half of an escaped pair; also found, and then looked at, where the backslash itself is escaped.
+# Half of an escaped pair; also found, and then checked, where the backslash itself is escaped.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"

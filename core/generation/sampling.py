@@ -23,7 +23,7 @@ from llm_lite.core.generation.token_choice import (
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.records import dataclass
 
-BEST = 5  # tokens told besides the one that was chosen
+BEST = 5  # tokens returned besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
 _MOST_BIAS = 100  # OpenAI's: it bans a token or makes it certain
 _MOST_BIASES = 1024

@@ -44,8 +44,8 @@ class DrawState:
 
     uniform: float  # in [0, 1), decides
     xtc_uniform: float = 1.0  # in [0, 1), whether XTC acts
-    recent: Ids = field(default_factory=lambda: NO_IDS)  # tokens that the penalties look at
-    repeats: Ids = field(default_factory=lambda: NO_IDS)  # tokens that DRY looks at
+    recent: Ids = field(default_factory=lambda: NO_IDS)  # tokens that the penalties apply to
+    repeats: Ids = field(default_factory=lambda: NO_IDS)  # tokens that DRY searches
     unbroken: int = 0  # how many last ones of these stand behind the last sequence breaker
     mask: Mask | None = None  # tokens that may be chosen; None: all
     mu: float = math.inf  # of Mirostat: the most surprise, in bits

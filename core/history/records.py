@@ -48,7 +48,7 @@ class StoredMessage:
     run: AnswerRun | None = None  # of an answer that a model gave
     end: AnswerEnd | None = None
     attachments: tuple[Attachment, ...] = ()
-    # Of the tokens, how likely the model found each; -1: not judged; () where that is not known.
+    # Of the tokens, how likely the model found each; -1: not scored; () where that is not known.
     likelihoods: tuple[float, ...] = ()
 
 

@@ -149,7 +149,7 @@ def _places_of(package: str) -> list[str]:
 
 def _regular(folder: Path, pattern: str) -> Iterator[tuple[Path, int]]:
     for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+        with contextlib.suppress(OSError):  # a broken link, a file that may not be read
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
                 yield path, status.st_size

@@ -23,7 +23,7 @@ from llm_lite.core.inspect.attention import (
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
-ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is asked for
+ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is requested
 ROLLOUT_ROWS = 32  # computed together: the grain of a look that is interrupted
 COLUMN_PAIRS = 4 << 20  # of tokens, for all heads of a column: some 50 ms
 

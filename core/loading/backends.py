@@ -58,7 +58,7 @@ CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"
 @dataclass(frozen=True, slots=True)
 class ExecutorChoice:
     backend: Chosen
-    reason: str  # a sentence for the status bar; "" where the user asked for exactly this
+    reason: str  # a sentence for the status bar; "" where the user chose exactly this
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
     described: DeviceInfo | None = None  # of a device that is only planned for

@@ -123,14 +123,14 @@ def _read(verdict: Verdict, source: ModelSource) -> None:
     _tried(verdict, lambda: read_model(source.metadata, source.tensors, source.path))
     embedding = source.tensors.get(EMBEDDING)
     if embedding is None:
-        return  # told with the shapes
+        return  # reported with the shapes
     tokenizer = _tried(verdict, lambda: source.tokenizer(embedding.shape[0]))
     if tokenizer is not None:
         _tried(verdict, lambda: source.template(tokenizer))
 
 
 def _read_weights(verdict: Verdict, source: ModelSource, progress: Progress) -> None:
-    view = isinstance(source, SliceSource)  # whose base's documents nobody has looked at
+    view = isinstance(source, SliceSource)  # whose base's documents were not read
     parts = [part for part in source.parts if view or part.tensor is not None]
     total, done = sum(part.nbytes for part in parts), 0
     verdict.tensors = sum(part.tensor is not None for part in parts)

@@ -185,7 +185,7 @@ class TokenDecoded:
     text: str  # what became whole characters with this token; may be ""
     probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
     context_used: int  # tokens
-    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
+    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is scored; the
     # others have none, and no probability.
     alternatives: tuple[Alternative, ...] = ()
     # That the model's step took whose logits chose the token; 0 where it had chosen others before.
@@ -207,7 +207,7 @@ class GenerationStats:
     context_used: int = 0
     peak_rss_bytes: int = 0
     read_bytes: int = 0  # that the last token had to read: weights and cache
-    inspect_ms: float = 0.0  # since the first token, between steps: what looks inside was served
+    inspect_ms: float = 0.0  # since the first token, between steps: inspection was served
     passes: int = 0  # over the weights, for tokens behind the first one
     drafted: int = 0  # tokens that these passes verified beside
     accepted: int = 0  # of these, the ones that came

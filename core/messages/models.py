@@ -93,7 +93,7 @@ class ExecutorInfo:
 
     backend: Literal["vulkan", "cpu", "numpy", "remote"]
     device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
-    reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
+    reason: str  # one sentence: why auto chose it, or what failed; "" if it was chosen
     mode: Mode
     activations: Literal["a32", "a8"]
     keys: KvType

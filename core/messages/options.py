@@ -91,7 +91,7 @@ class SamplingOptions:
     top_p: float = 0.9  # 1: off
     min_p: float = 0.05  # 0: off
     repetition_penalty: float = 1.0  # 1: off
-    penalty_window: int = 64  # how many last tokens the three penalties look at
+    penalty_window: int = 64  # how many last tokens the three penalties apply to
     seed: int | None = None  # None: a new one each time
     max_new_tokens: int = 1024
     presence_penalty: float = 0.0  # 0: off

@@ -141,7 +141,7 @@ class RemoteAnswer:
                 self._emit_token(Piece("said", part, 0, math.nan))
         if piece.kind == "said" and self._thinks:
             self._close_thought()
-        # Thoughts behind words are told as words: the window folds the first ones only.
+        # Thoughts behind words are emitted as words: the window folds the first ones only.
         self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
         now = time.monotonic()
         self._first = self._first or now

@@ -86,7 +86,7 @@ class RemoteEngine:
         self._closing = False
         self._unknown: set[str] = set()  # fields that the server refuses
         self.glass = Glass(client)
-        self.held: RemoteResponse | None = None  # the last answer, where it can be looked into
+        self.held: RemoteResponse | None = None  # the last answer, if it can be inspected
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
 

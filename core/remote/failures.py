@@ -11,7 +11,7 @@ from typing import Any
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import lines, one_line, shortened
 
-_LONGEST = 300  # characters of what a server says
+_LONGEST = 300  # characters of a server's sentence
 _LONGEST_WAIT = 86_400.0  # seconds
 
 

@@ -24,7 +24,7 @@ MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
 MOST_EARLY = 64  # tokens
 MOST_ARGUMENTS = 1 << 20  # characters of a call
-LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
+LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are split
 _DEEP = 64  # lists and objects within each other
 
 NOTHING = -9999.0  # OpenAI's logprob of what has none
@@ -37,7 +37,7 @@ class Piece:
     kind: Kind
     text: str
     token: int
-    probability: float  # nan: not told
+    probability: float  # nan: not known
     alternatives: tuple[Alternative, ...] = ()
 
 
@@ -66,7 +66,7 @@ class StreamParser:
     host: str
     usage: Usage = field(default_factory=Usage)
     finish: str = ""  # the protocol's reason
-    stop_text: str = ""  # the string that ended it, where that is told
+    stop_text: str = ""  # the string that ended it, if the server says it
     response: str = ""  # the server's name of the answer
     damaged: bool = False  # some text was no UTF-8
     _early: list[dict[str, Any]] = field(default_factory=list)  # tokens without a text yet
@@ -164,7 +164,7 @@ class StreamParser:
             try:
                 arguments = json.loads(written or "{}")
             except (ValueError, RecursionError):
-                arguments = written  # a text where an object is expected: told as it is
+                arguments = written  # a text where an object is expected: kept as it is
             if levels_of(arguments) > _DEEP:  # it could be read and not written
                 arguments = written
             body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)

@@ -73,7 +73,7 @@ class Split:
     """An answer as far as it is known. Pure: `fed` and `ended` give another one."""
 
     thinking: Thinking
-    raw: str = ""  # all that was heard
+    raw: str = ""  # all of the answer so far
     phase: str = (
         "before"  # before (of marks or text), primed (the template has opened), inside, after
     )

@@ -131,7 +131,7 @@ class Tokenizer:
         vocabulary if left out."""
         self._vocabulary = vocabulary
         self._tokens, self._types = vocabulary.tokens, vocabulary.types
-        self._bytes: dict[int, bytes] = {}  # of tokens that were asked for
+        self._bytes: dict[int, bytes] = {}  # of tokens that were used
         self._is_bpe = vocabulary.model == BYTE_LEVEL_BPE
         control = [i for i in self._marked_ids() if self.is_special(i)]
         literal = [i for i in self._marked_ids() if not self.is_special(i)]

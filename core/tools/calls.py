@@ -85,7 +85,7 @@ class CallSplit:
     one."""
 
     style: ToolStyle
-    raw: str = ""  # all that was heard
+    raw: str = ""  # all of the answer so far
     words: str = ""  # what is said
     held: str = ""  # within a call, or perhaps the beginning of a mark
     inside: bool = False

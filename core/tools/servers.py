@@ -187,7 +187,7 @@ class ToolServers:
             problem = _why(error)
         running = self._servers[spec.name]
         try:
-            if running.calls:  # they hear that the connection is closed, and say so
+            if running.calls:  # they fail as the connection is closed, and report it
                 await asyncio.wait(running.calls.values(), timeout=_LAST_WORDS)
         finally:  # also where it is stopped meanwhile
             for task in list(running.calls.values()):

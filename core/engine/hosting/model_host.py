@@ -199,7 +199,7 @@ class ModelHost:
         path, command = str(self.file.path) if self.file else "", preparation.request.command
         self._request = command.request if isinstance(command, Reconfigure) else 0
         failed: LoadFailed | None = None
-        pathless = ""  # the sentence, for clients, who hear of no path
+        pathless = ""  # the sentence, for clients, who see no path
         try:
             self._put(preparation)
         except CancelledError:
@@ -350,7 +350,7 @@ class ModelHost:
         if runner is not None:
             try:
                 runner.close()
-            except DeviceError as error:  # a lost device may refuse even to be let go
+            except DeviceError as error:  # a lost device may refuse even to be closed
                 self._log("warning", f"the old executor could not be closed cleanly: {error}")
             del runner
             trim_heap()

@@ -65,7 +65,7 @@ class CpuExecutor:
         tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
         self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
         self._tables = [self._weights[name].data for name in sorted(tables)]
-        self._looked_up = 0  # tokens since tables were let go
+        self._looked_up = 0  # tokens since the pages of tables were dropped
         self._vocabulary = known_tokens(program)
         try:
             self._allocate()

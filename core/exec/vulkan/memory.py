@@ -158,7 +158,7 @@ class Weights:
         done, whole = 0, max(1, self.nbytes)
         try:
             for name in unique:
-                source = data[name]  # one after the other: they may be made when they are asked for
+                source = data[name]  # one after the other: they may be converted when they are read
                 self._upload(name, source)
                 if is_mapped(source.data):
                     drop_pages(source.data)  # the device has them now

@@ -33,7 +33,7 @@ from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _KEPT_TEXTS = 256  # whose tokens are remembered
-_TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is told at once, of so many characters
+_TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is given at once, of so many characters
 MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and requests that are read
 
 
@@ -63,7 +63,7 @@ class Process:
     is_readable: Callable[[float], bool]  # whether it has answered; waits for it so many seconds
     can_be_watched: bool  # by that; else a reader waits for each answer
     is_there: Callable[[], bool]
-    interrupt: Callable[[], object]  # who reads from it is told that it has ended
+    interrupt: Callable[[], object]  # wakes its reader, as it has ended
     exit_code: Callable[[], int]  # ends it
     close: Callable[[], object]
     readers: Readers

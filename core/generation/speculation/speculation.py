@@ -108,7 +108,9 @@ class Speculation:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
-        self.learned: LearnedDrafts | None = None  # hears answers; one of the sources drafts of it
+        self.learned: LearnedDrafts | None = (
+            None  # learns answers; one of the sources drafts from it
+        )
         self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call

@@ -43,7 +43,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         if not connection.execute("PRAGMA page_count").fetchone()[0]:
-            # Only a new file can have it: what a purge frees is given back to the disk.
+            # Only a new file can have it: what a purge frees is returned to the disk.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

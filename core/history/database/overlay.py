@@ -109,7 +109,7 @@ def _changed(
         memory.execute("BEGIN")
         reading.copy_conversations(connection, memory, numbers, whole=whole)
         for change in changes if whole else map(_without_messages, changes):
-            # What was saved between the look at the pending changes and at the file is there
+            # What was saved between reading the pending changes and the file is there
             # already. All changes set what they change, so that doing them again in their order
             # comes to the same; only a second row of one id is refused.
             try:

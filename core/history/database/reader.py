@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_LONGEST = 1.0  # seconds that closing waits for a reading that was told to end
+_LONGEST = 1.0  # seconds that closing waits for a reading that was interrupted
 
 
 class Reader:

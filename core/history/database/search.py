@@ -22,7 +22,7 @@ LONGEST_WORD = 200  # characters
 _TRIGRAM = 3
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around the first word
 _MARKS = 20  # words marked in a snippet
-_STEPS = 500  # of SQLite's machine between two looks at the clock, some 0.05 ms
+_STEPS = 500  # of SQLite's machine between two checks of the clock, some 0.05 ms
 
 _SAID = (
     "SELECT messages.conversation, conversations.title, messages.id, messages.role, "

@@ -107,7 +107,7 @@ class PendingChanges:
             self.changed.notify_all()
 
 
-_PAGES = 500  # of the index that one step merges, and of the file that one gives back
+_PAGES = 500  # of the index that one step merges, and of the file that one frees
 
 
 class Sweep:
@@ -155,7 +155,7 @@ LONGEST = 0.05  # seconds of one transaction
 PAUSE = 0.02  # seconds between two, so that another process finds the file unlocked
 LOOK = 1.0  # seconds between two looks for what other processes changed
 _FIRST_RETRY, _LAST_RETRY = 0.5, 8.0  # seconds
-_BUSY_TRIES = 2  # a lock is told of after so many, each as long as the busy timeout
+_BUSY_TRIES = 2  # a lock is reported after so many, each as long as the busy timeout
 # A value that no database takes: tried again it would stand in the way of all behind it.
 _UNFIT = (
     *(sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
@@ -255,7 +255,7 @@ class HistoryWriter:
             stopping = self._wait()
             try:
                 self._step()
-            except Exception as error:  # a defect too is told, and the next try may succeed
+            except Exception as error:  # a defect too is reported, and the next try may succeed
                 waits = self._failed(error)
                 if stopping and not (waits and time.monotonic() < self._stop_by):
                     break

@@ -58,7 +58,7 @@ class ModelDescription:
     metadata: Mapping[str, Any]
     tensors: Mapping[str, WeightOfFormat]
     kept: frozenset[Mode] = frozenset()
-    # Whether weights are looked at when the file is opened, which brings all of it into memory
+    # Whether weights are read when the file is opened, which brings all of it into memory
     read_at_opening: bool = True
     note: str = ""  # a sentence on what is only guessed
     data: Mapping[str, TensorData] = field(default_factory=dict)  # where there are weights

@@ -47,7 +47,7 @@ def cpu_memory(
     used = set(_in_order(programs))
     tables = {name for name, one in loaded.items() if one.table}
     made = _made_bytes(loaded)
-    # Rows of blocks become tiles, and what they were made of is let go.
+    # Rows of blocks become tiles, and the pages that they were made of are dropped.
     tiled = {n: _tile_bytes(one) for n, one in loaded.items() if n in used - tables}
     held = 0
     for name, one in loaded.items():

@@ -26,7 +26,7 @@ class QueuedJob:
     repo: str = ""  # of a download: owner/name
     file: str = ""  # of a download: a file of the repository; "" for a checkpoint
     revision: str = ""  # what is asked for, and once the hub has answered its commit
-    asked_revision: str = ""  # what a person asked for
+    asked_revision: str = ""  # what a person requested
     path: str = ""  # where the source lies
     cut: str = ""  # where the slice lies
     variant: str = ""  # where the variant lies

@@ -57,7 +57,7 @@ class StageProcess:
         self._reader = threading.Thread(target=self._read, name="model queue reader", daemon=True)
         self._reader.start()
         stdin = cast(IO[bytes], self._child.stdin)
-        with contextlib.suppress(OSError):  # it has ended, which `on_message` hears
+        with contextlib.suppress(OSError):  # it has ended, which `on_message` reports
             stdin.write(json.dumps(task).encode() + b"\n")
             stdin.flush()
 

@@ -24,7 +24,7 @@ from llm_lite.core.hub.queue.queue_file import (
 from llm_lite.core.hub.queue.running import RunningStage, with_progress
 from llm_lite.core.messages.library import ModelJob, QueueState
 
-_POLL, _POLL_RUNNING = 0.5, 0.2  # seconds between looks at the file
+_POLL, _POLL_RUNNING = 0.5, 0.2  # seconds between checks of the file
 _TELL = 0.2  # seconds between two progresses
 _SAVE_PROGRESS = 1.0
 _SAVE_AGAIN = 5.0  # after the file could not be written
@@ -60,7 +60,10 @@ class ModelQueue:
         self._trouble = ""  # with reading or saving, until that is done
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
-        self._emitted: tuple[QueueState | None, float] = None, 0.0  # the first is told, even empty
+        self._emitted: tuple[QueueState | None, float] = (
+            None,
+            0.0,
+        )  # the first is reported, even empty
         self._progress_saved: tuple[float, Mapping[str, Any]] = 0.0, {}
         self._quiet_since: dict[str, float] = {}  # deletions: since when nothing else is to do
         self._closing = False

@@ -214,7 +214,7 @@ def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise HubUnreachableError(unreachable(hub.name, error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        # JSON of another shape than the hub's; the library looks at none of it before
+        # JSON of another shape than the hub's; the library checks none of it before
         raise HubError(
             f"{hub.name} does not answer as a hub does"
             f"{f' about {repo}' if repo else ''}: {type(error).__name__} {quote(str(error))}"

@@ -17,7 +17,7 @@ from llm_lite.core.hub.remote import heads
 from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
-MOST_BYTES = 16 << 20  # of what a hub tells about models
+MOST_BYTES = 16 << 20  # of a hub's answer about models
 MOST_SECONDS = 60.0
 STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
 _TIMEOUT = 10.0

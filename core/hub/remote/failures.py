@@ -7,7 +7,7 @@ import re
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote, shortened
 
-_LONGEST = 300  # characters of what a server says
+_LONGEST = 300  # characters of a server's sentence
 _ERRNO = re.compile(r"^\[(?:Errno|WinError) -?\d+\] ")
 _NO_NAME = (  # what Linux, macOS and Windows say of a name that nobody knows, in lower case
     "name or service not known",

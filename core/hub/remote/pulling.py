@@ -133,7 +133,7 @@ class _Store:
         try:
             free = shutil.disk_usage(self._folder).free
         except OSError:
-            return  # a system that does not tell; a full disk is told of when it is met
+            return  # a system that does not tell; a full disk is reported when it is met
         if needed + _SPARE > free:
             raise FileError(
                 self._hub.cache,

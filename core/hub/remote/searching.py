@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_RESULTS = 100
 _AT_ONCE = 6  # questions for details
-_MORE_ROWS = 4  # rows that are looked at for each result, as filters leave some out
+_MORE_ROWS = 4  # rows that are read for each result, as filters leave some out
 _LONGEST_WORDS = 200  # characters
 _EXPAND = ["config", "gguf", "gated", "downloads", "pipeline_tag", "tags", "safetensors"]
 

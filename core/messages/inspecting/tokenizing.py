@@ -13,8 +13,8 @@ from llm_lite.core.messages.tools import ToolSpec
 from llm_lite.core.records import dataclass
 
 TokenizerKind = Literal["BPE", "Unigram", "WordPiece", "WordLevel"]
-MOST_CHARACTERS = 20_000  # of a text whose stages are told; of a longer one its beginning
-MOST_STEPPED = 4_000  # characters from the beginning, of whose words each step is told
+MOST_CHARACTERS = 20_000  # of a text whose stages are shown; of a longer one its beginning
+MOST_STEPPED = 4_000  # characters from the beginning, of whose words each step is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Word:
     end: int
     spelled: str  # in the characters of the vocabulary
     pieces: tuple[TokenPiece, ...]
-    steps: Steps | None = None  # None: not told
+    steps: Steps | None = None  # None: not shown
     marked: bool = False
     control: bool = False  # marked, and steers the model
 
@@ -141,7 +141,7 @@ class TokenizedText:
     tokenizer: str  # its name
     kind: TokenizerKind
     text: str  # as it was given, or as the chat template wrote it
-    characters: int  # of the whole text, also where only its beginning is told
+    characters: int  # of the whole text, also where only its beginning is shown
     normalized: str
     normalizers: tuple[str, ...]  # names of what changes the text first: "NFC", "Lowercase"
     words: tuple[Word, ...]
@@ -174,7 +174,7 @@ class TokenizeText:
     slot: int = 0
     messages: tuple[ChatMessage, ...] | None = None
     thinking: bool = True  # what the template's switch for thoughts is set to
-    tools: tuple[ToolSpec, ...] = ()  # functions that the template is told of
+    tools: tuple[ToolSpec, ...] = ()  # functions that the template is given
     control: bool = False  # names of control tokens in the text count as these
     samples: tuple[str, ...] = ()  # also count the tokens of each
 

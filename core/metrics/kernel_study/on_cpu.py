@@ -23,7 +23,7 @@ from llm_lite.core.processor import (
 
 F32 = NDArray[np.float32]
 TASK_ROWS = 32  # of a thread at a time, as study.cpp says it
-TARGET_S = 0.02  # of a call, between two looks at a wish to stop
+TARGET_S = 0.02  # of a call, between two checks for a request to stop
 
 
 class CpuProducts:

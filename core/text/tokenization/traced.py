@@ -231,7 +231,7 @@ class TracedLibrary:
                 break
             yield word_entry(spelled, span, own, steps if span[0] < stepped else None)
             group = group[len(pieces) :]
-        if group:  # not cut as we would have it: only the result is told
+        if group:  # not cut as we would have it: only the result is shown
             ends = (group[0].span[0], group[-1].span[1])
             yield word_entry("".join(token.text for token in group), ends, group)
 
