@@ -1,7 +1,7 @@
 """Checks the words of the product: docstrings that are no sentences, names that say nothing.
 
     python -m tests.words           the number of fragments, by top folder
-    python -m tests.words core/gpu  and each of them under a folder
+    python -m tests.words core/gpu  and each of them under a folder, with bad names and phrases
 
 A docstring of a function begins with a verb ("Return the ...") or has a subject and a verb before
 its first full stop. One of a class or of a module may be a noun phrase ("A queue of requests.").
@@ -11,8 +11,10 @@ None begins with a word that needs the line above it ("Of vectors.", "Whether a 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -113,27 +115,31 @@ _SUBORDINATE = _set(
 _ARTICLES = _set("a an the none all every each it this both")  # "Steps the": a verb
 _NOT_AFTER_VERB = _set("of")  # "Hash of a file": a noun
 
-# Names of the conversation that the house once held with itself, and what to say instead.
+# Names that say nothing, as each had many meanings, and what says it instead.
 BANNED_NAMES = {
-    "told": "what is returned: to_status, with_draft_counts",
-    "said": "visible_text, error_text",
-    "look": "poll, inspect, find",
-    "tell": "emit, report, send",
-    "hear": "feed, handle",
+    "ask": "submit, request, call",
+    "asked": "request, requested",
+    "carry_out": "execute, delete",
+    "follow": "trace, watch, update",
+    "followed": "traced",
+    "give_back": "release, free",
+    "hear": "feed, handle, receive",
     "heard": "received",
-    "follow": "watch, poll, update",
     "judge": "record_outcome, score",
     "judged": "scored",
     "keeper": "store",
-    "let_go": "free, release",
+    "let_go": "drop_pages, release",
+    "look": "poll, inspect, find",
     "lose": "drop",
-    "give_back": "release",
-    "what_it_is_for": "encoder_refusal",
-    "take_note": "record",
+    "said": "visible_text, content",
+    "say": "emit, send",
+    "told": "what it returns: message_text, with_draft_counts",
 }
-# Parts of names that came from the same talk: `TokenTeller`, `MadeWhenAsked`.
-BANNED_PARTS = ("Teller", "WhenAsked", "Keeper", "Glass", "Raised", "RAISED")
-BANNED_PHRASES = ("whoever", "of which", "asked of", "what came of it")
+# Parts of names of the same kind: `TokenTeller`, `MadeWhenAsked`, `_tell_cache`.
+_BANNED_PARTS = re.compile(
+    r"Teller|WhenAsked|Keeper|Judge|Told|Heard|RAISED|(?:^|_)(?:tell|told|judge)_"
+)
+_BANNED_PHRASES = re.compile(r"\b(?:[Ww]hoever|of which|asked of|what came of)\b")
 
 
 @dataclass(frozen=True)
@@ -229,9 +235,20 @@ def bad_names(path: Path, text: str) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = node.name.strip("_")
             if name in BANNED_NAMES:
-                yield f"{path}:{node.lineno} {name}: {BANNED_NAMES[name]}"
-            elif any(part in name for part in BANNED_PARTS):
-                yield f"{path}:{node.lineno} {name}"
+                yield f"{path}:{node.lineno} {node.name}: {BANNED_NAMES[name]}"
+            elif _BANNED_PARTS.search(node.name):
+                yield f"{path}:{node.lineno} {node.name}"
+
+
+def bad_phrases(path: Path, text: str) -> Iterator[str]:
+    """Yield the docstrings and comments of a file that have a riddle in place of a noun."""
+    prose = [(one.line, one.text) for one in docstrings(path, text)]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            prose.append((token.start[0], token.string))
+    for line, words in prose:
+        if found := _BANNED_PHRASES.search(words):
+            yield f"{path}:{line} {found[0]!r}"
 
 
 def main(arguments: list[str]) -> None:
@@ -240,6 +257,11 @@ def main(arguments: list[str]) -> None:
         if any(str(one.path).startswith(folder) for folder in arguments):
             first = one.text.partition("\n")[0]
             print(f"{one.place}: {first}")
+    for path in program_files() if arguments else ():
+        place = path.relative_to(ROOT)
+        if any(str(place).startswith(folder) for folder in arguments):
+            text = path.read_text("utf-8")
+            print(*bad_names(place, text), *bad_phrases(place, text), sep="\n", end="")
     print(*(f"{top:10}{count:6,}" for top, count in by_top(found).items()), sep="\n")
 
 

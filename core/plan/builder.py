@@ -212,9 +212,9 @@ class PlanBuilder:
     ) -> Tensor:
         """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none.
 
-        `bias` [heads, columns] by the distance from a query to a key, of which column
-        `bias_before` stands for 0. `bidirectional`: tokens see those behind them too. `cross`: the
-        caches hold an encoder's keys and values, which are all seen.
+        `bias` [heads, columns] by the distance from a query to a key; column `bias_before` is that
+        of a distance of 0. `bidirectional`: tokens see those behind them too. `cross`: the caches
+        hold an encoder's keys and values, which are all seen.
         """
         params = {
             "heads": heads,

@@ -122,7 +122,7 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     read = plan.description.read_at_opening
     stored = sum(one.stored_bytes for one in plan.loaded.values() if not one.table)
     if read and machine.host_free is not None and stored > machine.host_free // 2:
-        read = False  # the pages of such a file are dropped as it is read (verification.worth_releasing)
+        read = False  # its pages are dropped as it is read (verification.worth_releasing)
     if machine.device is None:
         return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads)
     return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
