@@ -1,1 +1,1 @@
-"""The engine: models, what runs them, and what looks inside; no window, no network."""
+"""The engine: models, their executors and their inspection; no window, no network."""

@@ -1,5 +1,5 @@
-"""What is known of the program's own installation: its version, and where the fonts, the icon, the
-settings and the sample text lie that come with it."""
+"""The program's own installation: its version, and the paths of the fonts, the icon, the settings
+and the sample text that come with it."""
 
 from pathlib import Path
 

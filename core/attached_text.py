@@ -1,17 +1,18 @@
-"""Files that come with a message, and what the model is told of them: the one place that makes it.
+"""Files that come with a message, and the text by which the model reads them, which is made only
+here.
 
 The files stand before the person's own words, each in this form:
 
-    Attached file: notes.md (the first 1,200 of 5,000 characters)
+Attached file: notes.md (the first 1,200 of 5,000 characters)
 
     ```markdown
     its text
     ```
 
 The fence is longer than any row of backticks in the text, so that no text can end it. Of a picture
-only the name is told:
+only the name is given:
 
-    Attached picture: cat.png (its content is not given)
+Attached picture: cat.png (its content is not given)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from llm_lite.core.records import dataclass
 
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
 ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")
-LONGEST_NAME = 120  # characters that are told
+LONGEST_NAME = 120  # characters that the model is given
 LONGEST_TEXT = 4 << 20  # characters of one file
 _BACKTICKS = re.compile("`{3,}")
 _SAME = (  # endings that are the language's name
@@ -66,7 +67,7 @@ class Attachment:
 
     name: str
     text: str = ""
-    tokens: int = 0  # of what the model is told of it; 0: not counted
+    tokens: int = 0  # of the text that the model is given; 0: not counted
     kind: AttachmentKind = "text"
     whole: int = 0  # characters of the file, where `text` is only its first part; 0: it is all
 
@@ -76,7 +77,8 @@ class Attachment:
 
 
 def ending(name: str) -> str:
-    """'py' of 'a.PY'; "" where there is none."""
+    """Return the lower-case ending of a file name without its dot: "py" for "a.PY", "" if there is
+    none."""
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
@@ -87,13 +89,14 @@ def kind_of_text(name: str) -> AttachmentKind:
     return "code" if end in LANGUAGES else "text"
 
 
-def told(text: str, attachments: Iterable[Attachment]) -> str:
-    """A message as the model is told it: the files, then the person's words."""
-    return "\n\n".join(filter(None, (*map(told_of, attachments), text)))
+def message_text(text: str, attachments: Iterable[Attachment]) -> str:
+    """Return the text of a message as the model reads it: the attached files, then the person's
+    words."""
+    return "\n\n".join(filter(None, (*map(attachment_text, attachments), text)))
 
 
-def told_of(attachment: Attachment) -> str:
-    """One file as the model is told it."""
+def attachment_text(attachment: Attachment) -> str:
+    """Return the text by which a message presents one attached file to the model."""
     name = one_line(attachment.name[:LONGEST_NAME])
     if attachment.kind == "picture":
         return f"Attached picture: {name} (its content is not given)"
@@ -126,7 +129,8 @@ class DraftedFile:
 
 @dataclass(frozen=True, slots=True)
 class ConversationExtras:
-    """What is kept of a conversation beside its messages."""
+    """The head gains, the draft and the attached files that are kept with a conversation's
+    messages."""
 
     gains: ModelGains | None = None  # None: all are 1
     draft: str = ""

@@ -47,7 +47,7 @@ class TooLongError(RequestError):
 
 
 class BusyError(RequestError):
-    """As many requests wait as may: the text says so; `seconds` is when to ask again."""
+    """Raised when the queue of requests is full; `seconds` says when to ask again."""
 
     def __init__(self, sentence: str, seconds: float) -> None:
         super().__init__(sentence)
@@ -55,7 +55,7 @@ class BusyError(RequestError):
 
 
 class GoneError(RequestError):
-    """What is asked for is no longer kept: the text says what, and what holds it how long."""
+    """Raised for something that is no longer kept: the text says what, and how long it is kept."""
 
 
 class NotFiniteError(LlmLiteError):
@@ -67,8 +67,8 @@ class OutOfMemoryError(RequestError):
 
 
 class DoesNotFitError(OutOfMemoryError):
-    """A model would take more memory than there is. `fit` says what of what, `others` what would
-    fit; asked for with `force` it is loaded all the same."""
+    """A model would take more memory than there is. `fit` says how much of what, `others` what
+    would fit; with the option `force` it is loaded all the same."""
 
     def __init__(self, sentence: str, fit: Fit, others: tuple[Fit, ...]) -> None:
         super().__init__(sentence)

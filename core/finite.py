@@ -1,4 +1,4 @@
-"""Whether what a model computed are numbers: looked at wherever values leave it."""
+"""Checks that what a model computed is finite, wherever values leave it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADVICE = "`llm-lite verify` tells whether the file is damaged"
 
 
 def checked(values: Values, what: str, where: str = "", how: str = "") -> Values:
-    """The same values, any shape; NotFiniteError where one is NaN or infinite.
+    """Return the values, of any shape. NotFiniteError where one is NaN or infinite.
 
     `what` has been computed ("the logits of token 5"), `where` is the model, `how` its weight mode
     and activations. Costs 5 us for 50,000 values, 19 us for 262,144.

@@ -1,4 +1,4 @@
-"""How much memory a program may still ask for, and how much of it a context takes."""
+"""Computes how much memory a program may still request, and how much of it a context takes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MARGIN = 16  # a share of what is available that is left alone
 
 @dataclass(frozen=True, slots=True)
 class CacheMemory:
-    """What the cache of a context takes; `largest` is the context that would just fit, in tokens,
-    None where the system does not tell what it has."""
+    """The memory of a context's cache; `largest` is the context that would just fit, in tokens,
+    None if the system does not tell what it has."""
 
     context: int  # tokens
     needed: int  # bytes
@@ -30,7 +30,8 @@ class CacheMemory:
 def cache_memory(
     layout: CacheLayout, built: int, context: int, available: int | None
 ) -> CacheMemory:
-    """Of `context` tokens, by the layout of a cache that was built for `built` tokens.
+    """Return the memory of `context` tokens, by the layout of a cache that was built for `built`
+    tokens.
 
     Layers that keep fewer rows than that are rings: they take the same whatever the context.
     """
@@ -42,20 +43,21 @@ def cache_memory(
 
 
 def largest_context(layout: CacheLayout, built: int, spare: int) -> int:
-    """Tokens whose cache takes so many bytes at most; `built` where the context does not count."""
+    """Return the most tokens whose cache takes no more than `spare` bytes; `built` if the context
+    does not matter."""
     fixed, each = _fixed_and_each(layout, built)
     return max(0, (spare - fixed) // each) if each else built
 
 
 def _fixed_and_each(layout: CacheLayout, built: int) -> tuple[int, int]:
-    """Bytes of rings, and of a token in all other layers."""
+    """Return the bytes of rings, and of a token in all other layers."""
     sizes = [(layer.rows, layer.key_row_bytes + layer.value_row_bytes) for layer in layout.layers]
     fixed = sum(rows * size for rows, size in sizes if rows < built)
     return fixed, sum(size for rows, size in sizes if rows >= built)
 
 
 def spared(available: int) -> int:
-    """What of available memory may be taken."""
+    """Return how much of the available memory may be taken."""
     return available - available // MARGIN
 
 
@@ -70,7 +72,7 @@ def available_bytes() -> int | None:
 
 
 def resident_bytes() -> int:
-    """Memory that this process has resident now; 0 where the system does not tell."""
+    """Return the memory that this process has resident now; 0 if the system does not tell."""
     import psutil
 
     try:
@@ -79,7 +81,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return memory that was freed to the system, where the C library otherwise keeps it."""
     gc.collect()
     if _malloc_trim is not None:

@@ -1,4 +1,4 @@
-"""The one door for text from outside (files, models, paths, arguments) to a screen, a terminal, a
+"""The one way of text from outside (files, models, paths, arguments) to a screen, a terminal, a
 window's title or a log.
 
 Such text may hold escape sequences that clear a terminal, line breaks that forge a line of ours,
@@ -24,13 +24,13 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """As `one_line`, but line breaks and tabs stay."""
+    """Return the text escaped as by `one_line`, except for line breaks and tabs."""
     return text if text.isprintable() else _UNFIT_IN_LINES.sub(_escaped, text)
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text` of at most `limit` characters (100 or more): of a longer one the middle is left out,
-    as a sentence names its file at the start and its reason at the end."""
+    """Return `text` cut to `limit` characters (100 or more): the middle is left out, as a sentence
+    names its file at the start and its reason at the end."""
     if len(text) <= limit:
         return text
     kept = limit - 40  # room for what stands in the middle
@@ -47,12 +47,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def can_be_opened(address: str) -> bool:
-    """Whether an address of a link may be given to a browser: other schemes than these start
+    """Return True if an address of a link may be given to a browser: other schemes than these start
     programs, run code or read files."""
     fits = len(address) <= LONGEST_ADDRESS and address.isprintable() and " " not in address
     return fits and address.lower().startswith(_SCHEMES)
 
 
 def quote(text: str) -> str:
-    """A name from a file, fit for a message: escaped, and not longer than a line."""
+    """Return a name from a file, fit for a message: escaped, and not longer than a line."""
     return repr(text if len(text) <= 64 else text[:61] + "...")

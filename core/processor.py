@@ -22,11 +22,12 @@ _ROUNDS = 1 << 15  # of multiply-adds, about a millisecond
 
 
 def cpu_features() -> dict[str, bool]:
-    """The features that some build of the kernels makes use of: whether this processor has them.
+    """Return, for the features that some build of the kernels uses, whether this processor has
+    them.
 
     Raises RequestError if LLM_LITE_PROCESSOR names no build that can run here.
     """
-    return dict(_asked(_cpp.cpu_features))
+    return dict(_or_request_error(_cpp.cpu_features))
 
 
 def available_isas() -> list[str]:
@@ -35,7 +36,7 @@ def available_isas() -> list[str]:
 
     Raises RequestError if LLM_LITE_ISA or LLM_LITE_PROCESSOR names none of them.
     """
-    names = [name for name in _asked(_cpp.available_isas) if name not in _left_out]
+    names = [name for name in _or_request_error(_cpp.available_isas) if name not in _left_out]
     limit = os.environ.get("LLM_LITE_ISA")
     if not limit:
         return names
@@ -46,7 +47,7 @@ def available_isas() -> list[str]:
     return names[: names.index(limit) + 1]
 
 
-def _asked(answer: Callable[[], _T]) -> _T:
+def _or_request_error(answer: Callable[[], _T]) -> _T:
     try:
         return answer()
     except ValueError as error:
@@ -60,29 +61,29 @@ def emulated_isas() -> list[str]:
 
 
 def leave_out(isa: str) -> None:
-    """A build that failed its self-test is no more among `available_isas` of this process."""
+    """Remove a build that failed its self-test from the `available_isas` of this process."""
     _left_out.add(isa)
 
 
 def left_out_isas() -> list[str]:
-    """Builds that failed their self-test, slowest first."""
-    return [name for name in _asked(_cpp.available_isas) if name in _left_out]
+    """Return the builds that failed their self-test, slowest first."""
+    return [name for name in _or_request_error(_cpp.available_isas) if name in _left_out]
 
 
 def has_integer_dot() -> bool:
-    """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
+    """Return True if int8 activations pay: with 8-bit products of vectors, not of single values."""
     return isa_name() not in ("scalar", "neon")
 
 
 def default_threads() -> int:
-    """The cores that this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def chosen_threads(asked: int) -> int:
-    """0: one a core. RequestError for more than can be used."""
+    """Return the number of threads; 0: one a core. RequestError for more than can be used."""
     if not 0 <= asked <= _MOST_THREADS:
         raise RequestError(f"threads: expected 0 (one a core) to {_MOST_THREADS}, found {asked}")
     return asked or default_threads()
@@ -90,7 +91,7 @@ def chosen_threads(asked: int) -> int:
 
 @cache
 def processor_name() -> str:
-    """As the system calls it: "AMD EPYC 9555". psutil does not know it."""
+    """Return the processor's name by the system: "AMD EPYC 9555". psutil does not know it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text(errors="replace").splitlines():
@@ -100,18 +101,19 @@ def processor_name() -> str:
 
 
 def isa_name() -> str:
-    """The build of the kernels that an executor gets unless it asks for another."""
+    """Return the build of the kernels that an executor gets by default."""
     return available_isas()[-1]
 
 
 def read_gb_s(threads: int = 0) -> float:
-    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
+    """Return the GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all
+    threads."""
     return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
 
 
 def multiply_adds_gflop_s(threads: int = 0, isa: str | None = None, repeat: int = 30) -> float:
-    """GFLOP/s of float32 multiply-adds that need no memory, two operations each, by all threads:
-    the best of `repeat` short runs."""
+    """Return the GFLOP/s of float32 multiply-adds that need no memory, two operations each, by all
+    threads: the best of `repeat` short runs."""
     study = _cpp.KernelStudy(isa or isa_name(), threads or default_threads())
     study.multiply_adds(_ROUNDS)  # wakes the threads
     return max(2e-9 * study.multiply_adds(_ROUNDS) for _ in range(repeat))

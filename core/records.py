@@ -21,7 +21,7 @@ else:
     from reprlib import recursive_repr
 
     def dataclass(cls=None, /, **options):
-        """The class with methods made of its annotations.
+        """Return the class with methods made of its annotations.
 
         Options: frozen, slots, kw_only, eq, repr, each as in `dataclasses.dataclass`.
         """
@@ -32,7 +32,8 @@ else:
         return _declare(cls, **options)
 
     def _is_frozen_there(base):
-        """Whether the standard library made it, frozen; what is made here says that it is not."""
+        """Return True for a frozen class of the standard library; classes that are made here are
+        marked as not frozen."""
         return "__dataclass_params__" in base.__dict__ and base.__dataclass_params__.frozen
 
     def _declare(cls, *, frozen=False, slots=False, kw_only=False, eq=True, repr=True):
@@ -57,7 +58,7 @@ else:
         return made
 
     def _offer(made, name, method):
-        """Whether the class had no method of that name; it has this one then."""
+        """Set the method unless the class has one of that name, and return True if it was set."""
         if name in made.__dict__:
             return False
         setattr(made, name, method)
@@ -132,7 +133,7 @@ else:
         )
 
     def _tuple(names):
-        """The text of a tuple of attributes of `{of}`."""
+        """Return the text of a tuple of attributes of `{of}`."""
         return "(" + "".join(f"{{of}}.{name}, " for name in names) + ")"
 
     @recursive_repr()

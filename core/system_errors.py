@@ -1,5 +1,5 @@
-"""What the system and libraries over it refuse, as a sentence: no memory, no thread, no disk. And
-a defect of the program, in one sentence too."""
+"""Sentences for what the system and its libraries refuse: memory, threads, the disk. A defect of
+the program gets a sentence too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXHAUSTED = (
 
 
 def sentence(error: BaseException) -> str:
-    """What a person is told; "" where the error is none of the system's, but a defect."""
+    """Return a sentence for people; "" if the error is none of the system's, but a defect."""
     if isinstance(error, MemoryError) or _is_exhausted(error):
         return NO_MEMORY
     if isinstance(error, RecursionError):

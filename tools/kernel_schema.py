@@ -109,7 +109,7 @@ def stem(name: str, formats: Mapping[str, Any]) -> str:
 
 
 def struct(name: str, formats: Mapping[str, Any]) -> str:
-    """The struct that decodes a format, of which the layout is the end of the name."""
+    """The struct that decodes a format; its name ends with the layout."""
     layout = formats[name].layout.capitalize()
     return stem(name, formats).removesuffix(layout) + layout
 

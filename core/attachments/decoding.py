@@ -21,7 +21,8 @@ _LOOKED_AT = 1 << 16  # bytes in which zeros are counted
 
 
 def decode(raw: bytes) -> str | None:
-    """The text, its line breaks as \\n and without control characters; None where it is none."""
+    """Return the text of a file, its line breaks as single newlines and without control characters;
+    None if the bytes are no text."""
     for bom, encoding in _BOMS:
         if raw.startswith(bom):
             return _plain(_decoded(raw[len(bom) :], encoding))
@@ -48,7 +49,8 @@ def _share(raw: bytes, of: bytes) -> float:
 
 
 def _utf16(raw: bytes) -> str:
-    """Without a mark, most of every second byte is zero where the letters are Latin."""
+    """Return the UTF-16 encoding of bytes without a byte order mark, "" for another one: where the
+    letters are Latin, most of every second byte is zero."""
     even, odd = raw[::2], raw[1::2]
     half = max(len(odd), 1)
     zeros_even, zeros_odd = even.count(0) / max(len(even), 1), odd.count(0) / half

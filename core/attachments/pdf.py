@@ -1,5 +1,5 @@
-"""The text of a PDF, which a process apart reads: such files are programs of a kind, and made to be
-malformed."""
+"""The text of a PDF, read in a separate process: such files are programs of a kind, and some are
+made to be malformed."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def pdf_text(path: Path, raw: bytes, limits: Limits = LIMITS) -> Attachment:
 
 
 def end_process() -> None:
-    """Until the next PDF none is needed."""
+    """End the worker process; the next PDF starts another."""
     _process.close()

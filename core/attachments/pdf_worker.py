@@ -1,4 +1,4 @@
-"""In a process apart: the text of a PDF. Started by `pdf`, in no other way."""
+"""The worker process that reads the text of a PDF. Started by `pdf` only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _actions() -> Mapping[str, Action]:
 
 
 def _text(request: dict[str, Any], data: bytes) -> Answer:
-    """Of the pages one after the other, each under a line with its number. `whole` is about how
-    many characters there are where pages were left out, else 0."""
+    """Return the text of the pages, each under a line with its number. `whole` is about how many
+    characters there are where pages were left out, else 0."""
     import pypdf
 
     reader = pypdf.PdfReader(io.BytesIO(data))

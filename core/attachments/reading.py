@@ -49,11 +49,12 @@ _HEAD = 1 << 12
 
 
 class FoundModelError(FileError):
-    """It is a model: to be opened, not attached."""
+    """Raised for a file that is a model, which is opened and not attached."""
 
 
 def read_attachment(path: Path) -> Attachment:
-    """FileError where it cannot be attached; FoundModelError for a model."""
+    """Read a file to be attached. FileError where that is not possible, FoundModelError for a
+    model."""
     _check_place(path)
     head, raw, size = _read(path)
     name = one_line(path.name)[:LONGEST_NAME]
@@ -77,7 +78,7 @@ def read_attachment(path: Path) -> Attachment:
 
 
 def _check_place(path: Path) -> None:
-    """What is known before it is opened. FileError."""
+    """Check what is known of a file before it is opened. FileError."""
     try:
         is_model = is_named_as_model(path) or is_model_folder(path)
         is_folder = path.is_dir()
@@ -90,7 +91,8 @@ def _check_place(path: Path) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, bytes, int]:
-    """The beginning, as much as is of use, and the size, of which no more is believed than read."""
+    """Return the first bytes of a file, all that can be used of it, and its size; at most one byte
+    more than allowed is read, whatever size the file claims."""
     with open_regular(path) as stream:
         try:
             size = os.fstat(stream.fileno()).st_size
@@ -117,7 +119,7 @@ def is_named_as_model(path: Path) -> bool:
 
 
 def is_model_folder(path: Path) -> bool:
-    """A folder of a model, or the file by which one is opened. It asks the disk."""
+    """Return True for a model's folder, or the file by which one is opened. It reads the disk."""
     if path.name in _MODEL_FILES:
         return any(_holds(path.parent, "safetensors"))
     return any((path / name).is_file() for name in _MODEL_FILES) or any(
@@ -148,5 +150,5 @@ def is_model(head: bytes) -> bool:
 
 
 def known_binary(head: bytes) -> str:
-    """What the file is, in words; "" where nobody knows."""
+    """Return what kind of binary file begins with these bytes, in words; "" if it is not known."""
     return next((words for magic, words in _KNOWN if head.startswith(magic)), "")

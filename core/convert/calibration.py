@@ -1,4 +1,4 @@
-"""What a model's matrices are multiplied with while it reads a text: the moments of their inputs.
+"""The moments of the inputs that a model's matrices are multiplied with while it reads a text.
 
 A matrix W [N, K] and its inputs x [T, K]: an error E of W changes the outputs by x . E^T, whose sum
 of squares is the sum over rows e of E of e^T (X^T X) e. So X^T X says what an error costs.
@@ -29,7 +29,7 @@ Progress = Callable[[float], None]  # 0..1
 
 @dataclass(frozen=True)
 class Moments:
-    """Of the inputs of each matrix, by the matrix's name; the mean over the tokens.
+    """The mean over the tokens of x^T x, for the inputs x of each matrix, by the matrix's name.
 
     float32 [K, K], of more than LARGEST_FULL inputs the diagonal [K] only. Matrices with one input,
     like those of queries, keys and values, have the same array. tables: read as rows too.
@@ -48,11 +48,11 @@ def collect(
     room: Room = lambda shape: np.zeros(shape, np.float32),
     rest: Rest = lambda moment: None,
 ) -> Moments:
-    """Run the chunks, each from an empty cache, and look at every matrix' inputs.
+    """Run the chunks, each from an empty cache, and collect every matrix' inputs.
 
-    The executor's program must be built for exact activations. `rest` is called after
-    each look, so that memory can be given back. RequestError where the text is too short; whatever
-    `progress` raises (to cancel) passes through.
+    The executor's program must be built for exact activations. `rest` is called after each of them,
+    so that memory can be freed. RequestError where the text is too short; whatever `progress`
+    raises (to cancel) passes through.
     """
     tokens = sum(map(len, chunks))
     if tokens < LEAST_TOKENS:
@@ -79,7 +79,7 @@ def collect(
 
 
 def chunks_of(tokens: Sequence[int], bos_id: int | None, most: int) -> list[list[int]]:
-    """At most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
+    """Cut at most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
 
     Each begins with the begin token where the text does.
     """
@@ -116,7 +116,7 @@ def _add_step(
         seen.add(op.inputs[0])
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
-        with np.errstate(over="ignore", invalid="ignore"):  # told at the end
+        with np.errstate(over="ignore", invalid="ignore"):  # reported at the end
             total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
         rest(total)
 

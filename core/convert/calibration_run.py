@@ -1,4 +1,4 @@
-"""Calibration of a model with a text: the program, the executor and the memory that it takes."""
+"""Calibration of a model with a text: the options, the executor and the memory that it takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llm_lite.core.convert import calibration
 from llm_lite.core.convert.calibration import CHUNK_TOKENS, Moments
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.cpu.self_test import validated_isa
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import unwritable
 from llm_lite.core.generation.session import Session
@@ -80,9 +80,9 @@ def _collect(
     executor = _executor(model, context, threads)
 
     def rest(moment: NDArray[np.float32]) -> None:
-        let_go(moment)
+        drop_pages(moment)
         for tensor in model.file.tensors.values():
-            let_go(tensor.data)
+            drop_pages(tensor.data)
 
     try:
         return calibration.collect(
@@ -100,7 +100,7 @@ def _check_finite(model: ModelFile) -> None:
     for tensor in model.file.tensors.values():
         if find_non_finite(tensor):
             raise not_finite(model.path, tensor.name)
-        let_go(tensor.data)
+        drop_pages(tensor.data)
 
 
 def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
@@ -150,10 +150,11 @@ def write_chunks(
     *,
     threads: int = 0,
 ) -> list[list[int]]:
-    """CHUNKS pieces of CHUNK_TOKENS tokens, or as many as the model was trained for.
+    """Let the model write CHUNKS pieces of CHUNK_TOKENS tokens, or of as many as it was trained
+    for.
 
-    Written by the processor with weights of int8, which reads them twice as fast as float16 and
-    chooses the same token 98 times of 100. RequestError and MemoryError as of `loader.start`.
+    The CPU writes them with int8 weights, which read twice as fast as float16 and choose the same
+    token 98 times of 100. RequestError and MemoryError as of `loader.start`.
     """
     size = min(CHUNK_TOKENS, model.model.shape.trained_context)
     options = EngineOptions(
@@ -168,7 +169,8 @@ def write_chunks(
 
 
 def _beginnings(tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """A token of the vocabulary that stands for text, behind the begin token where there is one."""
+    """Yield beginnings of texts: the begin token, where the model has one, and a random plain
+    token."""
     start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
     plain = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
     for first in np.random.default_rng(_SEED).choice(plain, CHUNKS):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.checking.verification import require_sound
@@ -50,8 +50,9 @@ _COMPANIONS = (
 
 @dataclass(frozen=True, slots=True)
 class QuantizedTensor:
-    """bits a weight as written; snr_db: 10 log10 of the sum of squares of the weights over that of
-    the errors, None where nothing was lost. stored: the source's format."""
+    """The report of one written tensor. bits: a weight, as written; snr_db: 10 log10 of the sum of
+    squares of the weights over that of the errors, None if nothing was lost. stored: the source's
+    format."""
 
     name: str
     shape: tuple[int, ...]
@@ -97,11 +98,11 @@ def quantize(
                 work = _Work(model.path, tensor, slot, moments)
                 for data in work:
                     writer.add(data)
-                    let_go(tensor.data)
+                    drop_pages(tensor.data)
                     done += work.values
                     progress(f"quantizing {tensor.name}", done / total)
                 if moments is not None and tensor.name in moments.of_matrix:
-                    let_go(moments.of_matrix[tensor.name])
+                    drop_pages(moments.of_matrix[tensor.name])
                 reports.append(work.report())
         report = QuantizationReport(
             mode,
@@ -115,7 +116,8 @@ def quantize(
 
 
 def _check_source(model: ModelFile, progress: Progress) -> None:
-    """Whether a variant still is what was written; others have only their values to be checked."""
+    """Check the checksums of a source that is a variant itself; the values of other sources are
+    checked as they are read."""
     for part in model.file.parts:
         if part.checksum is not None:
             require_sound(part, lambda done: progress("checking the source", 0.0), release=True)
@@ -133,7 +135,8 @@ def writer_for(
 def variant_slots(
     tensors: Collection[TensorData], mode: str, tables: Collection[str]
 ) -> list[Slot]:
-    """The places of a model's tensors in a variant; `tables` are those that stay on disk."""
+    """Return the places of a model's tensors in a variant; `tables` names those that stay on
+    disk."""
     finer = promoted(tensors, mode)
     return [
         slot_of(t, table_dtype(t, mode) if t.name in tables else target_dtype(t, mode, finer))
@@ -148,7 +151,8 @@ def check_mode(mode: str) -> None:
 
 
 def lossy_source(tensors: Mapping[str, TensorData], mode: str) -> str | None:
-    """A warning where the source's matrices were quantized before to no more bits than asked."""
+    """Return a warning if the source's matrices were quantized before to no more bits than
+    requested."""
     check_mode(mode)
     again: dict[str, int] = {}
     for tensor in tensors.values():
@@ -173,7 +177,7 @@ def lossy_source(tensors: Mapping[str, TensorData], mode: str) -> str | None:
 
 
 def bits_per_weight(reports: list[QuantizedTensor]) -> float:
-    """Mean over the weights of all matrices, those kept at higher precision included."""
+    """Return the mean over the weights of all matrices, those kept at higher precision included."""
     matrices = [(math.prod(r.shape), r.bits) for r in reports if len(r.shape) > 1]
     return sum(n * bits for n, bits in matrices) / max(1, sum(n for n, _ in matrices))
 
@@ -231,14 +235,14 @@ def _calibrated(tensor: TensorData, dtype: str, moments: Moments | None) -> Enco
 
 
 def _as_matrix(tensor: TensorData) -> TensorData:
-    """A vector as one row."""
+    """Return a vector as a matrix of one row."""
     if len(tensor.shape) > 1:
         return tensor
     return TensorData(tensor.name, tensor.dtype, (1, *tensor.shape), tensor.data)
 
 
 def slot_of(tensor: TensorData, dtype: str) -> Slot:
-    """The place that a tensor takes in a variant."""
+    """Return the place that a tensor takes in a variant."""
     matrix = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return Slot(tensor.name, dtype, tensor.shape, FORMATS[dtype].nbytes(matrix))
 

@@ -40,7 +40,8 @@ Progress = Callable[[float], None]
 
 
 def find_slice(text: str) -> Slice:
-    """A name of the table, or a JSON file {"skip": [...], "feed_forward": width or [...]}."""
+    """Return the slice of a name in the table, or of a JSON file {"skip": [...], "feed_forward":
+    width or [...]}."""
     for name, known in SLICES.items():
         if name.lower() == text.lower():
             return known
@@ -120,7 +121,8 @@ def _write_variant(
 
 
 def _parts(source: ModelSource) -> dict[str, Part]:
-    """Of each tensor; the others are checked at once."""
+    """Return the parts of the source by their tensor's name; parts without one are checked at
+    once."""
     for part in source.parts:
         if part.tensor is None:
             require_sound(part)
@@ -152,7 +154,7 @@ def _write_folder(
 
 
 def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:
-    """Under its own name, with the layer's new number."""
+    """Return the tensor to be written under its own name, with the new number of its layer."""
     if match := _HF_LAYER.fullmatch(name):
         name = f"{match[1]}{cutter.new_index[int(match[2])]}{match[3]}"
     return TensorToWrite(name, cut.dtype.upper(), cut.shape, cut.pieces)

@@ -162,9 +162,9 @@ def write_synthetic(
     context: int = 0,
     progress: Progress | None = None,
 ) -> None:
-    """A variant of a mode, or with form="gguf" a GGUF file of Q4_0 as llama.cpp reads it; written
-    in a stream, whole or not at all. `context`: tokens that it says it was made for, 0: as many as
-    models of this shape.
+    """Write a variant in a mode, or with form="gguf" a GGUF file of Q4_0 as llama.cpp reads it;
+    written in a stream, whole or not at all. `context`: tokens that it says it was made for, 0: as
+    many as models of this shape.
 
     RequestError for a name or mode that is not known, FileError where it cannot be written.
     """
@@ -225,12 +225,12 @@ def _write_variant(
 
 
 def _random(seed: int, name: str) -> np.random.Generator:
-    """A stream of its own for each tensor."""
+    """Return a random generator of the tensor's own."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
 def _stacked(shapes: Shapes) -> Shapes:
-    """Projections of streams in stacks, as GGUF files have them."""
+    """Return the shapes with projections of streams stacked, as GGUF files have them."""
     result: Shapes = []
     for stem, group in itertools.groupby(shapes, lambda item: _stack_of(item[0])):
         items = list(group)
@@ -288,7 +288,8 @@ def _gemma4(changes: Mapping[str, Any], rows: int = 262_144) -> tuple[dict[str, 
 
 
 def _llama(changes: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], Shapes]:
-    """Heads of 64 and a head that is the embedding, of so many rows."""
+    """Return the metadata and shapes of a llama with heads of 64 values and an output head that is
+    the embedding of `rows` rows."""
     same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 64}
     metadata: dict[str, Any] = {f"llama.{k}": v for k, v in {**changes, **same}.items()}
     metadata["general.architecture"] = "llama"
@@ -316,7 +317,7 @@ _LLAMA_1B = {  # Llama 3.2's, whose widths super-blocks of 256 divide
 
 
 def _tokenizer(count: int) -> dict[str, object]:
-    """A SentencePiece vocabulary of made-up words: all bytes, letters, and syllables."""
+    """Return a SentencePiece vocabulary of made-up words: all bytes, letters, and syllables."""
     tokens = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
     types = [TokenType.CONTROL] * 3 + [TokenType.UNKNOWN] + [TokenType.CONTROL] * 2
     tokens += [f"<0x{byte:02X}>" for byte in range(256)]

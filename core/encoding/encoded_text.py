@@ -1,4 +1,4 @@
-"""A text through an encoder as a window shows it: its tokens, and candidates for masked ones."""
+"""Runs a text through an encoder for the window: its tokens, and candidates for masked ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERY_TOKEN = 1 << 30
 def encode_for_display(
     session: EncoderSession, tokenizer: Tokenizer, asked: EncodeText, most: int
 ) -> TextEncoded:
-    """Run the encoder over what is asked for, of which it reads `most` tokens; its maps stay.
+    """Run the encoder over the first `most` tokens of the request; its maps stay.
     RequestError where the model has no pairs or no mask token, CancelledError, NotFiniteError."""
     started = time.perf_counter()
     if asked.pair:
@@ -39,7 +39,7 @@ def encode_for_display(
     if not masks:
         session.hidden(ids)
     seconds = time.perf_counter() - started
-    tokens = (*_told(tokenizer, first, 0), *_told(tokenizer, second, 1))
+    tokens = (*_encoded_tokens(tokenizer, first, 0), *_encoded_tokens(tokenizer, second, 1))
     return TextEncoded(asked.request, tokens, left_out, masks, seconds)
 
 
@@ -49,7 +49,9 @@ def _ids(tokenizer: Tokenizer, asked: EncodeText) -> list[int]:
     return encode_text(tokenizer, asked.text, EVERY_TOKEN)
 
 
-def _told(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[EncodedToken]:
+def _encoded_tokens(
+    tokenizer: Tokenizer, ids: Sequence[int], segment: int
+) -> Iterator[EncodedToken]:
     for token in ids:
         special = tokenizer.is_special(token)
         unknown = tokenizer.is_unknown(token)
@@ -57,7 +59,7 @@ def _told(tokenizer: Tokenizer, ids: Sequence[int], segment: int) -> Iterator[En
 
 
 def token_label(tokenizer: Tokenizer, token: int) -> str:
-    """What a token is called: "the", and a later piece of a word as the file spells it, "##ing"."""
+    """Return a token's label: "the", and a later piece of a word as the file spells it, "##ing"."""
     spelled = tokenizer.token_text(token)
     text = tokenizer.token_bytes(token).decode(errors="replace")
     later = spelled.startswith("##")  # a piece in WordPiece, whose first pieces bear no mark

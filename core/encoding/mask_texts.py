@@ -1,11 +1,11 @@
-"""Words in the places of mask tokens, as texts."""
+"""Words in place of mask tokens, as texts."""
 
 from __future__ import annotations
 
 
 def with_word(text: str, mask: str, number: int, word: str) -> str:
-    """The text with a word in the place of its mask of that number, from 0 on; "##ing" joins the
-    word before it. The same text where there is no such mask."""
+    """Return the text with a word in place of its mask of that number, counted from 0; "##ing"
+    joins the word before it. The text is unchanged if it has no such mask."""
     pieces = text.split(mask)
     if number + 1 >= len(pieces):
         return text

@@ -1,4 +1,4 @@
-"""What the masked tokens of a text could be, by the masked-token head (Devlin et al. 2019)."""
+"""Candidates for the masked tokens of a text, by the masked-token head (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def mask_token(tokenizer: Tokenizer) -> str:
-    """As a text has it: "[MASK]" or "<mask>". RequestError where the model has none."""
+    """Return the mask token as texts have it: "[MASK]" or "<mask>". RequestError if the model has
+    none."""
     if tokenizer.mask_id is None:
         raise RequestError("the model's tokenizer has no mask token, so nothing can be filled in")
     return tokenizer.token_text(tokenizer.mask_id)
@@ -24,7 +25,7 @@ def mask_token(tokenizer: Tokenizer) -> str:
 def fill(
     session: EncoderSession, tokenizer: Tokenizer, text: str, count: int
 ) -> tuple[tuple[int, ...], tuple[Mask, ...]]:
-    """The ids of a text, and for each of its masks the `count` likeliest tokens.
+    """Return the ids of a text, and for each of its masks the `count` likeliest tokens.
 
     RequestError where the text has no mask, or is longer than the model can take.
     """
@@ -49,7 +50,7 @@ def encode_masked(tokenizer: Tokenizer, text: str) -> list[int]:
 def fill_tokens(
     session: EncoderSession, tokenizer: Tokenizer, tokens: Sequence[int], count: int
 ) -> tuple[Mask, ...]:
-    """As `fill`, of ids; () where none is a mask."""
+    """Return the `count` likeliest tokens for each mask among the ids; () where none is a mask."""
     places = [i for i, token in enumerate(tokens) if token == tokenizer.mask_id]
     if not places:
         return ()
@@ -60,7 +61,7 @@ def fill_tokens(
 
 
 def candidates(logits: np.ndarray, tokenizer: Tokenizer, count: int) -> tuple[Candidate, ...]:
-    """The likeliest tokens of one row of logits."""
+    """Return the likeliest tokens of one row of logits."""
     probabilities = softmax(logits.astype(np.float64))
     best = np.argsort(-probabilities, kind="stable")[:count]
     return tuple(
@@ -69,7 +70,8 @@ def candidates(logits: np.ndarray, tokenizer: Tokenizer, count: int) -> tuple[Ca
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:
-    """Of one token, without spaces around it; a later piece of a word as the file spells it."""
+    """Return a token's text without spaces around it; a later piece of a word as the file spells
+    it."""
     spelled = tokenizer.token_text(token)
     if spelled.startswith("##"):
         return spelled
@@ -77,7 +79,7 @@ def text_of(tokenizer: Tokenizer, token: int) -> str:
 
 
 def filled(tokenizer: Tokenizer, text: str, chosen: Sequence[str]) -> str:
-    """The text with a word in the place of each mask; a later piece joins the word before it."""
+    """Return the text with a word in place of each mask; a later piece joins the word before it."""
     mask = mask_token(tokenizer)
     for number, word in reversed([*enumerate(chosen)]):
         text = with_word(text, mask, number, word)

@@ -16,7 +16,7 @@ F32 = NDArray[np.float32]
 
 
 def _weighted_mean(states: F32) -> F32:
-    """Later tokens count more, by their place."""
+    """Return the mean of the states, weighted by position: later tokens count more."""
     places = np.arange(1, len(states) + 1, dtype=np.float32)[:, None]
     mean: F32 = (states * places).sum(axis=0) / places.sum()
     return mean
@@ -49,7 +49,7 @@ class Pooler:
         return vector.astype(np.float32)
 
     def width(self, width: int) -> int:
-        """Of vectors, where hidden states are so wide."""
+        """Return the dimension of the vectors made of hidden states of this width."""
         pooled = width * len(self._how.poolings)
         return self._dense[-1].width if self._dense else pooled
 

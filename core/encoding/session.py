@@ -37,17 +37,17 @@ class EncoderSession(InspectedEncoder):
 
     @property
     def context(self) -> int:
-        """The most tokens of a text."""
+        """Return the most tokens that a text may have."""
         return self.executor.program.context
 
     def check(self, tokens: Sequence[int]) -> None:
-        """RequestError unless the tokens are a text that the encoder can take."""
+        """Raise RequestError unless the tokens are a text that the encoder can take."""
         vocabulary = self.executor.program.vocabulary
         check_text(tokens, context=self.context, vocabulary=vocabulary)
 
     def hidden(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
-        """Hidden states float32 [tokens, width] behind the last layer; its keys and queries stay
-        for maps. RequestError, CancelledError, NotFiniteError."""
+        """Return the hidden states float32 [tokens, width] behind the last layer; its keys and
+        queries stay for maps. RequestError, CancelledError, NotFiniteError."""
         self.check(tokens)
         step = Step(np.asarray(tokens, np.int32), 0, 0)
         plan = self.executor.program.plan_for(step.count, 0)
@@ -58,8 +58,9 @@ class EncoderSession(InspectedEncoder):
     prefill = hidden  # as sources of maps call it
 
     def logits(self, tokens: Sequence[int], first: int = 0, count: int | None = None) -> F32:
-        """Logits float32 [count, vocabulary] of the masked-token head for the tokens from `first`
-        on; left out: for all behind. RequestError where the model has no such head."""
+        """Return logits float32 [count, vocabulary] of the masked-token head for the tokens from
+        `first` on; without `count` for all behind. RequestError where the model has no such head.
+        """
         if not self.has_head:
             raise RequestError(
                 f"{self.model}: the model has no masked-token head, only hidden states"
@@ -72,12 +73,13 @@ class EncoderSession(InspectedEncoder):
         return self.checked(np.concatenate(parts), "the logits of the text")
 
     def head_logits(self, states: F32, position: int) -> F32:
-        """Logits [vocabulary] of the masked-token head for one token of the last text, of the
-        hidden states [tokens, width] of all."""
+        """Return logits [vocabulary] of the masked-token head for one token of the last text, given
+        the hidden states [tokens, width] of all."""
         return self._head(self._tokens, states, position, 1)[0]
 
     def _head(self, tokens: Sequence[int], states: F32, first: int, count: int) -> F32:
-        """What stands behind the layers, for some tokens."""
+        """Run the ops behind the layers, the masked-token head, for `count` tokens from `first`
+        on."""
         executor = self.executor
         step = Step(np.asarray(tokens, np.int32), 0, count, first_output=first)
         plan = executor.program.plan_for(step.count, count)
@@ -98,12 +100,13 @@ def states_of(
 
 
 def hidden_tensor(plan: Plan) -> Tensor:
-    """What the last layer of an encoder makes, [tokens, width]."""
+    """Return the tensor of the last layer's hidden states, [tokens, width]."""
     return plan.tensors[plan.ops[plan.layer_ends[-1]].outputs[0]]
 
 
 def check_text(tokens: Sequence[int], *, context: int, vocabulary: int) -> None:
-    """RequestError unless a text has tokens, of the vocabulary and no more than the context."""
+    """Raise RequestError unless a text has tokens, all in the vocabulary and no more than the
+    context."""
     if not 0 < len(tokens) <= context:
         raise RequestError(f"expected a text of 1 to {context} tokens, found {len(tokens)}")
     low, high = min(tokens), max(tokens)

@@ -27,8 +27,8 @@ class SharedTexts:
         self._pages = executor.program.pages
 
     def hidden(self, texts: Sequence[Tokens]) -> Iterator[F32]:
-        """Hidden states float32 [tokens, width] of each, in order. RequestError where one is no
-        text that the encoder can take."""
+        """Yield the hidden states float32 [tokens, width] of each text, in order. RequestError
+        where the encoder cannot take a text."""
         program = self.executor.program
         for number, tokens in enumerate(texts):
             try:
@@ -49,7 +49,7 @@ class SharedTexts:
 def packs(
     texts: Sequence[Tokens], most_tokens: int, most_texts: int, pages: int
 ) -> Iterator[list[Tokens]]:
-    """Texts that fit into one step each, in order."""
+    """Yield groups of texts, in order, that each fit into one step."""
     pack: list[Tokens] = []
     for tokens in texts:
         wider = [*pack, tokens]
@@ -77,7 +77,8 @@ def _segments(pack: Sequence[Tokens]) -> Iterator[Segment]:
 def in_order_of_length(
     texts: Sequence[Tokens], run: Callable[[Sequence[Tokens]], Iterator[F32]]
 ) -> list[F32]:
-    """What `run` makes of each text; those of like lengths go together, so that steps are full."""
+    """Return what `run` yields for each text; texts of similar length are run together, so that
+    steps are full."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     found: list[F32] = [np.zeros(0, np.float32)] * len(texts)
     for i, made in zip(order, run([texts[i] for i in order]), strict=True):

@@ -1,4 +1,4 @@
-"""How alike texts are, by their vectors."""
+"""Cosine similarity of texts, by their vectors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ F32 = NDArray[np.float32]
 
 
 def cosines(vectors: F32) -> F32:
-    """Of every two vectors [texts, width], float32 [texts, texts], whatever their lengths; 0 for
-    one of length 0."""
+    """Return the cosine of every two vectors [texts, width] as float32 [texts, texts]; 0 for a
+    vector of length 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: F32 = vectors / np.maximum(lengths, np.float32(1e-30))
     with np.errstate(all="ignore"):  # on aarch64 BLAS leaves flags that its results do not explain

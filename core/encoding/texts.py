@@ -11,18 +11,18 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], most: int) -> list[list[int]]:
-    """Of each [CLS] text [SEP], as the file has it; the end of a text of more than `most` tokens is
-    not read. What is typed is text, "[MASK]" too."""
+    """Return the ids of [CLS] text [SEP] for each text, as the file has it; a text is cut after
+    `most` tokens. Special tokens that are typed, such as "[MASK]", are plain text."""
     return [shortened(tokenizer, ids, most) for ids in tokenizer.encode_texts(texts)]
 
 
 def encode_text(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
-    """As `encode_texts`, of one."""
+    """Return the ids of one text, as `encode_texts` does."""
     return encode_texts(tokenizer, [text], most)[0]
 
 
 def shortened(tokenizer: Tokenizer, tokens: Sequence[int], most: int) -> list[int]:
-    """Ids of a text, its end cut where they are more than `most`, but for the last special one."""
+    """Return the ids of a text, cut to `most` tokens before the last special one."""
     behind = 1 if tokenizer.eos_id is not None and list(tokens[-1:]) == [tokenizer.eos_id] else 0
     if len(tokens) <= most or behind >= most:
         return list(tokens[:most])
@@ -45,7 +45,7 @@ class PairParts(NamedTuple):
 
 
 def pair_parts(tokenizer: Tokenizer, first: str, second: str, most: int) -> PairParts:
-    """As `encode_pair`, in two parts."""
+    """Encode a pair of texts as `encode_pair` does, in two parts."""
     if not tokenizer.around_pair:
         raise RequestError("the model's tokenizer has no pairs of texts: expected one text")
     before, between, behind = tokenizer.around_pair

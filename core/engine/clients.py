@@ -10,7 +10,7 @@ from llm_lite.core import system_errors
 from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.errors import DeviceError, LlmLiteError
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import Event, Level, ServingChanged, StartServing
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """`service` and `wake` are for any thread, the rest for the engine's.
+    """Serves clients; `service` and `wake` are for any thread, the rest for the engine's.
 
     The engine's thread sleeps while it has nothing to do: `rouse` wakes it then.
     """
@@ -52,7 +52,7 @@ class Clients:
             self._rouse()
 
     def fall_asleep(self) -> bool:
-        """Before the engine's thread waits: whether it may, as there is no work."""
+        """Return True if the engine's thread may wait now, as the clients have no work."""
         self._is_asleep = True
         if self.has_work:  # it came before the thread was seen to sleep
             self._is_asleep = False
@@ -67,7 +67,7 @@ class Clients:
             self._emit(ServingChanged(False, problem=host.no_runner))
             return
         serving = Serving(options, self._emit, self._log, self.wake, self._is_closing, self._modes)
-        self._serving = serving  # before anybody hears of it
+        self._serving = serving  # before an event reports it
         serving.follow(host.runner)
         if not serving.is_on:
             self._serving = None
@@ -77,11 +77,11 @@ class Clients:
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.close()
-            give_back()
+            trim_heap()
 
     def step(self, host: ModelHost, *, waits: bool = True) -> bool:
-        """What comes next for the clients, at most a step; whether there is more. `host` has
-        another executor afterwards where its device failed. `waits`: see `Serving.step`."""
+        """Run at most one step for the clients and return True if there is more to do. `host` has
+        another executor afterwards if its device failed. `waits`: see `Serving.step`."""
         try:
             self._step(host, waits)
         except DeviceError as error:
@@ -92,7 +92,8 @@ class Clients:
         return self.has_work
 
     def step_beside(self, host: ModelHost) -> None:
-        """As `step`, while other work uses the executor: that stays what it is."""
+        """Run a step for the clients while other work uses the executor, which is not replaced if
+        it fails."""
         try:
             self._step(host, waits=False)
         except DeviceError as error:

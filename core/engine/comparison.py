@@ -1,6 +1,6 @@
 """Two ways to run a model answer one prompt side by side, a token of each in turn.
 
-Then run B is asked for every token of what A said (teacher forcing), so that their distributions
+Then run B scores every token of A's answer (teacher forcing), so that their distributions
 can be compared token by token although the answers have parted long before.
 """
 
@@ -68,10 +68,10 @@ class Run:
         session = self.runner.session
         session.clear()  # else the time to the first token would depend on what was there
         self._choices = generate(session, prompt, sampling, tokenizer.end_ids, self.should_stop)
-        self._say_ready()
+        self._emit_ready()
 
     def step(self) -> bool:
-        """One more token; whether there may be another."""
+        """Generate one more token and return True if there may be another."""
         before = time.perf_counter()
         choice = next(self._choices, None)
         seconds = time.perf_counter() - before
@@ -82,7 +82,7 @@ class Run:
             self._others += seconds
         else:
             self._first = seconds
-        return self._say(choice)
+        return self._emit_token(choice)
 
     def _reason(self) -> StopReason:
         if self.should_stop():
@@ -90,7 +90,7 @@ class Run:
         full = self.runner.session.context_used >= self.runner.session.context
         return "context" if full else "length"
 
-    def _say(self, choice: TokenChoice) -> bool:
+    def _emit_token(self, choice: TokenChoice) -> bool:
         assert self._decoder is not None
         tokenizer, request = self.runner.model_file.tokenizer, self.command.request
         self.tokens.append(choice.token)
@@ -102,7 +102,7 @@ class Run:
             self._finish("end")
         return not ended
 
-    def _say_ready(self) -> None:
+    def _emit_ready(self) -> None:
         self.emit(
             RunReady(
                 self.command.request,
@@ -131,7 +131,7 @@ class Run:
 def compare_runs(command: CompareRuns, context: TaskContext) -> None:
     """Answer on both runs, then force; CancelledError where it ends before there is an answer.
 
-    The chat's runner, where it serves as a run, is given back with what its cache held.
+    The chat's runner, where it serves as a run, is returned with what its cache held.
     """
     check_size(context.file.tokenizer, command.messages, context.file.model.shape.trained_context)
     prompt = encode(context.file, command.messages, False).ids
@@ -150,7 +150,8 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
 
 
 def _sampling(command: CompareRuns) -> SamplingOptions:
-    """With one seed for both; free in what they say, as it is the modes that are compared."""
+    """Return sampling options with one seed for both runs, and without grammar or stop strings, as
+    it is the modes that are compared."""
     seed = command.sampling.seed
     return replace(
         command.sampling,
@@ -186,7 +187,7 @@ def _open(
 
 
 def same(run: EngineOptions, chat: EngineOptions) -> bool:
-    """Whether the chat's runner computes what the run asks for."""
+    """Return True if the chat's runner computes what the run needs."""
     return replace(run, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
 
 
@@ -201,7 +202,8 @@ def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader
 
 
 def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
-    """KL(A || B) of every token of A's answer, both having read A's answer up to there."""
+    """Compute KL(A || B) at every token of A's answer, where both have read A's answer up to
+    there."""
     request, tokens = a.command.request, a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
     step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)

@@ -1,4 +1,5 @@
-"""What each command has done, on the worker thread: answers, tasks, and what waits between them."""
+"""The dispatcher of commands on the worker thread: answers, tasks, and requests that wait between
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from llm_lite.core.generation.answer import Answer, Emit, cache_status
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.prompts.prompt import spelled
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     Command,
     Event,
@@ -54,7 +55,7 @@ WRITES_TARGETS = (
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """All commands but those that load a model or end the engine."""
+    """Dispatches all commands but those that load a model or end the engine."""
 
     host: Callable[[], ModelHost]  # a worker that is left behind keeps its own
     switching: Callable[[], Switching]
@@ -69,10 +70,10 @@ class Dispatcher:
     waiting: Callable[[], bool]  # whether there is another command
 
     def run(self, number: int, command: Command) -> None:
-        """Carry out a command; LlmLiteError where nothing else tells what went wrong."""
+        """Execute a command; LlmLiteError if no event reports what went wrong."""
         host = self.host()
         if isinstance(command, Reconfigure | SwitchMode):
-            self.switching().ask(number, command)  # taken up at once: no answer is running
+            self.switching().submit(number, command)  # taken up at once: no answer is running
         elif isinstance(command, Generate):
             self._generate(number, command)
         elif isinstance(command, Read):
@@ -115,7 +116,8 @@ class Dispatcher:
             self.log("error", str(error))
 
     def finish_switching(self) -> None:
-        """What was asked for during an answer that has ended."""
+        """Finish changes of the model that were requested during an answer, now that it has
+        ended."""
         while (preparation := self.switching().left()) is not None:
             host = self.host()
             while not preparation.ended:  # clients are answered meanwhile
@@ -152,7 +154,7 @@ class Dispatcher:
         return emit
 
     def _converse(self, number: int, work: Answer | ConversationPrefill) -> None:
-        """What needs a model that continues texts."""
+        """Run work that needs a model which continues texts; fail it for an encoder-decoder."""
         runner = self.host().runner
         if runner is not None and runner.translator is not None:
             work.fail(WRITES_TARGETS.format(name=runner.model_info.name))
@@ -172,7 +174,7 @@ class Dispatcher:
             work.fail(str(error))
 
     def _task(self, number: int, command: Task) -> None:
-        """Long work that is no answer; how it ended is said in any case."""
+        """Run a long task that is no answer; an event reports how it ended in any case."""
         host = self.host()
         message = host.no_runner
         if host.file is not None and host.loaded is not None:
@@ -189,7 +191,7 @@ class Dispatcher:
                 between=partial(self.clients.step_beside, host),
             )
             message = run_task(command, bench)
-            give_back()
+            trim_heap()
         if message:
             self.log("warning", message)
         self.emit(TaskFinished(command.request, message))

@@ -17,15 +17,15 @@ EncodingRequest = EncodeText | CompareTexts
 
 
 class EncodingRequests:
-    """For the engine's thread."""
+    """The queue of requests for an encoder, for the engine's thread."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._waiting: dict[type, EncodingRequest] = {}
         self._failed: EncodingRequest | None = None  # on a device that was lost
 
-    def ask(self, request: EncodingRequest) -> None:
-        """In the place of one of its kind that waits."""
+    def submit(self, request: EncodingRequest) -> None:
+        """Queue a request, in place of a waiting one of the same kind."""
         self._waiting[type(request)] = request
 
     def serve(self, runner: AnyRunner | None) -> None:
@@ -59,7 +59,7 @@ def _answer(request: EncodingRequest, runner: AnyRunner | None) -> TextEncoded |
 
 
 def _compare(request: CompareTexts, runner: EncoderRunner) -> TextsCompared:
-    """In steps that the texts share, so that maps stay those of the text before."""
+    """Return the cosines of the texts. They share steps, so that the maps of the last text stay."""
     if len(request.texts) < 2:
         raise RequestError(f"expected two texts or more, found {len(request.texts)}")
     started = time.perf_counter()

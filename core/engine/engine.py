@@ -1,9 +1,9 @@
 """The worker thread between the window and the model: commands in, events out.
 
 Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
-Whatever a command throws ends that command and is told; the engine goes on. A load that does not
-end after it was cancelled is left to itself, with its thread, and another thread goes on with the
-model that was there before.
+Whatever a command raises ends that command and is reported; the engine goes on. A load that does
+not end after it was cancelled is left to itself, with its thread, and another thread goes on with
+the model that was there before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from llm_lite.core.engine.hosting.mode_switches import ModeSwitches
 from llm_lite.core.engine.hosting.model_host import ModelHost
 from llm_lite.core.engine.hosting.switching import Request, Switching
 from llm_lite.core.engine.kept_conversations import KeptConversations
-from llm_lite.core.engine.priority import let_the_window_go_first
+from llm_lite.core.engine.priority import lower_thread_priority
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.tokenizing.thread import Tokenizing
 from llm_lite.core.generation.grammars.matchers import matchers
@@ -93,7 +93,7 @@ class Engine:
         self._worker = 0  # its number: a thread that has another one was left to itself
         self._modes = ModeSwitches(self.send)
         self._host = self._make_host(device)
-        self._switching = Switching(self._host.prepare, self._tell_superseded)
+        self._switching = Switching(self._host.prepare, self._emit_superseded)
         self._step_requests = StepRequestServer(self._emit, self._log)
         self._kept = KeptConversations(self._emit, self._log)
         self._tokenizing = Tokenizing(self._emit)
@@ -118,7 +118,7 @@ class Engine:
     def send(self, command: Command) -> None:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
         if isinstance(command, TokenizeText):
-            self._tokenizing.ask(command, self._host.file)
+            self._tokenizing.submit(command, self._host.file)
             return
         with self._lock:
             self._sent += 1
@@ -138,13 +138,13 @@ class Engine:
                 self._switching.supersede(number)
             is_beside = self._answering and not self._loads
             if isinstance(command, Reconfigure | SwitchMode) and is_beside:
-                self._switching.ask(number, command)
+                self._switching.submit(number, command)
                 return
             refused = isinstance(command, Generate | Translate) and bool(self._answering)
             if isinstance(command, Generate | Translate) and not refused:
                 self._answering.add(number)
         if isinstance(command, StepRequest):
-            self._step_requests.ask(command)
+            self._step_requests.submit(command)
         if refused:
             problem = "an answer is still being written: stop it first, or wait for its end"
             if (event := failure_of(command, problem)) is not None:
@@ -159,11 +159,11 @@ class Engine:
             executor.leave_a_core(drawing)
 
     def poll(self) -> list[Event]:
-        """The events since the last call, in order; never waits."""
+        """Return the events since the last call, in order; never waits."""
         return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
-        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def close(self, timeout: float = 2.0) -> bool:
@@ -173,15 +173,15 @@ class Engine:
         return not self._thread.is_alive()
 
     def attention(self, part: AttentionPart | None = None) -> AttentionSource | None:
-        """What attention maps are made of, of an encoder-decoder those of a part; another object
-        once the model or executor changes."""
+        """Return the source of attention maps, for an encoder-decoder that of a part; it is another
+        object once the model or executor changes."""
         runner = self._host.loaded
         if runner is None:
             return None
         return runner.attention if part is None else runner.attention_of(part)
 
     def service(self) -> Service | None:
-        """What clients of a server ask; None while none are served."""
+        """Return the service for clients of a server; None if none are served."""
         return self._clients.service
 
     def coming(self) -> str:
@@ -189,7 +189,7 @@ class Engine:
         return self._host.coming
 
     def device_lost(self, device: Device | None) -> None:
-        """The drawing side lost the device and made a new one, or None: use that from now on."""
+        """Use another device from now on, or none, as the drawing side lost the old one."""
         self._host.device = device
 
     def _cancel_load(self) -> None:
@@ -209,20 +209,20 @@ class Engine:
             self._worker += 1
             stuck, self._host = self._host, self._make_host(self._host.device)
             stuck.hand_over(self._host)
-            self._switching = Switching(self._host.prepare, self._tell_superseded)
+            self._switching = Switching(self._host.prepare, self._emit_superseded)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
 
     def _make_host(self, device: Device | None) -> ModelHost:
-        """Of this worker: what one that was left behind still says is dropped."""
+        """Make the host of this worker; events of a worker that was abandoned are dropped."""
         number = self._worker
 
         def emit(event: Event) -> None:
             if number != self._worker:
                 return
             if isinstance(event, ModelLoaded):
-                with self._lock:  # whoever hears of it may change it beside the first answer
+                with self._lock:  # on this event it may be changed beside the first answer
                     self._loads -= {self._loading[0]} if self._loading else set()
             self._emit(event)
 
@@ -243,7 +243,7 @@ class Engine:
 
     def _work(self, worker: int) -> None:
         if self._host.device is not None:
-            let_the_window_go_first()
+            lower_thread_priority()
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
@@ -251,7 +251,7 @@ class Engine:
                     self._attempt(last)
                 return
             if not self._closing or isinstance(command, _DONE_IN_ANY_CASE):
-                self._carry_out(worker, number, command)
+                self._execute(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
         """The next command; while none waits, clients are served a step at a time, passes of the
@@ -272,7 +272,7 @@ class Engine:
 
         return work_while_idle(self._host, is_wanted, self._log, self._emit)
 
-    def _carry_out(self, worker: int, number: int, command: Command) -> None:
+    def _execute(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""
         is_over = self._cancelled if isinstance(command, LoadModel) else self._stopped
         with cancelled_by(partial(is_over, number)):
@@ -291,8 +291,8 @@ class Engine:
         self._attempt(self._dispatcher.finish_switching)
 
     def _attempt(self, work: Callable[[], object]) -> str | None:
-        """None, or what is to be said of an exception that nobody expected, of whatever kind: those
-        of native libraries are no Exception."""
+        """Run `work` and return None, or a sentence on an exception that nobody expected; those of
+        native libraries do not derive from Exception."""
         try:
             work()
         except BaseException as error:
@@ -334,7 +334,7 @@ class Engine:
         ended = self._closing or self._cancel_through >= number
         return ended or self._switching.is_superseded(number)
 
-    def _tell_superseded(self, request: Request) -> None:
+    def _emit_superseded(self, request: Request) -> None:
         path = str(self._host.file.path) if self._host.file else ""
         asked = request.command.request if isinstance(request.command, Reconfigure) else 0
         self._emit(LoadFailed(path, "a newer change has taken its place", True, asked))

@@ -1,4 +1,4 @@
-"""Conversations' caches, kept in files from one day to another, without anybody waiting for a disk.
+"""Conversations' caches, kept in files from one day to another, without waiting for a disk.
 
 The engine's thread copies what the cache holds and goes on; another one writes the copy.
 """
@@ -52,7 +52,8 @@ class _Copy:
 
 
 class KeptConversations:
-    """`finish` is for when the program ends; all is for the engine's thread."""
+    """Keeps and resumes conversations' caches, on the engine's thread; `finish` is for when the
+    program ends."""
 
     def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
         self._emit = emit
@@ -100,7 +101,7 @@ class KeptConversations:
         self._thread.start()
 
     def check(self, runner: Runner | None, command: CheckKept) -> None:
-        """Say how much of the conversation the file has, or why it is of no use."""
+        """Emit how much of the conversation the file has, or why it cannot be used."""
         if runner is None:
             return
         said = partial(KeptChecked, command.conversation, command.path)
@@ -110,7 +111,8 @@ class KeptConversations:
             self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
 
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
-        """Tokens, those of the conversation, bytes. LlmLiteError."""
+        """Return tokens in common, tokens of the conversation, and bytes of the file.
+        LlmLiteError."""
         size, path = _size(command.path), Path(command.path)
         identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
         prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
@@ -154,7 +156,7 @@ class KeptConversations:
             self._stop.set()
 
     def _obstacle(self, runner: Runner, command: KeepConversation) -> str:
-        """Why nothing can be kept now; "" where it can."""
+        """Return why nothing can be kept now; "" if it can."""
         if runner.session.cache.gaps:
             return "something of the conversation was forgotten"
         size = runner.session.cache.position_bytes * runner.session.context_used
@@ -198,14 +200,14 @@ class KeptConversations:
 
 
 def _encoded(runner: Runner, messages: tuple[ChatMessage, ...], thinking: bool) -> Encoded:
-    """As a `Read` of the conversation encodes it."""
+    """Encode the conversation as a `Read` of it does."""
     spoken = is_open_answer(messages)
     check_size(runner.model_file.tokenizer, messages, runner.session.context)
     return encode(runner.model_file, messages, spoken, thinking)
 
 
 def _problem(error: LlmLiteError) -> str:
-    """What the error says, without the path, which tells a person nothing."""
+    """Return the error's sentence without the path, which tells a person nothing."""
     return error.problem if isinstance(error, FileError) else str(error)
 
 

@@ -1,4 +1,4 @@
-"""The one loop: a step of an answer, then everything that waits, and again until the answer ends.
+"""The one loop: a step of an answer, then all waiting requests, and again until the answer ends.
 
 Between two steps requests are served, another executor takes over, or the answer stops; each is a
 branch below. Only a device that fails is an exception: the C++ executor goes on in its place.
@@ -19,11 +19,11 @@ from llm_lite.core.messages import Gains
 
 
 class SteppedWork(Protocol):
-    """An answer, or a conversation that is read."""
+    """The interface of an answer, or of a conversation that is read, to the loop."""
 
     @property
     def gains(self) -> Gains | None:
-        """Its own; None for those in force."""
+        """Return the work's own gains of the heads; None for those in force."""
         ...
 
     def begin(self, runner: Runner) -> None:
@@ -31,11 +31,11 @@ class SteppedWork(Protocol):
         ...
 
     def step(self) -> bool:
-        """Run at most one step and tell what it brought; False after the last one."""
+        """Run at most one step and emit its events; False after the last one."""
         ...
 
     def interrupted(self, seconds: float) -> None:
-        """Between two steps, requests of what looks inside were served for so long."""
+        """Record that requests of inspecting panels took `seconds` between two steps."""
         ...
 
     def finish(self) -> None:
@@ -51,8 +51,9 @@ def run_steps(
     is_stopped: Callable[[], bool],
     serve_clients: Callable[[], object],
 ) -> None:
-    """LlmLiteError where the work cannot go on; what it did until then was told. `serve_clients`
-    runs a step for others, and leaves another runner in the host where its device failed."""
+    """Run the work step by step. LlmLiteError where it cannot go on; what it did until then was
+    emitted. `serve_clients` runs a step for others, and leaves another runner in the host where its
+    device failed."""
     runner: Runner | None = None
     is_going = True
     try:

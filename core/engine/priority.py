@@ -9,7 +9,7 @@ import threading
 _NICENESS = 5  # costs about 2 % of decode speed while frames are drawn, nothing otherwise
 
 
-def let_the_window_go_first() -> None:
+def lower_thread_priority() -> None:
     """Lower this thread's priority, and so that of the executor's threads, which inherit it.
 
     A frame then does not wait behind matrix products where cores are few. Only Linux knows

@@ -1,4 +1,4 @@
-"""Requests that are served between two steps of an answer: gains, their effect, looking inside."""
+"""Requests that are served between two steps of an answer: gains, their effect, inspection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from llm_lite.core.engine.encoding_requests import EncodingRequests
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
-from llm_lite.core.engine.lesson.following import followed
+from llm_lite.core.engine.lesson.following import traced
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError, RequestError
 from llm_lite.core.generation.answer import Emit
@@ -53,7 +53,7 @@ SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be
 
 
 class StepRequestServer:
-    """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
+    """Keeps the gains that were set, and the requests that wait. `submit` is for any thread."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class StepRequestServer:
         self._counter = TokenCounter(emit)
         self._measuring: Measuring | None = None  # at the first of these
 
-    def ask(self, request: StepRequest) -> None:
+    def submit(self, request: StepRequest) -> None:
         self._waiting.put(request)
 
     def reset(self) -> None:
@@ -83,7 +83,7 @@ class StepRequestServer:
         self._rows_reader = None
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
-        """The steps that follow use these gains of their own, or else those in force."""
+        """Set the gains of the steps that follow: the work's own ones, or else those in force."""
         gains = self._in_force(runner) if own is None else own
         runner.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
@@ -103,7 +103,7 @@ class StepRequestServer:
             elif isinstance(request, MeasureCache):
                 self._measures.append(request)
             elif isinstance(request, EncodeText | CompareTexts):
-                self._encoding.ask(request)
+                self._encoding.submit(request)
             else:
                 self._guard(request, self._serve, runner)
         self._encoding.serve(runner)
@@ -166,14 +166,14 @@ class StepRequestServer:
         elif isinstance(request, ExportMaps):
             self._export(request, runner)
         elif isinstance(request, CountTokens):
-            self._counter.ask(request, runner.model_file, runner.model_info.context)
+            self._counter.submit(request, runner.model_file, runner.model_info.context)
         elif isinstance(request, FollowToken):
-            self._emit(TokenFollowed(request.request, followed(runner, request)))
+            self._emit(TokenFollowed(request.request, traced(runner, request)))
         else:
             self._serve_writing(request, _writing(runner))
 
     def _serve_writing(self, request: StepRequest, runner: Runner) -> None:
-        """What looks at a text that is being written."""
+        """Serve a request that inspects a text while it is being written."""
         if isinstance(request, Inspect):
             self._emit(self._lens(request, runner))
         elif isinstance(request, CompareGains) and not runner.session.context_used:
@@ -229,9 +229,10 @@ class StepRequestServer:
 
 
 def _writing(runner: AnyRunner | None) -> Runner:
-    """What writes text; RequestError where there is no model, or where it is an encoder."""
+    """Return the runner that writes text. RequestError if there is no model, or if it is an
+    encoder."""
     if runner is None:
         raise RequestError(NO_MODEL)
     if not isinstance(runner, Runner):
-        raise RequestError(loader.what_it_is_for(runner.model_file))
+        raise RequestError(loader.encoder_refusal(runner.model_file))
     return runner

@@ -1,4 +1,4 @@
-"""What long work with the loaded model is given."""
+"""The context of long tasks with the loaded model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskContext:
 
     @property
     def runner(self) -> Runner:
-        """The chat's, which writes text. RequestError for an encoder."""
+        """Return the chat's runner, which writes text. RequestError for an encoder."""
         if not isinstance(self.loaded, Runner):
-            raise RequestError(loader.what_it_is_for(self.file))
+            raise RequestError(loader.encoder_refusal(self.file))
         return self.loaded

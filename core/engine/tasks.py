@@ -75,7 +75,8 @@ def run_task(task: Task, context: TaskContext) -> str:
 
 
 class _Report:
-    """Says how far `request` is, from `low` to `high` of the whole; CancelledError to stop it."""
+    """Reports how far `request` is, from `low` to `high` of the whole; CancelledError to stop
+    it."""
 
     def __init__(
         self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0
@@ -122,11 +123,11 @@ def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
 
 
 def _study_kernels(task: StudyKernels, context: TaskContext) -> None:
-    def tell(found: KernelStudy) -> None:
+    def emit_study(found: KernelStudy) -> None:
         context.emit(KernelsStudied(task.request, found))
 
     products = products_on(task.backend, context.device, context.options.threads)
-    study(products, _Report(task.request, context), tell)
+    study(products, _Report(task.request, context), emit_study)
 
 
 def _analyze(task: AnalyzeTensors, context: TaskContext) -> None:
@@ -147,7 +148,7 @@ def _keep(task: KeepVariant, context: TaskContext) -> None:
 
 
 def _drop(task: DropVariant, context: TaskContext) -> None:
-    """Weights that are mapped from it stay where they are until they are let go."""
+    """Delete a kept variant; weights that are mapped from it stay valid until they are released."""
     path = context.file.kept.get(task.mode)
     if path is None:
         raise RequestError(f"no variant in {task.mode} is kept of this model")

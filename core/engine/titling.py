@@ -1,4 +1,4 @@
-"""A title for a conversation, asked of the model when nothing else is."""
+"""A title for a conversation, made by the model when it is idle."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from llm_lite.core.messages import MakeTitle, TitleMade
 def entitle(
     host: ModelHost, command: MakeTitle, emit: Emit, should_stop: Callable[[], bool]
 ) -> None:
-    """TitleMade in any case. DeviceError passes nothing on: the C++ executor takes over, and reads
-    the conversation again."""
+    """Make a title and emit TitleMade in any case. A DeviceError is handled here: the C++ executor
+    takes over and reads the conversation again."""
     text: str | None = None
     runner = host.runner
     if runner is not None and runner.translator is None and not should_stop():

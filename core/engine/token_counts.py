@@ -26,9 +26,9 @@ class TokenCounter:
         self._lock = threading.Lock()
         self._is_running = False
 
-    def ask(self, request: CountTokens, file: ChatFile, context: int) -> None:
-        """The answer follows as an event; of a conversation that is longer than `context` tokens
-        can be, without its length."""
+    def submit(self, request: CountTokens, file: ChatFile, context: int) -> None:
+        """Count a request's tokens on a thread; an event follows. A conversation that is certainly
+        longer than `context` tokens is reported without its length."""
         with self._lock:
             self._waiting.append((request, file, context))
             if self._is_running:
@@ -55,15 +55,16 @@ class TokenCounter:
 
 
 def count_conversation(request: CountTokens, file: ChatFile, context: int) -> int:
-    """As a `Read` brings it into the cache. LlmLiteError where the template refuses it, or where
-    it is far too long."""
+    """Count the tokens of a conversation as a `Read` brings it into the cache. LlmLiteError where
+    the template refuses it, or where it is far too long."""
     check_size(file.tokenizer, request.messages, context)
     spoken = is_open_answer(request.messages)
     return len(encode(file, request.messages, spoken, request.thinking, request.tools).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:
-    """LlmLiteError where the tokenizer fails at a text."""
+    """Count the tokens of each text and cut it to its limit. LlmLiteError where the tokenizer fails
+    at a text."""
     tokens: list[int] = []
     kept: list[int] = []
     for place, text in enumerate(request.texts):
@@ -76,8 +77,8 @@ def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:
 
 
 def count_tokens(tokenizer: Tokenizer, text: str) -> int:
-    """Of a text as a person's message is encoded, without the template's own tokens. Exact up to
-    AT_ONCE characters; in longer ones a word may be cut where a part ends."""
+    """Count the tokens of a text as a person's message is encoded, without the template's own.
+    Exact up to AT_ONCE characters; in longer texts a word may be cut where a part ends."""
     count, first = 0, 0
     while first < len(text):
         last = min(len(text), first + AT_ONCE)
@@ -89,8 +90,9 @@ def count_tokens(tokenizer: Tokenizer, text: str) -> int:
 
 
 def fitting(tokenizer: Tokenizer, text: str, count: int, most: int) -> tuple[int, int]:
-    """How many of the first characters have at most so many tokens, and how many these have; near
-    the limit, not at it, as what is cut ends with a line where it can. `count` is of all."""
+    """Return how many of the first characters have at most `most` tokens, and how many tokens they
+    have; near the limit, not at it, as the cut is at the end of a line if possible. `count` is that
+    of the whole text."""
     length, wanted = len(text), most
     for _ in range(_TRIES):
         if length == 0 or wanted <= 0:
@@ -104,7 +106,7 @@ def fitting(tokenizer: Tokenizer, text: str, count: int, most: int) -> tuple[int
 
 
 def _line_end(text: str, first: int, last: int) -> int:
-    """Behind the last line, or else word, that ends before `last`, not far from it."""
+    """Return the position behind the last line, or else word, that ends shortly before `last`."""
     near = first + (last - first) * 3 // 4
     for mark in ("\n", " "):
         at = text.rfind(mark, near, last)

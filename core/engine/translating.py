@@ -33,7 +33,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(slots=True)
 class Translation:
-    """After a change of executor it begins again, and finds the same."""
+    """One translation; after a change of executor it begins again, with the same result."""
 
     command: Translate
     emit: Emit
@@ -85,13 +85,13 @@ class Translation:
             self.emit(TargetFinished(self.command.request, stop_reason="stopped"))
             return
         target = self._writer.finish()
-        self.emit(self._told(self._runner, target))
+        self.emit(self._finished(self._runner, target))
         self.emit(cache_status(self._runner.session))
 
     def fail(self, message: str) -> None:
         self.emit(TargetFinished(self.command.request, stop_reason="error", problem=message))
 
-    def _told(self, runner: Runner, target: Target) -> TargetFinished:
+    def _finished(self, runner: Runner, target: Target) -> TargetFinished:
         tokenizer = runner.model_file.tokenizer
         others = (
             OtherTarget(target_text(tokenizer, o.tokens), o.score, target_tokens(tokenizer, o))

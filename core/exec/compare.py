@@ -1,4 +1,4 @@
-"""Two executors in lockstep: after each op their outputs are laid side by side."""
+"""Runs two executors in lockstep and compares their outputs after each op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every executor offers; `exec/reference.py` is the definition that the others agree with."""
+"""The protocol of an executor; `exec/reference.py` is the definition that all agree with."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Executor(Protocol):
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights held in memory or mapped, in this executor's own layout."""
+        """Return the bytes of weights held in memory or mapped, in this executor's own layout."""
         ...
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
@@ -55,7 +55,8 @@ class Executor(Protocol):
         ...
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> NDArray[np.float32]:
-        """Scratch: the rows in use; state: all of it; a8: the values that its blocks stand for."""
+        """Return a tensor's values. Scratch: the rows in use; state: all of it; a8: the values that
+        its blocks stand for."""
         ...
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: NDArray[np.float32]) -> None:
@@ -63,12 +64,13 @@ class Executor(Protocol):
         ...
 
     def host_state(self, name: str) -> NDArray[np.uint8] | None:
-        """The state tensor's own memory, uint8 [rows, bytes of a row] (`core.quant.rows`); None
-        where that is not the host's. Stays readable after `close`."""
+        """Return the state tensor's own memory, uint8 [rows, bytes of a row] (`core.quant.rows`);
+        None if it is not in the host's memory. It stays readable after `close`."""
         ...
 
     def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
-        """A copy of rows of a state tensor, as `host_state`: the same bytes in every executor."""
+        """Return a copy of rows of a state tensor, in the format of `host_state`: the same bytes in
+        every executor."""
         ...
 
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
@@ -76,16 +78,17 @@ class Executor(Protocol):
         ...
 
     def move_rows(self, first: int, to: int, count: int) -> None:
-        """What a step wrote for positions first .. first + count - 1, keys, values and queries of
-        all layers, also lies where positions from `to` on belong; nothing is turned."""
+        """Copy what a step wrote for positions first .. first + count - 1, keys, values and queries
+        of all layers, to the rows of positions from `to` on; nothing is rotated."""
         ...
 
     def device_state(self, name: str) -> BufferRange | None:
-        """Where the state tensor lies on the Vulkan device; None for other executors."""
+        """Return the state tensor's range on the Vulkan device; None for other executors."""
         ...
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Whether other work needs a core just now; from any thread. For who computes on all."""
+        """Leave a core to other work, or use it again; from any thread. It matters to executors
+        that compute on all cores."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Rows of caches and query rings that move as they are: which ones, and how."""
+"""Moves of rows in caches and query rings: which rows, and how."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowsMove:
-    """`count` rows of a state tensor from row `first` on are copied to row `to` and on."""
+    """A copy of `count` rows of a state tensor from row `first` on to row `to` and on."""
 
     tensor: Tensor
     first: int
@@ -23,7 +23,8 @@ class RowsMove:
 
     @property
     def bytes(self) -> tuple[int, int, int]:
-        """From where in the tensor, to where, and how many."""
+        """Return the offset in the tensor to copy from, the one to copy to, and the number of
+        bytes."""
         size = tensor_row_bytes(self.tensor)
         return self.first * size, self.to * size, self.count * size
 
@@ -40,13 +41,13 @@ class HostState(Protocol):
 
 
 def written_tensors(plan: Plan) -> list[Tensor]:
-    """Keys, values and queries of all layers: the state that a step writes, position p in row p
-    mod the rows of a tensor."""
+    """Return the state that a step writes, the keys, values and queries of all layers: position p
+    is in row p mod the rows of a tensor."""
     return [plan.tensors[i] for op in plan.ops if op.name == "store" for i in op.outputs]
 
 
 def runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Positions first..last-1 -> (row, count) of the runs in which they lie."""
+    """Yield the runs (row, count) in which positions first..last-1 lie."""
     while first < last:
         row = first % rows
         count = min(last - first, rows - row)
@@ -55,8 +56,8 @@ def runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def moves(plan: Plan, first: int, to: int, count: int) -> Iterator[list[RowsMove]]:
-    """What copies the rows of positions first .. first + count - 1 to those of positions from `to`
-    on: lists, one after the other, each of copies that do not touch each other."""
+    """Yield lists of copies that move the rows of positions first .. first + count - 1 to those of
+    positions from `to` on: the lists must run in order, the copies of a list do not overlap."""
     tensors, apart = written_tensors(plan), abs(first - to)
     rows = {tensor.shape[0] for tensor in tensors}
     order = range(0, count, apart)
@@ -67,7 +68,7 @@ def moves(plan: Plan, first: int, to: int, count: int) -> Iterator[list[RowsMove
 
 
 def _pairs(first: int, to: int, count: int, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Runs of rows that wrap on neither side: (first, to, count)."""
+    """Yield runs of rows that wrap on neither side: (first, to, count)."""
     for row, length in runs(first, first + count, rows):
         for target, some in runs(to, to + length, rows):
             yield row, target, some
@@ -76,7 +77,7 @@ def _pairs(first: int, to: int, count: int, rows: int) -> Iterator[tuple[int, in
 
 
 def move_rows(executor: HostState, first: int, to: int, count: int) -> None:
-    """As `Executor.move_rows`, by the host."""
+    """Move rows as `Executor.move_rows` does, on the host."""
     for some in moves(executor.program.plans[0], first, to, count):
         for move in some:
             name = move.tensor.name

@@ -40,8 +40,8 @@ def _store(values: NDArray[np.uint8], cache: NDArray[np.uint8], step: Step) -> N
 
 
 def _product(x: F32, weight: F32, step: Step) -> F32:
-    """Each segment's rows by themselves, so that they get the bits that they have alone: BLAS adds
-    in another order where there are other numbers of rows."""
+    """Multiply each segment's rows by themselves, so that they get the bits that they have alone:
+    BLAS adds in another order for another number of rows."""
     if len(step.segments) < 2:
         return reference.matmul(x, weight)
     of_tokens = len(x) == step.count
@@ -53,8 +53,8 @@ def _product(x: F32, weight: F32, step: Step) -> F32:
 def _attention_of_segments(
     q: F32, keys: F32, values: F32, gains: F32, step: Step, **params: Any
 ) -> F32:
-    """Each segment by itself, over its own pages in the order of its positions; where attention is
-    cross, over the source, which lies in no pages."""
+    """Compute attention of each segment by itself, over its own pages in the order of its
+    positions; cross attention is over the source, which is in no pages."""
     parts, done = [], 0
     for segment in step.segments:
         rows = np.arange(params["source"] if params["cross"] else segment.kv_length, dtype=np.int32)
@@ -96,8 +96,8 @@ class NumpyExecutor:
         return self._scratch[plan.tensors[plan.logits].name].copy()
 
     def _run_singles(self, step: Step, should_stop: StopCheck | None) -> list[F32]:
-        """Logits of each token. A branch comes before the tokens that it does not follow, whose
-        rows it writes; then its rows move to where the step has them."""
+        """Return the logits of each token. A branch is computed before the tokens that it does not
+        follow, whose rows it writes; then its rows move to where the step has them."""
         singles, fork = step.singles(), step.fork
         if fork is None:
             return [self.run(single, should_stop) for single in singles]
@@ -146,7 +146,7 @@ class NumpyExecutor:
         move_rows(self, first, to, count)
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Nothing to leave."""
+        """Do nothing: this executor does not occupy all CPU cores."""
 
     def device_state(self, name: str) -> None:
         return None
@@ -155,7 +155,7 @@ class NumpyExecutor:
         self._float_weights.clear()
         self._scratch.clear()
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is told where it is used
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is reported where it is used
     def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
         if op.name == "table_rows":
             table = self._weights[plan.tensors[op.inputs[0]].name]
@@ -178,7 +178,7 @@ class NumpyExecutor:
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
 
     def _call(self, plan: Plan, op: Op, arguments: list[F32], step: Step) -> F32:
-        """The function of the op's name; some also take what only the step knows."""
+        """Call the reference function of the op's name; some also take values of the step."""
         params: dict[str, Any] = dict(op.params)
         match op.name:
             case "matmul":

@@ -1,7 +1,7 @@
-"""NumPy: the living definition of every op, and the executor that all others are held against.
+"""NumPy: the living definition of every op, which all other executors are compared with.
 
-A function per op, named as in the op table: float32 arrays in, float32 arrays out. Shapes:
-T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value heads, d head width.
+A function per op, named as in the op table: float32 arrays in, float32 arrays out. Shapes: T
+tokens, K inputs, N outputs, C cache positions, H query heads, G key/value heads, d head width.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def layer_norm(x: F32, weight: F32, bias: F32 | None = None, *, eps: float) -> F
 
 
 def _root(x: F32) -> F32:
-    """sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in silence."""
+    """Return sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in
+    silence."""
     root: F32 = np.sqrt(np.where(np.isinf(x), np.float32(np.nan), x))
     return root
 
@@ -206,7 +207,7 @@ def relu(x: F32) -> F32:
 
 
 def erf(x: Array) -> NDArray[np.float64]:
-    """The error function, a value at a time."""
+    """Return the error function of each value."""
     return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
 
 
@@ -244,7 +245,8 @@ def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
 
 
 def softcap(x: F32, *, scale: float, cap: float) -> F32:
-    """Values within -cap .. cap, almost x * scale * cap where that is small."""
+    """Limit values to -cap .. cap; where x * scale is small the result is close to x * scale *
+    cap."""
     return np.float32(cap) * np.tanh(x * np.float32(scale))
 
 
@@ -303,7 +305,8 @@ def output_rows(x: F32, tokens: NDArray[np.int32]) -> F32:
 
 
 def softmax(scores: Array, sink: float = -math.inf) -> Array:
-    """Over the last axis and the sink, whose share is dropped; shifted by the maximum."""
+    """Return the softmax over the last axis and the sink, whose share is dropped; scores are
+    shifted by the maximum."""
     most = np.maximum(scores.max(axis=-1, keepdims=True), np.float32(sink))
     weights = np.exp(scores - most)
     whole = weights.sum(axis=-1, keepdims=True) + np.exp(np.float32(sink) - most)
@@ -317,7 +320,7 @@ def _by_distance(bias: F32, before: int, distances: NDArray[np.int64]) -> F32:
 
 
 def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:
-    """[T, start+T]: whether row t may look at position p."""
+    """[T, start+T]: True if row t may attend to position p."""
     own = start + np.arange(tokens)[:, None]
     position = np.arange(start + tokens)[None, :]
     causal = position <= own

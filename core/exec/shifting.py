@@ -1,4 +1,4 @@
-"""Forgetting a part of what the caches hold: what lies behind it moves down and is turned back.
+"""Forgets a part of what the caches hold: the positions behind it move down and are rotated back.
 
 Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
 what a key at p - n would have been, so attention between what is left is as it was. A bias by
@@ -30,7 +30,7 @@ class _Stored:
 
 
 def fixed_positions(plan: Plan) -> str:
-    """Why positions of the plan's caches cannot move down, as a sentence; "" where they can."""
+    """Return a sentence on why positions of the plan's caches cannot move down; "" if they can."""
     if any(op.name == "position_rows" for op in plan.ops):
         return (
             "nothing can be forgotten in the middle of a text: positions are a part of the model's "
@@ -63,7 +63,7 @@ def shift(
         old = np.arange(max(keep + drop, length - count), length)
         data = _gather(executor, stored.tensor, old % count)
         if stored.turn is not None:
-            data = _turned(plan, stored, weights, data, old, -drop)
+            data = _rotated_rows(plan, stored, weights, data, old, -drop)
         _scatter(executor, stored.tensor, (old - drop) % count, data)
 
 
@@ -79,7 +79,7 @@ def _stored(plan: Plan) -> list[_Stored]:
     return found
 
 
-def _turned(
+def _rotated_rows(
     plan: Plan,
     stored: _Stored,
     weights: Mapping[str, TensorData],
@@ -125,7 +125,7 @@ def _scatter(
 
 
 def _runs(places: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Places -> (first, count) of those that follow each other."""
+    """Return the runs (first, count) of consecutive places."""
     if not len(places):
         return []
     breaks = np.flatnonzero(np.diff(places) != 1) + 1

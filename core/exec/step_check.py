@@ -1,4 +1,4 @@
-"""Whether a step fits a plan: nothing that a kernel indexes with may lead outside a tensor."""
+"""Checks that a step fits a plan: nothing that a kernel indexes with may lead outside a tensor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from llm_lite.core.plan.step import PAGE, PageShape, Segment, Step
 
 
 def known_tokens(program: Program) -> int:
-    """Tokens that every embedding table has a row of."""
+    """Return how many token ids every embedding table has a row for."""
     tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
     return min((table.shape[0] for table in tables), default=program.vocabulary)
 
 
 def check_step(program: Program, plan: Plan, step: Step, vocabulary: int) -> None:
-    """RequestError unless the step fits; vocabulary: see `known_tokens`."""
+    """Raise RequestError unless the step fits; vocabulary: see `known_tokens`."""
     if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
         raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
     if step.outputs > plan.max_outputs:

@@ -1,1 +1,1 @@
-"""Every file that is read or written: limits, mappings, and the one door for writing."""
+"""Every file that is read or written: limits, mappings, and the one way of writing."""

@@ -1,4 +1,4 @@
-"""Directories of ours: written beside their place, put there in one step, removed by a list.
+"""Directories of the program: written beside their place, put there in one step, removed by a list.
 
 What is deleted is what the directory lists as its own, and nothing else, ever: a person may have
 put something of theirs into it.
@@ -26,9 +26,10 @@ Listed = Callable[[Path], Sequence[str]]
 
 
 class NewFolder:
-    """Use as a context: write to files of `path`; `put` makes the directory appear whole, leaving
-    without it removes all traces. Killed at any moment it leaves what was there before, or the
-    whole new one; besides, perhaps, a hidden directory that the next writer of this place removes.
+    """A directory that appears whole. Use as a context: write to files of `path`; `put` makes the
+    directory appear, leaving without it removes all traces. Killed at any moment it leaves what was
+    there before, or the whole new one; besides, perhaps, a hidden directory that the next writer of
+    this place removes.
 
     listed: what a directory that is there already holds of ours; `replace`: it may be replaced.
     FileError where there is something else, or nothing can be written: an OSError becomes one on
@@ -47,7 +48,7 @@ class NewFolder:
         self.check()
 
     def check(self) -> None:
-        """FileError where it could not be put."""
+        """Raise FileError if the folder could not be put in its place."""
         check_folder(self._destination, self._listed if self._replace else None)
 
     def __enter__(self) -> NewFolder:
@@ -72,17 +73,18 @@ class NewFolder:
             raise unwritable(self._destination, error) from error
 
     def create(self, name: str) -> Output:
-        """A file of the directory. OSError."""
+        """Create a file of the directory. OSError."""
         return Output.create(self.path / name)
 
     def write(self, name: str, content: bytes) -> None:
-        """A whole file of the directory. OSError."""
+        """Write a whole file of the directory. OSError."""
         with self.create(name) as file:
             file.write(content)
             file.finish()
 
     def put(self) -> None:
-        """FileError where the place was taken meanwhile, which leaves what took it."""
+        """Move the folder to its place. FileError if the place was taken meanwhile; what took it is
+        left alone."""
         self.check()
         try:
             sync_folder(self.path)
@@ -98,7 +100,7 @@ class NewFolder:
         _discard(gone, self._listed, self._destination, "is replaced")
 
     def _change_places(self) -> Path:
-        """Where the old one is now."""
+        """Exchange the new folder with the old one and return the old one's path."""
         gone = name_beside(self._destination, "gone")
         _copy_owner(self._destination, self.path)
         if exchange(self.path, self._destination):
@@ -188,7 +190,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _check_own(path: Path, listed: Listed) -> None:
-    """FileError where `path` is not a directory with nothing in it but what it lists."""
+    """Raise FileError if `path` is not a directory with nothing in it but what it lists."""
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         raise FileError(path, "is a symbolic link, expected the directory itself")
@@ -256,7 +258,7 @@ def _sweep(path: Path, listed: Listed | None) -> None:
 
 
 def _copy_owner(old: Path, new: Path) -> None:
-    """Mode and owner, where the system lets us."""
+    """Copy mode and owner, as far as the system allows it."""
     with contextlib.suppress(OSError):
         status = old.stat()
         if hasattr(os, "chown"):

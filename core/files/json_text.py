@@ -45,7 +45,7 @@ def parse_json(raw: bytes, path: Path, what: str, *, any_number: bool = False) -
 
 
 def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in `raw`, of whole characters. Raises FileError."""
+    """Return the JSON object in `raw`, all its strings whole characters. Raises FileError."""
     value = parse_json(raw, path, what)
     if not isinstance(value, dict):
         raise FileError(path, f"{what} is {found(value)}, expected a JSON object")
@@ -55,12 +55,12 @@ def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
 
 
 def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """The JSON object in a file of at most `limit` bytes. Raises FileError."""
+    """Return the JSON object in a file of at most `limit` bytes. Raises FileError."""
     return parse_object(read_bytes(path, limit), path, "the file")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file; FileError where there are more."""
+    """Read a regular file of at most `limit` bytes; FileError if it has more."""
     with open_regular(path) as stream:
         try:
             raw = stream.read(min(os.fstat(stream.fileno()).st_size, limit) + 1)
@@ -72,7 +72,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def found(value: object) -> str:
-    """A value of a file, from JSON or GGUF, as a message shows it."""
+    """Return a value of a file, from JSON or GGUF, as a message shows it."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bytes):
@@ -87,8 +87,8 @@ def found(value: object) -> str:
 
 
 def finite(value: object) -> float | None:
-    """The float that a number of JSON is; None for what is no number, and where no float is as
-    large: a whole number may have hundreds of digits, for which `float` and `math.isfinite` raise
+    """Return the float of a JSON number; None for what is no number, and for one that no float is
+    as large as: an integer may have hundreds of digits, for which `float` and `math.isfinite` raise
     OverflowError."""
     if type(value) not in (int, float):
         return None
@@ -100,7 +100,8 @@ def finite(value: object) -> float | None:
 
 
 def check_depth(value: Any, most: int) -> None:
-    """ValueError where objects and lists lie deeper in each other: Python's writer is recursive."""
+    """Raise ValueError where objects and lists are nested deeper than `most`: Python's writer is
+    recursive."""
     level = [value]
     for _ in range(most):
         inner = [v.values() if isinstance(v, dict) else v for v in level]
@@ -110,7 +111,7 @@ def check_depth(value: Any, most: int) -> None:
     raise ValueError(f"more than {most} levels of objects and lists")
 
 
-# Half of an escaped pair; also found, and then looked at, where the backslash itself is escaped.
+# Half of an escaped pair; also found, and then checked, where the backslash itself is escaped.
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
@@ -145,7 +146,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(text: str) -> float:
-    """Python reads no more than 4300 digits."""
+    """Return an integer, or a float for one of more digits than Python reads (4300)."""
     return int(text) if len(text) <= _MOST_DIGITS else float(text)
 
 

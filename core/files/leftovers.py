@@ -1,6 +1,7 @@
-"""Names for what is not finished, beside the place it is for, and what killed processes left so.
+"""Names for unfinished files, beside the place that they are for, and the ones that killed
+processes left.
 
-`.NAME.PID-COUNT.KIND`: the process says whether somebody still works on it. A process in another
+`.NAME.PID-COUNT.KIND`: the process says whether it is still in use. A process in another
 container that writes to the same folder cannot be seen, and is taken for one that has ended.
 """
 
@@ -28,7 +29,7 @@ _in_use: set[Path] = set()  # by this process; what a thread has not finished go
 
 
 def name_beside(target: Path, kind: Kind) -> Path:
-    """Of no other writer."""
+    """Return a path in the target's folder that no other writer uses."""
     return _folder(target) / f".{_stem(target)}.{os.getpid()}-{next(_COUNT)}.{kind}"
 
 
@@ -45,7 +46,7 @@ def temporary(target: Path, remove: Callable[[Path], None] | None = None) -> Ite
 
 
 def leftovers(target: Path) -> list[tuple[Path, str]]:
-    """What ended processes left of their work on `target`: path and kind."""
+    """Return path and kind of what ended processes left of their work on `target`."""
     pattern = re.compile(re.escape(f".{_stem(target)}.") + r"([0-9]{1,10})(?:-[0-9]+)?\.(\w+)")
     found = []
     with contextlib.suppress(OSError):  # a folder that may not be listed
@@ -57,8 +58,8 @@ def leftovers(target: Path) -> list[tuple[Path, str]]:
 
 
 def abandoned(folder: Path) -> list[tuple[Path, Path, str]]:
-    """What ended processes left of their work on anything in a folder: what it was for, path, kind.
-    Of a name too long to stand in it, what it was for is not known, and it is passed over."""
+    """Return what ended processes left of their work on anything in a folder: target, path and
+    kind. Names too long to hold the target's are left out."""
     found = []
     with contextlib.suppress(OSError):
         for path in _real(folder).iterdir():
@@ -69,7 +70,7 @@ def abandoned(folder: Path) -> list[tuple[Path, Path, str]]:
 
 
 def remove_whole(path: Path) -> None:
-    """A file, or a directory and all in it; where that cannot be, it stays."""
+    """Remove a file, or a directory and all in it; it stays if that is not possible."""
     with contextlib.suppress(OSError):
         if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path, ignore_errors=True)
@@ -110,7 +111,8 @@ def _runs(process: int) -> bool:
 
 @atexit.register
 def _at_exit() -> None:
-    """Of threads that do not keep the process alive; a fork leaves its parent's alone."""
+    """Remove what threads that do not keep the process alive left unfinished; a forked process
+    leaves its parent's alone."""
     for path in list(_in_use):
         if f".{os.getpid()}-" in path.name:
             remove_whole(path)

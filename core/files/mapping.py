@@ -1,6 +1,6 @@
 """Files mapped into memory, read-only, and whether they still are what was mapped.
 
-Whoever else has a file may cut it short or write into it while it is mapped. A read of pages that
+Other programs may cut a file short or write into it while it is mapped. A read of pages that
 are gone finds zeros (kernels_cpp/base/mapped_files.h), so nothing ends there; what was made of
 them must not be used, and `MappedFiles` says so.
 """
@@ -58,7 +58,8 @@ class MappedFile(mmap.mmap):
         return self
 
     def __del__(self) -> None:
-        """Runs before the pages go: those of the next mapping may lie where they were."""
+        """Release the guard before the pages are unmapped: the next mapping may get their
+        addresses."""
         if self._guard is not None:
             self._guard.release()
         if hasattr(self, "_file"):
@@ -66,17 +67,17 @@ class MappedFile(mmap.mmap):
 
     @property
     def reopened(self) -> str:
-        """A path for others who open files by one: of this file where the system has such paths,
-        though another may have taken its name since."""
+        """Return a path for libraries that open files by one: of this very file where the system
+        has such paths, since another may have taken its name."""
         number = Path(f"/dev/fd/{self._file}")
         return str(number if number.exists() else self.path)
 
     def check(self) -> None:
-        """FileChangedError from the first change on: another size, written to, or lost pages.
+        """Raise FileChangedError from the first change on: another size, written to, or lost pages.
 
-        Of the file that is mapped, whatever its path leads to by now: to delete or to replace it
-        changes nothing. A new time of writing is a change, even with the same bytes (`touch`): to
-        compare them would be to read them all.
+        The check is of the file that is mapped, whatever its path leads to by now: to delete or to
+        replace it changes nothing. A new time of writing is a change, even with the same bytes
+        (`touch`): to compare them would be to read them all.
         """
         self._problem = self._problem or self._change()
         if self._problem:
@@ -104,20 +105,20 @@ class MappedFiles:
 
     @classmethod
     def under(cls, arrays: Iterable[NDArray[np.generic]]) -> MappedFiles:
-        """Those that the arrays lie in; none of an array in memory."""
+        """Return the mapped files that back the arrays; arrays in memory have none."""
         found = {id(file): file for file in map(_file_under, arrays) if file is not None}
         return cls(tuple(found.values()))
 
     def check(self) -> None:
-        """As `MappedFile.check`, of all."""
+        """Check every file as `MappedFile.check` does."""
         for file in self.files:
             file.check()
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What is made of the files within counts: they are the same before and after. An error
-        within is the change's, where there is one; a cancellation is not.
-        """
+        """Check the files before and after the block, whose result counts only if they did not
+        change. If they did, an error within is replaced by that of the change; a cancellation is
+        not."""
         self.check()
         try:
             yield
@@ -164,7 +165,7 @@ def _map(file: Path, expected: str, advice: str) -> MappedFile:
         raise FileError(file, f"cannot be read: {error}") from error
 
 
-def let_go(data: NDArray[np.generic]) -> None:
+def drop_pages(data: NDArray[np.generic]) -> None:
     """Take the pages of a mapped file under an array out of this process's memory until they are
     read again.
 
@@ -179,7 +180,7 @@ def let_go(data: NDArray[np.generic]) -> None:
 
 
 def is_mapped(data: NDArray[np.generic]) -> bool:
-    """Whether an array shows a mapped file."""
+    """Return True if an array shows a mapped file."""
     return _file_under(data) is not None
 
 
@@ -189,7 +190,7 @@ def _file_under(data: NDArray[np.generic]) -> MappedFile | None:
 
 
 def _base(data: NDArray[np.generic]) -> object:
-    """Whose memory an array shows."""
+    """Return the object that owns an array's memory."""
     base: object = data
     while isinstance(base, np.ndarray):
         base = base.base

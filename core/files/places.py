@@ -1,5 +1,5 @@
-"""Where things of this user belong: what platformdirs says, or, for a user who has no home, a
-private folder that goes when the program ends."""
+"""The folders of this user: what platformdirs says, or, for a user who has no home, a private
+folder that is removed when the program ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def user_folder(kind: Kind) -> Path:
 
 
 def expanded(text: str) -> Path:
-    """`text` with ~ as a home directory. FileError where that is unknown."""
+    """Return `text` as a path with ~ replaced by a home directory. FileError if that is unknown."""
     try:
         return Path(text).expanduser()
     except (RuntimeError, ValueError):  # ~name of nobody, or of a null character
@@ -35,7 +35,8 @@ def expanded(text: str) -> Path:
 
 
 def _found(kind: Kind) -> Path:
-    """Older versions of platformdirs leave "~" where it cannot be known."""
+    """Return the folder by platformdirs; older versions leave "~" in it where the home is not
+    known."""
     import platformdirs  # asks the system: not before somebody wants to know
 
     if kind == "documents":
@@ -52,7 +53,7 @@ def _private() -> Path:
 
 
 def plain_name(name: str, longest: int, otherwise: str) -> str:
-    """One that every system takes for a file's: letters, digits and a few marks, `longest`
-    characters at most; `otherwise` where nothing is left."""
+    """Return a file name that every system accepts: letters, digits and a few marks, `longest`
+    characters at most; `otherwise` if nothing is left."""
     plain = re.sub(r"[^\w .()+-]+", "-", one_line(name)).strip(" .-")
     return plain[:longest].strip(" .-") or otherwise

@@ -14,8 +14,8 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """`path` for reading, without waiting. FileError where it is not there, not a regular file or
-    cannot be read."""
+    """Open a regular file for reading, without waiting. FileError if it is not there, not a regular
+    file or cannot be read."""
     try:
         number = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError as error:

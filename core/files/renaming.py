@@ -19,9 +19,11 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def rename_new(old: Path, new: Path) -> None:
-    """As os.rename, but FileExistsError where `new` is there, be it an empty directory or a link.
+    """Rename as os.rename does, but raise FileExistsError if `new` exists, be it an empty directory
+    or a link.
 
-    Where the system cannot do both in one step, another program may come between."""
+    Where the system cannot do both in one step, another program may come between.
+    """
     number = _renameat2(old, new, _NOREPLACE)
     if number in _UNKNOWN:
         number = errno.EEXIST if os.path.lexists(new) else 0
@@ -45,7 +47,7 @@ def rename_free(old: Path, wanted: Path) -> Path:
 
 
 def _renameat2(old: Path, new: Path, flag: int) -> int:
-    """renameat2(2): 0, or the number of the error."""
+    """Call renameat2(2) and return 0, or the number of the error."""
     if not sys.platform.startswith("linux"):
         return errno.ENOSYS
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

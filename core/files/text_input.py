@@ -13,7 +13,7 @@ LONGEST_TEXT = 16 << 20  # bytes; what is measured over a text takes hours long 
 
 
 def read_text(path: Path, most: int = LONGEST_TEXT) -> str:
-    """A file, FIFO or device of at most `most` bytes.
+    """Read the text of a file, FIFO or device of at most `most` bytes.
 
     FileError where it holds more, cannot be read or is not UTF-8.
     """
@@ -24,7 +24,8 @@ def read_text(path: Path, most: int = LONGEST_TEXT) -> str:
 
 
 def read_beginning(path: Path, most: int) -> str:
-    """The characters within the first `most` bytes. FileError as for `read_text`, but for size."""
+    """Return the characters within the first `most` bytes. FileError as for `read_text`, but for
+    size."""
     raw = _read_file(path, most)
     if len(raw) > most:
         raw = _whole_characters(raw[:most])
@@ -32,7 +33,7 @@ def read_beginning(path: Path, most: int) -> str:
 
 
 def read_standard_input(most: int) -> str:
-    """All of standard input. RequestError as `read_text` has FileError."""
+    """Read all of standard input. RequestError where `read_text` has FileError."""
     try:
         raw = sys.stdin.buffer.read(most + 1)
     except OSError as error:
@@ -64,7 +65,7 @@ def _decoded(raw: bytes, refused: Callable[[str], LlmLiteError]) -> str:
 
 
 def _whole_characters(raw: bytes) -> bytes:
-    """Without the beginning of a character at the end."""
+    """Return the bytes without an incomplete character at the end."""
     for back in range(1, min(4, len(raw)) + 1):
         byte = raw[-back]
         if byte < 0x80:

@@ -1,4 +1,4 @@
-"""The one door for writing files.
+"""The one way of writing files.
 
 A regular file is replaced in one step: readers see the old or the whole new one, and whatever goes
 wrong before leaves the old. What a name leads to otherwise is opened and written through, never
@@ -45,13 +45,13 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
 
 @contextmanager
 def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
-    """A file to write what shall be at `path`, which is there when the context ends well.
+    """Yield a file to write what shall be at `path`, which is there when the context ends well.
 
     A symbolic link is followed, also to a file that is not there yet. The new file has mode, owner
     and attributes of the one it replaces; without one, what the umask says. Where the system
-    refuses that (a file of another owner, a folder that may not be written to, a mounted file),
-    the finished content is copied into the file that is there, which is not one step.
-    What is written through can not seek.
+    refuses that (a file of another owner, a folder that may not be written to, a mounted file), the
+    finished content is copied into the file that is there, which is not one step. What is written
+    through can not seek.
 
     new: FileError where there is anything already. FileError too where it cannot be written.
     """
@@ -75,13 +75,13 @@ def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_file(path: Path, content: bytes, *, new: bool = False) -> None:
-    """The whole content at once, as `replaced` does. FileError."""
+    """Write the whole content at once, as `replaced` does. FileError."""
     with replaced(path, new=new) as file:
         file.write(content)
 
 
 def check_place(path: Path) -> None:
-    """Say before the work what would fail after it. FileError.
+    """Raise before the work the FileError that writing would raise after it. FileError.
 
     A pipe is not opened for that: its reader would take it for the end.
     """
@@ -98,7 +98,7 @@ def check_place(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """The directory and those above it, where they are not there. FileError."""
+    """Make the directory and those above it, as far as they are missing. FileError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -110,7 +110,7 @@ def make_folder(path: Path) -> None:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in words: an OSError may lack them, or be nothing but them."""
+    """Return what went wrong, in words: an OSError may lack them, or have no number."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.strerror or os.strerror(error.errno)
     return str(error) or type(error).__name__
@@ -130,7 +130,7 @@ class Output(io.RawIOBase):
 
     @classmethod
     def create(cls, path: Path, mode: int = 0o666) -> Output:
-        """A new file. OSError."""
+        """Create a new file. OSError."""
         return cls(os.open(path, _NEW, mode))
 
     def write(self, data: ReadableBuffer) -> int:
@@ -171,7 +171,7 @@ class Output(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a path leads to."""
+    """The file, device or descriptor that a path leads to."""
 
     path: Path  # without links
     old: os.stat_result | None  # of what is there
@@ -179,12 +179,13 @@ class _Target:
 
     @property
     def is_file(self) -> bool:
-        """To be replaced or made."""
+        """Return True for a regular file to replace, or a new one to make."""
         return self.old is None or stat.S_ISREG(self.old.st_mode)
 
 
 def _target_at(path: Path) -> _Target:
-    """FileError for what is never written to; OSError where it cannot be found out."""
+    """Return what a path leads to. FileError for what is never written to; OSError if it cannot be
+    found out."""
     try:
         number = _descriptor(path)
         if number is not None:
@@ -202,7 +203,8 @@ def _target_at(path: Path) -> _Target:
 
 
 def _with_folder(path: Path) -> Path:
-    """Where a new file is made: a link may lead to it. FileError where there is no folder."""
+    """Return where a new file is made: a link may lead to it. FileError if there is no such
+    folder."""
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise FileError(path, f"cannot be written: there is no directory {real.parent}")
@@ -210,7 +212,8 @@ def _with_folder(path: Path) -> Path:
 
 
 def _descriptor(path: Path) -> int | None:
-    """N where a path leads, maybe by links as /dev/stdout does, to this process' /dev/fd/N."""
+    """Return N for a path that leads, maybe by links as /dev/stdout does, to this process'
+    /dev/fd/N."""
     for _ in range(_MOST_LINKS):
         folder = os.path.realpath(path.parent)
         own = folder in ("/dev/fd", f"/proc/{os.getpid()}/fd")
@@ -224,7 +227,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _open_through(target: _Target) -> int:
-    """A device or a pipe; without waiting for somebody at the other end."""
+    """Open a device or a pipe, without waiting for a reader at the other end."""
     try:
         descriptor = os.open(target.path, _THROUGH)
     except OSError as error:
@@ -272,7 +275,8 @@ def tidy(target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that a rename outlives a loss of power, where the system can open a directory."""
+    """Sync a folder, so that a rename outlives a loss of power, where the system can open a
+    directory."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -313,7 +317,8 @@ def _copy_attributes(descriptor: int, target: Path) -> None:
 
 
 def _replace(part: Path, target: Path) -> bool:
-    """Whether the new file took its place; OSError where that failed for good."""
+    """Move the new file to its place and return True; False where the system refuses that. OSError
+    for any other failure."""
     try:
         os.replace(part, target)  # noqa: PTH105 - one call to intercept
     except OSError as error:

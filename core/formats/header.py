@@ -46,7 +46,8 @@ class HeaderReader:
         return int(_U64.unpack_from(self.buffer, self.skip(8, what))[0])
 
     def count(self, what: str, item_bytes: int) -> int:
-        """A uint64 count of items of at least `item_bytes` each, which must fit in the file."""
+        """Read a uint64 count of items of at least `item_bytes` each, which must fit in the
+        file."""
         count = self.u64(what)
         if count * item_bytes > self.remaining:
             self.fail(
@@ -61,7 +62,7 @@ class HeaderReader:
         return bytes(self.buffer[start : start + length])
 
     def name(self, what: str) -> str:
-        """A string that must be UTF-8: a metadata key or the name of a tensor."""
+        """Read a string that must be UTF-8: a metadata key or the name of a tensor."""
         raw = self.string(what)
         try:
             return raw.decode()

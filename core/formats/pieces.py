@@ -1,4 +1,4 @@
-"""Tensors to a file one after the other, a piece at a time."""
+"""Writes tensors to a file one after the other, a piece at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
 
 
 class InPieces(Protocol):
-    """`pieces` gives the `nbytes` bytes in order when the tensor's turn comes."""
+    """A tensor in pieces; `pieces` gives the `nbytes` bytes in order when the tensor's turn
+    comes."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +31,7 @@ def write_pieces(
     alignment: int,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Each is padded to `alignment` bytes; `progress` hears of the part done, 0 to 1."""
+    """Each is padded to `alignment` bytes; `progress` is called with the part done, 0 to 1."""
     done, total = 0, max(1, sum(tensor.nbytes for tensor in tensors))
     for tensor in tensors:
         written = 0

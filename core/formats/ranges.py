@@ -1,4 +1,4 @@
-"""What numbers of a model's description can be, whichever file says them: least and largest."""
+"""The least and largest values that numbers of a model's description can have, in any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What open files of named tensors have in common, whatever their format."""
+"""The common interface of open files of named tensors, whatever their format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer from request to last token: what it tells after each step, and how fast it was."""
+"""An answer from request to last token: the events after each step, and how fast it was."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder, DraftCounts
 from llm_lite.core.generation.steps import AnswerItem, MaskPending, answer_steps
-from llm_lite.core.generation.token_texts import TokenTeller, labelled, text_of
+from llm_lite.core.generation.token_texts import TokenEmitter, labelled, text_of
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -51,7 +51,7 @@ Emit = Callable[[Event], None]
 
 
 class ChatRunner(Protocol):
-    """A model on an executor, as an answer needs it."""
+    """The interface of a model on an executor to an answer."""
 
     @property
     def model_file(self) -> prompt.ChatFile: ...
@@ -71,7 +71,7 @@ class Answer:
     _forced: tuple[int, ...] = ()  # what it begins with
     _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
-    _teller: TokenTeller | None = None  # once the prompt is encoded
+    _emitter: TokenEmitter | None = None  # once the prompt is encoded
     _is_begun: bool = False
     _prompt_tokens: int = 0
     _reused: int = 0
@@ -83,12 +83,12 @@ class Answer:
 
     @property
     def produced(self) -> list[int]:
-        """The tokens that were chosen."""
-        return [] if self._teller is None else self._teller.produced
+        """Return the tokens that were chosen."""
+        return [] if self._emitter is None else self._emitter.produced
 
     @property
     def gains(self) -> Gains | None:
-        """Of the heads, where this answer has its own."""
+        """Return the answer's own gains of the heads; None if it has none."""
         return self.command.gains
 
     def begin(self, runner: ChatRunner) -> None:
@@ -101,7 +101,7 @@ class Answer:
             self._prepare(runner, self._encode(runner))
 
     def step(self) -> bool:
-        """Run at most one step and tell what it brought; False after the last one."""
+        """Run at most one step and emit its events; False after the last one."""
         item = next(self._steps, None)
         match item:
             case None:
@@ -109,23 +109,23 @@ class Answer:
             case Prefilled():
                 self.emit(PrefillProgress(self.command.request, item.done, item.total))
             case Forgotten():
-                self._tell_rewritten()
+                self._emit_rewritten()
             case MaskPending():
                 pass
             case TokenChoice():
                 self._take(item)
             case _:
                 assert_never(item)
-        return self._teller is None or not self._teller.is_over
+        return self._emitter is None or not self._emitter.is_over
 
     def finish(self) -> None:
         """Tell why the answer ends here, and how fast it was."""
         assert self._runner is not None
-        if self._teller is not None:
-            self._teller.flush()
+        if self._emitter is not None:
+            self._emitter.flush()
         session, reason, message = self._runner.session, self._reason(), ""
-        if self._teller is not None and self._teller.dropped:  # the last token was not decoded
-            session.forget_after(session.context_used - (self._teller.dropped - 1))
+        if self._emitter is not None and self._emitter.dropped:  # the last token was not decoded
+            session.forget_after(session.context_used - (self._emitter.dropped - 1))
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
@@ -137,8 +137,8 @@ class Answer:
         self._teach(session)
 
     def _teach(self, session: Session) -> None:
-        """Drafts learn what the model wrote of itself: not a beginning that was typed, nor what it
-        writes with some heads changed."""
+        """Let drafts learn what the model wrote of itself: not a beginning that was typed, nor what
+        it wrote with some heads changed."""
         speculation = session.speculation
         if speculation is None or speculation.learned is None:
             return
@@ -146,13 +146,13 @@ class Answer:
             speculation.learned.learn(self.produced[len(self._forced) :])
 
     def fail(self, message: str) -> None:
-        if self._teller is not None:
-            self._teller.flush()
+        if self._emitter is not None:
+            self._emitter.flush()
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
-        if self._teller is not None and self._teller.reason is not None:
-            return self._teller.reason
+        if self._emitter is not None and self._emitter.reason is not None:
+            return self._emitter.reason
         if self.should_stop():
             return "stopped"
         return "length" if self._left() <= 0 else "context"
@@ -169,8 +169,8 @@ class Answer:
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
-        if self._teller is None:
-            self._teller = self._primed_teller(tokenizer, encoded)
+        if self._emitter is None:
+            self._emitter = self._primed_emitter(tokenizer, encoded)
             self._options = _options(self.command, tokenizer, encoded)
             self._forced = self._begun_with(tokenizer, encoded)
         guide = self._guide(tokenizer, encoded)
@@ -179,9 +179,9 @@ class Answer:
         forced = self._forced[len(self.produced) :]
         prepared = session.prepare([*encoded.ids, *self.produced, *forced[:-1]], self._options)
         if not self._is_begun:
-            self._tell_start(runner, encoded, prepared)
+            self._emit_start(runner, encoded, prepared)
             self._is_begun = True
-        self._teller.begin_steps()
+        self._emitter.begin_steps()
         left = self._left()
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
@@ -191,7 +191,7 @@ class Answer:
                 session, prepared, sampling, ends, forced, self.should_stop, guide, decoder
             )
 
-    def _tell_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
+    def _emit_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
         ids, request = encoded.ids, self.command.request
         self._prompt_tokens = len(ids)
         self._reused = min(prepared.reused, len(ids) - 1)
@@ -201,32 +201,32 @@ class Answer:
         thinking = encoded.thinking
         self.emit(GenerationStarted(request, len(ids), self._reused, self._labels, thinking))
         if prepared.forgotten:
-            self._tell_forgotten(self._labels, prepared.forgotten)
+            self._emit_forgotten(self._labels, prepared.forgotten)
         self.emit(cache_status(runner.session, self._reused))
 
-    def _tell_rewritten(self) -> None:
+    def _emit_rewritten(self) -> None:
         assert self._runner is not None
         tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
         said = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
         gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
-        self._tell_forgotten((*self._labels, *said), gone)
+        self._emit_forgotten((*self._labels, *said), gone)
 
-    def _tell_forgotten(
+    def _emit_forgotten(
         self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
     ) -> None:
-        """Which of all tokens the model sees from now on, and which it does not."""
+        """Emit which of all tokens the model sees from now on, and which it does not."""
         seen = list(told)
         for first, last in reversed(gone):
             del seen[first:last]
         self.emit(CacheRewritten(self.command.request, tuple(seen), gone))
 
-    def _primed_teller(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenTeller:
+    def _primed_emitter(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> TokenEmitter:
         command, continued = self.command, self._continued(encoded)
         endings = Endings[TokenDecoded](command.sampling, encoded)
-        teller = TokenTeller(tokenizer, command.request, self.emit, endings, continued)
-        teller.requested = self.requested
-        return teller
+        emitter = TokenEmitter(tokenizer, command.request, self.emit, endings, continued)
+        emitter.requested = self.requested
+        return emitter
 
     def _begun_with(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[int, ...]:
         command = self.command
@@ -235,7 +235,7 @@ class Answer:
         return tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
 
     def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
-        """It has heard what was said so far, on another executor too."""
+        """Make the guide and feed it what was written so far, perhaps on another executor."""
         command = self.command
         guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
         if guide is not None:
@@ -244,16 +244,16 @@ class Answer:
         return guide
 
     def _continued(self, encoded: prompt.Encoded) -> list[int]:
-        """The tokens of the message that the answer goes on with."""
+        """Return the tokens of the message that the answer continues."""
         if not self.command.continue_last:
             return []
         last = len(self.command.messages) - 1
         return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
 
     def _take(self, choice: TokenChoice) -> None:
-        assert self._runner is not None and self._teller is not None
+        assert self._runner is not None and self._emitter is not None
         session = self._runner.session
-        self._teller.take(choice, session.context_used, session.step_seconds)
+        self._emitter.emit(choice, session.context_used, session.step_seconds)
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
@@ -261,15 +261,15 @@ class Answer:
         return self.command.sampling.max_new_tokens - new
 
     def interrupted(self, seconds: float) -> None:
-        """So long, what looks inside was served since the last step."""
-        if self._teller is not None and self._teller.has_begun:
+        """Record how long requests of inspecting panels took since the last step."""
+        if self._emitter is not None and self._emitter.has_begun:
             self._interrupted += seconds
 
     def _stats(self, runner: ChatRunner) -> GenerationStats:
         context_used = runner.session.context_used
-        timed = self._teller.stats(self._prefilled_tokens) if self._teller else GenerationStats()
+        timed = self._emitter.stats(self._prefilled_tokens) if self._emitter else GenerationStats()
         return replace(
-            self._counts.told(timed),
+            self._counts.with_draft_counts(timed),
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             context_used=context_used,
@@ -281,7 +281,7 @@ class Answer:
 
 
 def _pass_ms(session: Session) -> tuple[tuple[int, float], ...]:
-    """Of passes over n tokens, as far as they were measured."""
+    """Return the milliseconds of passes over n tokens, as far as they were measured."""
     if session.speculation is None:
         return ()
     measured = session.speculation.policy.costs.measured()
@@ -310,7 +310,7 @@ def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -
 def _first_turn(
     messages: Sequence[ChatMessage], tokenizer: Tokenizer, encoded: prompt.Encoded
 ) -> int:
-    """How many first tokens are the system prompt, the first question and its answer."""
+    """Return how many first tokens are the system prompt, the first question and its answer."""
     asked = [index for index, m in enumerate(messages) if m.role in ("user", "text")]
     if len(asked) < 2:
         return len(encoded.ids)
@@ -320,7 +320,7 @@ def _first_turn(
 
 
 def name_of(messages: Sequence[ChatMessage]) -> str:
-    """What a conversation is called: how its first question begins."""
+    """Return a conversation's name: the beginning of its first question."""
     first = next((m.content for m in messages if m.role in ("user", "text")), "")
     line = " ".join(first[:400].split())
     return line if len(line) <= 48 else line[:47] + "…"
@@ -333,8 +333,8 @@ def encode(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> prompt.Encoded:
-    """A conversation in the model's own template, or else in a plain format; as one text where it
-    is a text that is continued. FileError where the template is at fault."""
+    """Encode a conversation in the model's own template, or else in a plain format; as one text if
+    it is a text that is continued. FileError if the template is at fault."""
     tokenizer = file.tokenizer
     if is_text(messages):
         return completion.encode_text(tokenizer, messages)
@@ -356,7 +356,7 @@ def encode(
 
 
 def is_open_answer(messages: Sequence[ChatMessage]) -> bool:
-    """Whether the last message is an answer that says something: it is left open when it is
+    """Return True if the last message is an answer with content: it is left open when it is
     read."""
     last = messages[-1] if messages else None
     return last is not None and last.role == "assistant" and bool(last.content + last.thought)

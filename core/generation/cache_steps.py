@@ -1,4 +1,5 @@
-"""Steps of one conversation: what they write into the cache, and what of it others may read."""
+"""Steps of one conversation: what they write into the cache, and which part of it others may
+read."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from llm_lite.core.quant.tensor import TensorData
 
 
 class CacheSteps:
-    """`committed` and `tokens` may be read from any thread, the rest belongs to one.
+    """The steps of a session. `committed` and `tokens` may be read from any thread, the rest
+    belongs to one.
 
     `weights` are those of the executor; `made_by` names them and its arithmetic. `model` names its
     file in errors. `files` are what the model was made of: once one has changed, steps end in
@@ -64,12 +66,13 @@ class CacheSteps:
 
     @property
     def source(self) -> int:
-        """Positions of an encoder's keys and values, which every step sees; 0: none."""
+        """Return how many positions an encoder's keys and values have, which every step sees; 0:
+        none."""
         return len(self._source)
 
     @property
     def source_tokens(self) -> tuple[int, ...]:
-        """The tokens there; from any thread."""
+        """Return the tokens of the encoder's source; from any thread."""
         return self._source
 
     def step(self, tokens: Sequence[int], start: int, outputs: int = 1) -> Step:
@@ -84,7 +87,7 @@ class CacheSteps:
         return self._rows.state
 
     def tokens(self) -> tuple[int, ...]:
-        """The tokens at the positions of the cache."""
+        """Return the tokens at the positions of the cache."""
         return tuple(self.cache.tokens)
 
     @property
@@ -120,8 +123,8 @@ class CacheSteps:
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None
     ) -> tuple[Likely, ...]:
-        """What the program's slice expects behind `token`, and then behind the likeliest token each
-        time: `most` places, or fewer where a step could not verify as many.
+        """Return what the program's slice expects behind `token`, and then behind the likeliest
+        token each time: `most` places, or fewer where a step could not verify as many.
 
         Each takes a step of the slice. It reads and writes the cache of the whole model, behind
         what is counted: rows that `decode` writes again. Without a slice, none.
@@ -138,18 +141,18 @@ class CacheSteps:
 
     @property
     def token_ahead(self) -> int | None:
-        """The drafted token whose logits are known already; None where none are."""
+        """Return the drafted token whose logits are known already; None if there is none."""
         return self._ahead.next_token(len(self.cache), self.gains, self._rows.state.epoch)
 
     @property
     def tokens_ahead(self) -> tuple[int, ...]:
-        """`token_ahead`, and those behind it."""
+        """Return `token_ahead`, and the drafted tokens behind it."""
         if self.token_ahead is None:
             return ()
         return self._ahead.tokens[len(self.cache) - self._ahead.first :]
 
     def is_ahead(self, token: int) -> bool:
-        """Whether the logits behind this token, as the next one, are known already."""
+        """Return True if the logits behind this token, as the next one, are known already."""
         place = len(self.cache), token, self.gains, self._rows.state.epoch
         return self.token_ahead == token or self._ahead.branch_at(*place)
 
@@ -162,7 +165,7 @@ class CacheSteps:
     @contextmanager
     def beside(self, start: int, count: int) -> Iterator[None]:
         """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
-        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
+        was. Readers of the cache see none of the rows that are written over meanwhile."""
         first = self._rows.first
         least = self._rows.first_after(start + count)
         with self.cache.beside(start, start + count):
@@ -173,7 +176,7 @@ class CacheSteps:
     def run_beside(
         self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
-        """A step that the cache does not know of; logits float32 [V] of what follows."""
+        """Run a step that the cache does not count; logits float32 [V] of what follows."""
         with self.files.unchanged():
             logits = self.executor.run(self.step(tokens, start), should_stop)
         return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
@@ -184,7 +187,7 @@ class CacheSteps:
             self._truncate(kept)
 
     def checked(self, values: Values, what: str) -> Values:
-        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         return checked(values, what, self._model, self.made_by)
 
     def _run(
@@ -200,7 +203,7 @@ class CacheSteps:
     def _run_drafted(
         self, tokens: tuple[int, ...], branch: Branch, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
-        """Only the first of the tokens counts as decoded."""
+        """Run a step over drafted tokens; only the first one counts as decoded."""
         start, count = len(self.cache), len(tokens)
         every = (*tokens, *branch.tokens)
         fork = Fork(1 + branch.fork, count) if branch.tokens else None
@@ -253,8 +256,9 @@ class CacheSteps:
 
 
 def _countable_rows(program: Program) -> int:
-    """Rows of query rings that keep what is counted; drafted tokens are written to the others, so
-    that they never cost the rows of tokens that came before. A ring of all positions needs none."""
+    """Return how many rows of query rings keep counted positions; drafted tokens are written to the
+    others, so that they never cost the rows of tokens that came before. A ring of all positions
+    needs none."""
     ring = ring_tensor(program)
     rows = ring.shape[0] if ring else 0
     return rows if rows >= program.context else max(0, rows - program.drafted_rows)

@@ -1,5 +1,5 @@
-"""What an answer may say next, whatever the model would like: thoughts end in time, and then the
-answer keeps to a grammar."""
+"""The guide of an answer: thoughts end in time, and then the answer keeps to a grammar, whatever
+the model would like."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class Guide:
-    """Of one answer. `due`, `mask` and `take` are called once for each of its tokens, in order."""
+    """The guide of one answer. `due`, `mask` and `take` are called once for each of its tokens, in
+    order."""
 
     def __init__(
         self,
@@ -25,8 +26,8 @@ class Guide:
         *,
         may_think: bool = True,
     ) -> None:
-        """`thinking` is how the answer marks its thoughts. With `may_think`, an answer that keeps
-        to a grammar may begin with thoughts."""
+        """Guide an answer. `thinking` is how it marks its thoughts. With `may_think`, an answer
+        that keeps to a grammar may begin with thoughts."""
         self.token_bytes = tokenizer.token_bytes
         self._tokenizer, self._decoder = tokenizer, StreamDecoder(tokenizer)
         self._end_ids = tokenizer.end_ids
@@ -41,11 +42,11 @@ class Guide:
             self._opening = self._ids(MARKS[thinking.style].opening)
 
     def due(self) -> int | None:
-        """The token that comes next, where no other can."""
+        """Return the token that must come next; None if there is a choice."""
         return self._due[0] if self._due else None
 
     def mask(self) -> Mask | None:
-        """The tokens that may come next; None: all. RequestError where none may."""
+        """Return the tokens that may come next; None: all. RequestError if there are none."""
         if self._grammar is None or self._waits:
             return None
         mask = self._grammar.mask()
@@ -56,30 +57,30 @@ class Guide:
 
     def prepare(self) -> None:
         """Begin to find what may come next, while the model's step runs."""
-        if self._is_asked:
+        if self._is_deciding:
             assert self._grammar is not None
             self._grammar.prepare()
 
     def is_ready(self, seconds: float = 0.0) -> bool:
-        """Whether `mask` would not wait; waits for it so long."""
-        return not self._is_asked or self._grammar is None or self._grammar.is_ready(seconds)
+        """Return True if `mask` would not wait; waits up to `seconds` for it."""
+        return not self._is_deciding or self._grammar is None or self._grammar.is_ready(seconds)
 
     def check(self) -> None:
-        """RequestError where the grammar is broken or costs too much, and where what was taken so
-        far does not fit it."""
-        if self._is_asked:
+        """Raise RequestError if the grammar is broken or costs too much, and if the tokens so far
+        do not fit it."""
+        if self._is_deciding:
             assert self._grammar is not None
             self._grammar.check()
 
     def close(self) -> None:
-        """The answer is over, or lies for a while: what its grammar needs of the machine is given
-        back. For any thread."""
+        """Release the grammar's process, as the answer is over or rests for a while; from any
+        thread."""
         if self._grammar is not None:
             self._grammar.close()
 
     @property
-    def _is_asked(self) -> bool:
-        """Whether the grammar decides what comes next."""
+    def _is_deciding(self) -> bool:
+        """Return True if the grammar decides what comes next."""
         return self._grammar is not None and not self._waits and not self._due
 
     def take(self, token: int) -> None:
@@ -95,14 +96,14 @@ class Guide:
             self._grammar.take(token)
         self._opening = []
         if self._split is not None and (self._waits or self._most):
-            self._hear(self._split, token)
+            self._update(self._split, token)
 
     def take_all(self, tokens: Iterable[int]) -> None:
         for token in tokens:
             self.take(token)
 
-    def _hear(self, split: Split, token: int) -> None:
-        """Whether the thought has ended, or has to."""
+    def _update(self, split: Split, token: int) -> None:
+        """Update the state of the thought after a token, and end a thought that is too long."""
         now = self._split = split.fed(self._decoder.feed(token))
         lead, closing, rest = _closing(now)
         if now.is_thinking:
@@ -125,7 +126,8 @@ def guide_of(
     *,
     may_think: bool = True,
 ) -> Guide | None:
-    """None where nothing is to be guided. What is wrong with a grammar, `Guide.check` says."""
+    """Return the guide of an answer; None if nothing is to be guided. Errors of a grammar are
+    raised by `Guide.check`."""
     grammar = grammar_of(sampling, tokenizer)
     if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:
         return None
@@ -133,7 +135,7 @@ def guide_of(
 
 
 def _closing(split: Split) -> tuple[str, str, str]:
-    """How thoughts are ended: what stands before the mark, the mark, what stands behind it."""
+    """Return how thoughts are ended: the text before the mark, the mark, the text behind it."""
     marks = MARKS[split.thinking.style]
     lead, mark, rest = marks.written[1].partition(marks.closing)
     return lead, mark, rest

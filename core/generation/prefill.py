@@ -1,4 +1,4 @@
-"""A prompt on its way into the cache: how it is to be read, what is left to run, a step of it."""
+"""Reads a prompt into the cache: how it is to be read, what is left to run, a step of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PrefillOptions:
-    """How a prompt is to be read: what is done when the context is full, and how many first tokens
-    are kept then. With `resumed`, an answer goes on, whatever weights read its beginning."""
+    """The options by which a prompt is read: what is done when the context is full, and how many
+    first tokens are kept then. With `resumed`, an answer continues, whatever weights read its
+    beginning."""
 
     overflow: Overflow = "stop"
     head: int = 0
@@ -45,7 +46,7 @@ class Prepared:
 
     @property
     def parts(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Tokens to run, then those to skip, then those to run."""
+        """Return tokens to run, then those to skip, then those to run."""
         first = self.skip.start if self.skip else self.start
         last = self.skip.stop if self.skip else self.start
         return self.prompt[self.start : first], self.prompt[first:last], self.prompt[last:]
@@ -53,7 +54,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """One step of a prompt is done."""
+    """Reports that one step of a prompt is done."""
 
     done: int  # positions that the cache holds
     total: int  # that it will hold once the prompt is read
@@ -62,18 +63,19 @@ class Prefilled:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The context was full, and positions were forgotten to make room for the next token."""
+    """Reports that the context was full, and positions were forgotten to make room for the next
+    token."""
 
 
 def chunks(tokens: Sequence[int], most: int) -> Iterator[Sequence[int]]:
-    """The tokens of each step, at most `most`."""
+    """Return the tokens of each step, at most `most`."""
     return (tokens[start : start + most] for start in range(0, len(tokens), most))
 
 
 def check_prompt(
     tokens: Sequence[int], options: PrefillOptions, *, context: int, vocabulary: int
 ) -> None:
-    """RequestError unless the prompt can be read: not empty, no longer than the context where
+    """Raise RequestError unless the prompt can be read: not empty, no longer than the context if
     nothing may be forgotten, every token in the vocabulary."""
     if not tokens:
         raise RequestError("the prompt is empty: it has no tokens")

@@ -1,4 +1,4 @@
-"""Which token a draw gives, in NumPy: slow and plain, sorting the vocabulary.
+"""The reference of choosing a token, in NumPy: slow and plain, sorting the vocabulary.
 
 The definition of `token_choice.draw`, whose C++ gives the same token. `sampling` says where each
 formula is from.
@@ -43,7 +43,7 @@ def softmax(scores: NDArray[np.floating], temperature: float = 1.0) -> NDArray[n
 
 
 def changed_scores(logits: F32, options: SamplingOptions, state: DrawState) -> F32:
-    """The logits [V] with mask, biases, penalties and DRY."""
+    """Return the logits [V] with mask, biases, penalties and DRY applied."""
     scores = logits.copy()
     if state.mask is not None:
         bits = np.unpackbits(state.mask.view(np.uint8), bitorder="little")[: len(scores)]
@@ -65,8 +65,8 @@ def changed_scores(logits: F32, options: SamplingOptions, state: DrawState) -> F
 
 
 def repeats(tokens: Ids, unbroken: int) -> dict[int, int]:
-    """Of each token that would go on with a repeat: how many of the last tokens stood before it
-    already, `unbroken` at most."""
+    """Return for each token that would continue a repeat how many of the last tokens preceded it
+    before, at most `unbroken`."""
     longest: dict[int, int] = {}
     for place in range(1, len(tokens)):
         length = 0

@@ -1,4 +1,4 @@
-"""Logits -> token."""
+"""Sampling: a row of logits to a token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from llm_lite.core.messages.sampling_options import (
 )
 from llm_lite.core.records import dataclass
 
-BEST = 5  # tokens told besides the one that was chosen
+BEST = 5  # tokens returned besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
 Likeliest = tuple[tuple[int, float], ...]  # tokens and their probabilities, the likeliest first
 
@@ -56,7 +56,7 @@ class TokenChoice:
 
 
 def check(options: SamplingOptions) -> None:
-    """RequestError that names the first setting out of its range."""
+    """Raise RequestError that names the first setting out of its range."""
     for name, row in OPTIONS.items():
         _check_option(row, getattr(options, name))
     if options.json_schema and options.grammar:
@@ -98,7 +98,7 @@ def _check_texts(what: str, texts: Sequence[str]) -> None:
 
 
 class Sampler:
-    """The next token, of a row of logits.
+    """Samples the next token from a row of logits.
 
     In the order of llama.cpp's default chain (common/sampling.cpp, ggml-org/llama.cpp), which puts
     the temperature last:
@@ -127,7 +127,7 @@ class Sampler:
         self, options: SamplingOptions, token_bytes: TokenBytes | None = None, best: int = BEST
     ) -> None:
         """`token_bytes` spells tokens, for DRY's sequence breakers; without it there are none.
-        `best`: how many likeliest tokens are told with each choice."""
+        `best`: how many likeliest tokens come with each choice."""
         check(options)
         self._options, self._best = options, best
         self._kernel_options = kernel_options(options)
@@ -138,9 +138,10 @@ class Sampler:
     def choose(
         self, logits: NDArray[np.float32], context: Sequence[int], mask: Mask | None = None
     ) -> TokenChoice:
-        """logits float32 [V]; `context` are the tokens before, more of them at each call.
+        """Choose a token. logits float32 [V]; `context` are the tokens before, more of them at each
+        call.
 
-        `mask` forbids all other tokens; the probability told is that without it.
+        `mask` forbids all other tokens; the probability in the result is that without it.
         NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
         RequestError where all tokens are forbidden.
         """
@@ -164,11 +165,11 @@ class Sampler:
         return _choice(logits, seen, token, fitted, self._best)
 
     def score(self, logits: NDArray[np.float32], token: int) -> TokenChoice:
-        """A token that is given, as if it had been chosen."""
+        """Return a given token as if it had been chosen."""
         return score_token(logits, token, best=self._best)
 
     def _recent(self, context: Sequence[int]) -> Ids:
-        """Tokens that the penalties are for."""
+        """Return the tokens that penalties apply to."""
         options = self._options
         penalties = (
             options.repetition_penalty - 1,
@@ -179,7 +180,7 @@ class Sampler:
 
 
 class Breaks:
-    """How many last tokens stand behind the last sequence breaker."""
+    """Counts the tokens behind the last sequence breaker."""
 
     def __init__(self, options: SamplingOptions, token_bytes: TokenBytes | None) -> None:
         self._token_bytes, self._window = token_bytes, options.dry_window
@@ -214,7 +215,7 @@ def _fitted(mask: Mask, size: int) -> Mask:
 def score_token(
     logits: NDArray[np.float32], token: int, mask: Mask | None = None, best: int = BEST
 ) -> TokenChoice:
-    """The token with its probability and those of the likeliest; logits float32 [V].
+    """Return the token with its probability and those of the likeliest; logits float32 [V].
 
     NotFiniteError as `Sampler.choose`.
     """
@@ -223,12 +224,12 @@ def score_token(
 
 
 def likeliest(logits: NDArray[np.float32], count: int = BEST) -> Likeliest:
-    """The likeliest tokens and their probabilities, the likeliest first."""
+    """Return the likeliest tokens and their probabilities, the likeliest first."""
     return score_token(logits, 0, best=count).best
 
 
 def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
-    """The largest, and the sum of e^(x - largest)."""
+    """Return the largest logit, and the sum of e^(x - largest)."""
     most, total = sum_exp(logits)
     if not math.isfinite(most) or not math.isfinite(total):
         raise not_finite("the logits", "NaN" if math.isnan(total) else "infinity")
@@ -242,7 +243,8 @@ def _choice(
     mask: Mask | None,
     count: int = BEST,
 ) -> TokenChoice:
-    """With the `count` likeliest; none, and nothing of what was allowed, where nobody asks."""
+    """Return the choice with the `count` likeliest tokens; with 0 neither these nor what was
+    allowed."""
     best = _likeliest(logits, seen, largest(logits, count).tolist()) if count else ()
     probability = _likeliest(logits, seen, [token])[0][1]
     allowed = None if mask is None or not count else _allowed(logits, seen, mask)
@@ -260,7 +262,7 @@ def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask)
 
 
 def _ids(mask: Mask, size: int) -> Ids:
-    """Tokens of the mask, rising."""
+    """Return the tokens of the mask, ascending."""
     bits = np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
     return np.flatnonzero(bits.view(np.bool_))  # of numbers it takes five times as long
 

@@ -1,5 +1,5 @@
-"""How a model's answers are chosen where nobody says otherwise: as its own files say, or else as
-the card of its family advises."""
+"""Default sampling options: those in the model's own files, or else those that the card of its
+family advises."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ FAMILIES: tuple[Family, ...] = (  # the first one whose pattern is found
 def sampling_defaults(
     path: Path, metadata: Mapping[str, Any], name: str
 ) -> tuple[tuple[SamplingDefault, ...], list[str]]:
-    """The defaults of a model that people call `name`, and a sentence for each value of its files
-    that is none. FileError where generation_config.json cannot be read."""
+    """Return the defaults of a model that people call `name`, and a sentence for each invalid value
+    in its files. FileError if generation_config.json cannot be read."""
     problems: list[str] = []
     own = _of_config(path, problems) + _of_metadata(metadata, path, problems)
     found = {default.name: default for default in reversed(own)}  # the first of a name stays
@@ -105,7 +105,7 @@ def _of_metadata(
 
 
 def _of_family(name: str) -> tuple[SamplingDefault, ...]:
-    """None of a base model, whose card advises nothing."""
+    """Return the defaults of a family; () for a base model, whose card advises nothing."""
     known = name.lower()
     family = next((f for f in FAMILIES if re.search(f.pattern, known)), None)
     if family is None or re.search(r"(?<![a-z])base(?![a-z])", known):

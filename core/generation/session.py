@@ -92,16 +92,16 @@ class Session(CacheSteps):
             self._rows.begin_epoch()
 
     def check_gains(self, gains: Gains) -> None:
-        """RequestError unless there is a finite number for every head of the model."""
+        """Raise RequestError unless there is a finite number for every head of the model."""
         self._gains.check(gains)
 
     def write_gains(self, gains: Gains) -> None:
-        """What the next step uses, and no more; `gains` stays what is in force."""
+        """Write the gains that the next step uses; `gains` stays what is in force."""
         self._gains.write(gains)
 
     def reusable(self, prompt: Sequence[int]) -> int:
-        """How many tokens of the prompt the cache holds; the last one never counts, as its logits
-        are wanted."""
+        """Return how many tokens of the prompt the cache holds; the last one never counts, as its
+        logits are needed."""
         return self._prefill_plan(prompt, PLAIN).keep
 
     def prepare(self, prompt: Sequence[int], reading: PrefillOptions = PLAIN) -> Prepared:
@@ -164,7 +164,7 @@ class Session(CacheSteps):
     def logits(
         self, tokens: Sequence[int], should_stop: StopCheck | None = None
     ) -> NDArray[np.float32]:
-        """Logits float32 [n, V] after every token, computed from an empty cache.
+        """Compute logits float32 [n, V] after every token, from an empty cache.
 
         The program must have been built with as many outputs as tokens in its largest plan.
         """
@@ -179,7 +179,8 @@ class Session(CacheSteps):
     def score(
         self, tokens: Sequence[int], first: int, step: int, should_stop: StopCheck | None = None
     ) -> Iterator[NDArray[np.float32]]:
-        """Logits float32 [n, V] after each of the tokens from `first` on, n <= `step` at a time.
+        """Yield logits float32 [n, V] after each of the tokens from `first` on, n <= `step` at a
+        time.
 
         What the cache shares with tokens[:first] is kept. `step` is at most `max_outputs`.
         """
@@ -193,11 +194,12 @@ class Session(CacheSteps):
 
     @property
     def max_outputs(self) -> int:
-        """Of how many tokens one step can give the logits."""
+        """Return for how many tokens one step can give the logits."""
         return self.executor.program.score_outputs
 
     def make_room(self, reading: PrefillOptions) -> bool:
-        """Whether one more token fits, after something was forgotten where the context is full."""
+        """Return True if one more token fits, after something was forgotten if the context is
+        full."""
         if len(self.cache) < self.context:
             return True
         what = forgetting(reading.overflow, reading.head, self.context)
@@ -207,7 +209,7 @@ class Session(CacheSteps):
         return True
 
     def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
-        """RequestError unless the tokens can be read as a prompt."""
+        """Raise RequestError unless the tokens can be read as a prompt."""
         if self.executor.program.source and not self._source:
             raise RequestError(
                 f"{self._model}: is an encoder-decoder, which writes about a source: "
@@ -217,7 +219,7 @@ class Session(CacheSteps):
         check_prompt(tokens, reading, context=self.context, vocabulary=vocabulary)
 
     def take_out(self, name: str = "") -> Prefix:
-        """A copy of all that the cache holds, for another executor or a file."""
+        """Copy all that the cache holds, for another executor or a file."""
         return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
@@ -244,7 +246,8 @@ class Session(CacheSteps):
         return way
 
     def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
-        """Weights and gains that positions must have been made with to count as read."""
+        """Return the weights and gains that positions must have been computed with to count as
+        read."""
         weights = None if reading.resumed else self.made_by
         # A conversation keeps what its own gains made of it; of another one, only what counts
         # that was made with the gains in force.
@@ -268,25 +271,27 @@ class Session(CacheSteps):
         self._forget_queries()
 
     def _keep_copy(self, kept: int) -> None:
-        """Before all but the first `kept` positions go: a copy for the pool, if it is worth it."""
+        """Copy the cache to the pool, if that is worth it, before all but the first `kept`
+        positions are dropped."""
         worth = len(self.cache) - kept >= LEAST and self.pool.budget > 0
         worth = worth and not self._source  # the same tokens have other keys behind another source
         if worth and not self.pool.covers(self.cache.held):
             self.pool.put(self.cache.copy_out(self._name, self._conversation))
 
     def _stale(self, kept: int) -> bool:
-        """Whether positions from `kept` on go because of their provenance, not of their tokens."""
+        """Return True if positions from `kept` on are dropped because of their provenance, not of
+        their tokens."""
         return self.cache.good(self.made_by, self.gains) <= kept
 
     def _forget(self, keep: int, drop: int) -> None:
-        """Queries that are kept move as positions do."""
+        """Forget positions; queries that are kept move as positions do."""
         first = self._rows.first
         self.cache.forget(keep, drop)
         self._commit(first if first <= keep else max(keep, first - drop))
         self._rows.begin_epoch()
 
     def _forget_queries(self) -> None:
-        """Positions came from elsewhere, without their queries."""
+        """Forget all queries, as positions came from elsewhere without theirs."""
         self._commit(len(self.cache))
         self._rows.begin_epoch()
 

@@ -1,4 +1,5 @@
-"""An answer as an iterator: each item is what one step of the executor brought, or none was needed.
+"""An answer as an iterator: each item is what one step of the executor brought, or a forced token
+that needed none.
 
 Between two items the caller may do what it likes with the model, as long as the cache stays.
 """
@@ -32,7 +33,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MaskPending:
-    """The step is done, and what may come next is not found yet: nothing was chosen."""
+    """Reports that the step is done, but not yet which tokens may come next: nothing was chosen."""
 
 
 AnswerItem = Prefilled | Forgotten | MaskPending | TokenChoice
@@ -121,7 +122,7 @@ def _answer_steps(
         yield step
     yield from (TokenChoice(token, math.nan) for token in forced[:-1])
     if forced:
-        choice, produced = _judged(guide, logits, forced), 0
+        choice, produced = _scored(guide, logits, forced), 0
     else:
         yield from _waits(guide)
         choice, produced = choose_next(sampler, guide, logits, tokens), 1
@@ -149,8 +150,8 @@ def _waits(guide: Guide | None) -> Iterator[MaskPending]:
         yield MaskPending()
 
 
-def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
-    """The last of the forced tokens, as if it had been chosen."""
+def _scored(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
+    """Return the last of the forced tokens, as if it had been chosen."""
     if guide is None:
         return score_token(logits, forced[-1])
     guide.take_all(forced[:-1])
@@ -162,7 +163,8 @@ def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[i
 def choose_next(
     sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
 ) -> TokenChoice:
-    """What follows `tokens`; the guide hears it. Errors as `Sampler.choose` and `Guide`."""
+    """Choose what follows `tokens` and feed it to the guide. Errors as `Sampler.choose` and
+    `Guide`."""
     if guide is None:
         return sampler.choose(logits, tokens)
     due = guide.due()

@@ -36,7 +36,7 @@ def make_title(
     or has no room, and None where it was stopped. LlmLiteError where the model or its template is
     at fault."""
     session, file = runner.session, runner.model_file
-    if is_text(messages):  # it is no conversation, of which the model could say what it is about
+    if is_text(messages):  # no conversation, whose subject the model could name
         return ""
     told = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
     prompt = encode(file, told, continue_last=True, thinking=False).ids
@@ -47,12 +47,12 @@ def make_title(
         return ""
     try:
         with session.beside(start, count):
-            return _said(session, file.tokenizer, prompt, start, should_stop)
+            return _generated(session, file.tokenizer, prompt, start, should_stop)
     except CancelledError:
         return None
 
 
-def _said(
+def _generated(
     session: Session,
     tokenizer: Tokenizer,
     prompt: Sequence[int],

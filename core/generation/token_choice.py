@@ -25,12 +25,12 @@ NO_IDS: Ids = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class DrawState:
-    """What differs from token to token."""
+    """The values of a draw that differ from token to token."""
 
     uniform: float  # in [0, 1), decides
     xtc_uniform: float = 1.0  # in [0, 1), whether XTC acts
-    recent: Ids = field(default_factory=lambda: NO_IDS)  # tokens that the penalties look at
-    repeats: Ids = field(default_factory=lambda: NO_IDS)  # tokens that DRY looks at
+    recent: Ids = field(default_factory=lambda: NO_IDS)  # tokens that the penalties apply to
+    repeats: Ids = field(default_factory=lambda: NO_IDS)  # tokens that DRY searches
     unbroken: int = 0  # how many last ones of these stand behind the last sequence breaker
     mask: Mask | None = None  # tokens that may be chosen; None: all
     mu: float = math.inf  # of Mirostat: the most surprise, in bits
@@ -52,7 +52,7 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
 
 
 def kernel_options(options: SamplingOptions) -> Any:
-    """The options as the kernels take them, made once for an answer."""
+    """Return the options in the form of the kernels, made once for an answer."""
     from llm_lite_kernels import _cpp
 
     chosen = _cpp.Sampling()

@@ -1,4 +1,4 @@
-"""Tokens with their texts, as events tell them."""
+"""Tokens with their texts, as events have them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from llm_lite.core.messages.inspecting.lesson import TokenLogit
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
-class TokenTeller:
-    """Tells the tokens of an answer, each with the characters that it completes, up to where it
-    ends because of what it says; and knows how fast they came."""
+class TokenEmitter:
+    """Emits an event for each token of an answer, with the characters that it completes, up to
+    where the answer ends because of its text; and measures how fast the tokens came."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class TokenTeller:
         self._decoder.feed(*continued)
         self._endings = endings
         if continued:
-            endings.hear(tokenizer.decode(continued))
+            endings.feed_previous(tokenizer.decode(continued))
         self._steps = 0  # tokens that took a step
         self._prefill_seconds = self._first = self._last = 0.0
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the answer is over behind its last token; None: it goes on, for what it says."""
+        """Return why the answer is over behind its last token; None if it goes on."""
         return "end" if self.ended else self._endings.reason
 
     @property
@@ -61,21 +61,22 @@ class TokenTeller:
 
     @property
     def dropped(self) -> int:
-        """Last tokens that are not told, as a stop string has begun in or before them."""
+        """Return how many last tokens are not shown, as a stop string has begun in or before
+        them."""
         return self._endings.dropped
 
     @property
     def has_begun(self) -> bool:
-        """Whether a token was chosen."""
+        """Return True once a token was chosen."""
         return self._steps > 0
 
     def begin_steps(self) -> None:
         """The prompt is about to be read."""
         self._begun = time.perf_counter()
 
-    def take(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
-        """`used` positions of the context are full; a step of so many seconds chose the token.
-        Forced tokens were not: they have no probability."""
+    def emit(self, choice: TokenChoice, used: int, step_seconds: float) -> None:
+        """Emit the token of a choice. `used` positions of the context are full; a step of
+        `step_seconds` chose the token. Forced tokens were not chosen: they have no probability."""
         tokenizer, token, chosen = self._tokenizer, choice.token, not math.isnan(choice.probability)
         if chosen:
             self._note_time()
@@ -104,7 +105,8 @@ class TokenTeller:
         self._show(self._endings.flush())
 
     def stats(self, prefilled: int) -> GenerationStats:
-        """What of the statistics time tells; `prefilled` tokens were read before the first one."""
+        """Return the statistics that depend on time; `prefilled` tokens were read before the first
+        one."""
         return GenerationStats(
             new_tokens=len(self.produced),
             prefill_tok_s=_rate(prefilled, self._prefill_seconds),
@@ -128,12 +130,12 @@ class TokenTeller:
 
 
 def _rate(count: int, seconds: float) -> float:
-    """A second; 0 where no time passed."""
+    """Return a count per second; 0 if no time passed."""
     return count / seconds if seconds > 0 else 0.0
 
 
 def labelled(tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[PromptToken, ...]:
-    """The tokens with their texts and owners, by position."""
+    """Return the tokens with their texts and owners, by position."""
     return tuple(
         PromptToken(token, text_of(tokenizer, token), owner)
         for token, owner in zip(encoded.ids, encoded.owners, strict=True)
@@ -154,7 +156,7 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
 
 
 def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
-    """With the texts of its tokens, and of those that may follow."""
+    """Return the trace with the texts of its tokens, and of those that may follow."""
 
     def named(token: TokenLogit) -> TokenLogit:
         return replace(token, text=text_of(tokenizer, token.id))
@@ -171,17 +173,17 @@ def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
 
 
 def token_label(tokenizer: Tokenizer, token: int) -> str:
-    """As `text_of`, and of a special token what the file calls it."""
+    """Return the token's text, for a special token what the file calls it."""
     return text_of(tokenizer, token) or tokenizer.token_text(token)
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:
-    """What the token stands for, by itself: U+FFFD for a part of a character."""
+    """Return the text of a token by itself: U+FFFD for a part of a character."""
     return tokenizer.token_bytes(token).decode(errors="replace")
 
 
 def completed_texts(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
-    """What each of tokens that follow each other adds to their text: a character that several of
-    them make stands at the last of these, and "" at the others."""
+    """Return what each of consecutive tokens adds to their text: a character of several tokens is
+    added by the last of these, the others add ""."""
     decoder = StreamDecoder(tokenizer)
     return [decoder.feed(token) for token in tokens]

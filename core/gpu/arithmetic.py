@@ -1,4 +1,5 @@
-"""How many multiply-adds a device does a second: the limit that products are held against."""
+"""A measurement of how many multiply-adds a device does a second: the limit that products are
+compared with."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _TARGET_S = 0.004  # of a submit
 def multiply_adds_gflop_s(
     device: Device, repeat: int = 5, check: Callable[[], None] = lambda: None
 ) -> float:
-    """GFLOP/s of float32 multiply-adds that need no memory, two operations each: the best of
+    """Return GFLOP/s of float32 multiply-adds that need no memory, two operations each: the best of
     `repeat` submits of a few milliseconds. `check` is called between them and may raise.
 
     UnsupportedError where the device has no clock.

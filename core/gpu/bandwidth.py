@@ -1,4 +1,4 @@
-"""How fast a device reads its memory: the limit that decoding is held against."""
+"""A measurement of how fast a device reads its memory: the limit that decoding is compared with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The one door to Vulkan: a lazy module, create-infos that stay alive, errors of our own family.
+"""The one import of Vulkan: a lazy module, create-infos that stay alive, errors of our own family.
 
-The `vulkan` package loads the loader's library when it is imported, so nothing here may import
-it before the first use. Two of its habits decide the rules below:
+The `vulkan` package loads the loader's library when it is imported, so nothing here may import it
+before the first use. Two of its habits decide the rules below:
 
 - a struct nested by value is copied without the Python object that owns what it points to; every
   nested struct must therefore be held until the call returns (`create` holds what it is given);
@@ -54,7 +54,7 @@ def unless_abandoned(name: str, function: Any) -> Any:
 
 
 class _LazyVulkan:
-    """`vulkan`, imported at the first attribute that is asked for."""
+    """The module `vulkan`, imported at its first use."""
 
     def __getattr__(self, name: str) -> Any:
         try:

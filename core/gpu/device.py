@@ -36,7 +36,7 @@ _OPTIONAL_EXTENSIONS = ("VK_KHR_portability_subset",)  # must be enabled where a
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
-    """Every physical device, usable or not; () without a loader or a driver."""
+    """Return every physical device, usable or not; () without a loader or a driver."""
     try:
         instance = Instance()
     except DeviceError:
@@ -113,7 +113,7 @@ class Device:
             raise
 
     def function(self, name: str) -> Any:
-        """A function of an extension of the device, for example vkCreateSwapchainKHR.
+        """Return a function of an extension of the device, for example vkCreateSwapchainKHR.
 
         Raises DeviceError where the driver has no such function.
         """

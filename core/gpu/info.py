@@ -1,4 +1,4 @@
-"""What a physical device can do, asked once and kept as plain data."""
+"""The capabilities of a physical device, queried once and kept as plain data."""
 
 from __future__ import annotations
 
@@ -56,21 +56,22 @@ class DeviceInfo:
 
     @property
     def reads_texels(self) -> bool:
-        """Whether all that can be bound can be read as texels of 16 bytes, and worth it: software
-        drivers read these with one load."""
+        """Return True if all that can be bound can be read as texels of 16 bytes, and should be:
+        software drivers read these with one load."""
         return self.kind == "software" and self.max_texel_elements * 16 >= (
             self.max_storage_buffer_range
         )
 
     @property
     def unpacks_halves(self) -> bool:
-        """Whether shaders may unpack both float16 of a word by unpackHalf2x16. Lavapipe on Arm may
-        not: LLVM 15.0.6 ends the process over it ("Cannot select ... AArch64ISD::VLSHR")."""
+        """Return True if shaders may unpack both float16 of a word by unpackHalf2x16. Lavapipe on
+        Arm may not: LLVM 15.0.6 ends the process over it ("Cannot select ... AArch64ISD::VLSHR").
+        """
         return self.kind != "software" or platform.machine() not in ("aarch64", "arm64")
 
     @property
     def family(self) -> int | None:
-        """The queue family for graphics and compute: the UI and the model share it."""
+        """Return the queue family for graphics and compute, which the UI and the model share."""
         wanted = 1 | 2  # VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT
         fits = (i for i, f in enumerate(self.queue_families) if f.flags & wanted == wanted)
         compute_only = (i for i, f in enumerate(self.queue_families) if f.flags & 2)
@@ -114,11 +115,11 @@ def describe(instance: Any, physical: Any, index: int) -> DeviceInfo:
         matrices=matrices,
         features=MappingProxyType(features),
     )
-    return _judged(info)
+    return _with_usability(info)
 
 
-def _judged(info: DeviceInfo) -> DeviceInfo:
-    """The same device with `usable` and `why_not` decided against the floor."""
+def _with_usability(info: DeviceInfo) -> DeviceInfo:
+    """Return the device with `usable` and `why_not` decided by the minimum requirements."""
     problem = ""
     if info.api_version[:2] < MINIMUM_VERSION:
         problem = f"needs Vulkan 1.2, the driver offers {info.api_version[0]}.{info.api_version[1]}"
@@ -136,7 +137,7 @@ def _version(packed: int) -> tuple[int, int, int]:
 
 
 def _driver_and_subgroup(physical: Any) -> tuple[str, tuple[int, int, int]]:
-    """Driver's name and version; subgroup (size, stages, operations)."""
+    """Return the driver's name and version, and of subgroups (size, stages, operations)."""
     subgroup = vk.VkPhysicalDeviceSubgroupProperties()
     driver = vk.VkPhysicalDeviceDriverProperties(pNext=subgroup)
     chain = vk.VkPhysicalDeviceProperties2(pNext=driver)
@@ -174,7 +175,7 @@ def _features(
 
 
 def _has_fast_dot(physical: Any) -> bool:
-    """Whether products of four signed bytes in a word are one instruction."""
+    """Return True if products of four signed bytes in a word are one instruction."""
     found = vk.VkPhysicalDeviceShaderIntegerDotProductProperties()
     chain = vk.VkPhysicalDeviceProperties2(pNext=found)
     vk.vkGetPhysicalDeviceProperties2(physical, vk.ffi.addressof(chain))
@@ -182,7 +183,8 @@ def _has_fast_dot(physical: Any) -> bool:
 
 
 def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
-    """() where the device lacks what shaders with such matrices need beside."""
+    """Return the shapes of cooperative matrices; () if the device lacks what their shaders need
+    besides."""
     vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
     control = vk.VkPhysicalDeviceSubgroupSizeControlFeatures(pNext=vulkan12)
     matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=control)
@@ -201,7 +203,8 @@ def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
 
 
 def _matrix_properties(instance: Any, physical: Any) -> list[Any]:
-    """Nothing where the driver does not tell. The package's own wrapper leaves types unset."""
+    """Return the properties of cooperative matrices; [] if the driver has none. The package's own
+    wrapper leaves types unset."""
     name = b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
     address = vk.lib.vkGetInstanceProcAddr(instance, name)
     if address == vk.ffi.NULL:
@@ -228,7 +231,7 @@ def device_extensions(physical: Any) -> set[str]:
 
 
 def _device_memory(physical: Any) -> int:
-    """Bytes of the largest device-local heap."""
+    """Return the bytes of the largest device-local heap."""
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
     heaps = [memory.memoryHeaps[i] for i in range(memory.memoryHeapCount)]
     local = [int(h.size) for h in heaps if h.flags & vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT]

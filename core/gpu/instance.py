@@ -88,7 +88,7 @@ class Instance:
         self._messenger = create(function, self.handle, info[0], info)
 
     def function(self, name: str) -> Any:
-        """An extension function of the instance, for example vkDestroySurfaceKHR."""
+        """Return an extension function of the instance, for example vkDestroySurfaceKHR."""
         try:
             return unless_abandoned(name, vk.vkGetInstanceProcAddr(self.handle, name))
         except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError) as error:
@@ -110,13 +110,14 @@ class Instance:
 
 
 def _text(words: Any) -> str:
-    """From a pointer to bytes; empty for a null one."""
+    """Return the text at a pointer to bytes; "" for a null pointer."""
     return vk.ffi.string(words).decode("utf-8", "replace") if words else ""
 
 
 def _layer_settings() -> tuple[Any, ...]:
-    """A create-info of the layer, followed by what it points to: synchronization validation is to
-    watch what shaders read and write in buffers, which newer layers do not by default (1.4.309).
+    """Return a create-info of the layer, followed by what it points to: synchronization validation
+    is to watch what shaders read and write in buffers, which newer layers do not by default
+    (1.4.309).
 
     Only None for a layer that has no settings, as 1.3.239, which always watches them.
     """
@@ -134,7 +135,7 @@ def _layer_settings() -> tuple[Any, ...]:
 
 
 def _instance_extensions(layer: str | None = None) -> set[str]:
-    """Those of the loader and its drivers, or of a layer."""
+    """Return the extensions of the loader and its drivers, or of a layer."""
     with vulkan_errors("vkEnumerateInstanceExtensionProperties"):
         return {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(layer)}
 

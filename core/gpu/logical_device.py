@@ -1,4 +1,4 @@
-"""What the Vulkan objects made from a device ask of it; `device.Device` has it all."""
+"""The part of a device that the Vulkan objects made from it need; `device.Device` has it all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llm_lite.core.gpu.info import DeviceInfo
 
 
 class LogicalDevice(Protocol):
-    """A VkDevice; who made it closes it after all that was made from it."""
+    """A VkDevice; its maker closes it after all that was made from it."""
 
     @property
     def handle(self) -> Any: ...
@@ -17,7 +17,7 @@ class LogicalDevice(Protocol):
     def info(self) -> DeviceInfo: ...
 
     def function(self, name: str) -> Any:
-        """A function of an extension of the device."""
+        """Return a function of an extension of the device."""
         ...
 
     def abandon(self) -> None:

@@ -83,7 +83,7 @@ class Buffer:
                 self._mapping = vk.vkMapMemory(self._device.handle, self._memory, 0, self.size, 0)
 
     def array(self, dtype: DTypeLike) -> NDArray[Any]:
-        """The mapped memory as a writable array; only for host buffers, only while open."""
+        """Return the mapped memory as a writable array; only for host buffers, only while open."""
         if self._mapping is None:
             raise ValueError("array() needs an open host buffer")
         kind = np.dtype(dtype)
@@ -99,7 +99,7 @@ class Buffer:
             self._device.staging.write(self, offset, source)
 
     def download(self, offset: int = 0, size: int | None = None) -> NDArray[np.uint8]:
-        """A copy of `size` bytes from `offset` (all by default), uint8 [size]."""
+        """Copy `size` bytes from `offset` (all by default), uint8 [size]."""
         size = self.size - offset if size is None else size
         if self.host:
             return self.array(np.uint8)[offset : offset + size].copy()
@@ -187,7 +187,7 @@ class Staging:
 
     @property
     def recorded(self) -> int:
-        """Command buffers recorded for copies so far."""
+        """Return how many command buffers were recorded for copies so far."""
         return 0 if self._pool is None else self._pool.recorded
 
     def write(self, target: Buffer, offset: int, source: NDArray[np.uint8]) -> None:
@@ -209,8 +209,8 @@ class Staging:
         return result
 
     def move(self, copies: Iterable[tuple[tuple[Buffer, int, int], int, int, int]]) -> None:
-        """Within ranges of buffers, in one submit: (range, from, to, bytes), none of which overlaps
-        another."""
+        """Copy within ranges of buffers, in one submit: (range, from, to, bytes), which must not
+        overlap."""
         regions: dict[Buffer, list[Any]] = {}
         for (buffer, start, _), at, to, size in copies:
             region = vk.VkBufferCopy(srcOffset=start + at, dstOffset=start + to, size=size)
@@ -262,7 +262,8 @@ class Staging:
 
 
 def full_barrier(command_buffer: Any) -> None:
-    """Everything before happens before everything after, the host's reads included."""
+    """Record a barrier: everything before happens before everything after, the host's reads
+    included."""
     stages = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | vk.VK_PIPELINE_STAGE_HOST_BIT
     read, write = vk.VK_ACCESS_MEMORY_READ_BIT, vk.VK_ACCESS_MEMORY_WRITE_BIT
     memory_barrier(command_buffer, (stages, write), (stages, read | write))

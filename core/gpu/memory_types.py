@@ -12,7 +12,7 @@ HOST_VISIBLE, HOST_COHERENT, HOST_CACHED, DEVICE_LOCAL = 0x2, 0x4, 0x8, 0x1
 
 
 class MemoryTypes:
-    """Read once of a VkPhysicalDevice."""
+    """The memory types, read once from a VkPhysicalDevice."""
 
     def __init__(self, physical: Any) -> None:
         memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
@@ -20,7 +20,8 @@ class MemoryTypes:
         self._flags = [int(memory.memoryTypes[i].propertyFlags) for i in range(count)]
 
     def choose(self, allowed_bits: int, choices: tuple[int, ...]) -> int:
-        """Index of the first type with all flags of the earliest choice that can be met."""
+        """Return the index of the first memory type with all flags of the earliest choice that can
+        be met."""
         for wanted in choices:
             for index, flags in enumerate(self._flags):
                 if allowed_bits >> index & 1 and flags & wanted == wanted:

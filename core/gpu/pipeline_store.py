@@ -1,4 +1,5 @@
-"""Compute pipelines that executors and attention maps share, and keep a while after use."""
+"""Compute pipelines that executors and attention maps share, and that are kept a while after
+use."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Key = tuple[str, tuple[tuple[str, int | float], ...]]  # variant, constants
 
 
 class PipelineStore:
-    """Of one device, for any thread. The model that is opened next needs most of them again."""
+    """The pipelines of one device, for any thread. The model that is opened next needs most of them
+    again."""
 
     def __init__(self, device: CachingDevice) -> None:
         self._device = device
@@ -24,8 +26,8 @@ class PipelineStore:
         self._users: Counter[Key] = Counter()
 
     def take(self, key: Key) -> ComputePipeline:
-        """Made when first asked for; stays until given back as often. Raises DeviceError and
-        OutOfDeviceMemoryError."""
+        """Return a pipeline, made at its first use; it stays until it is released as often as it
+        was taken. Raises DeviceError and OutOfDeviceMemoryError."""
         with self._lock:
             self._users[key] += 1
             found = self._made.get(key)
@@ -35,7 +37,7 @@ class PipelineStore:
         try:
             made = ComputePipeline(self._device, key[0], dict(key[1]))
         except BaseException:
-            self.give_back([key])
+            self.release([key])
             raise
         with self._lock:
             first = self._made.setdefault(key, made)
@@ -43,7 +45,7 @@ class PipelineStore:
             made.close()
         return first
 
-    def give_back(self, keys: list[Key]) -> None:
+    def release(self, keys: list[Key]) -> None:
         with self._lock:
             self._users.subtract(keys)
             for key in keys:
@@ -68,7 +70,7 @@ class StoringDevice(Protocol):
 
 
 class Pipelines:
-    """Those that one user has taken from a device's store."""
+    """The pipelines that one user has taken from a device's store."""
 
     def __init__(self, device: StoringDevice) -> None:
         self._store = device.pipelines
@@ -82,6 +84,6 @@ class Pipelines:
         return self._taken[key]
 
     def close(self) -> None:
-        """None may be in use by the device any more."""
-        self._store.give_back(list(self._taken))
+        """Release the pipelines, which the device may not use any more."""
+        self._store.release(list(self._taken))
         self._taken.clear()

@@ -117,7 +117,8 @@ class ComputePipeline:
             raise
 
     def _of_driver(self) -> dict[str, int | float]:
-        """Constants that say what the driver can compile, of those that the shader declares."""
+        """Return the constants, of those that the shader declares, that say what the driver can
+        compile."""
         known = {"UNPACKS_HALVES": self._device.info.unpacks_halves}
         return {name: known[name] for name in known if name in self.interface.constants}
 
@@ -187,7 +188,7 @@ class ComputePipeline:
         return info, (entries, held)
 
     def bind(self, sets: DescriptorSets, buffers: Mapping[str, BufferRange]) -> Any:
-        """A descriptor set with every binding filled by name: (buffer, offset, size)."""
+        """Return a descriptor set with every binding filled by name: (buffer, offset, size)."""
         writes, keep = [], []
         target = sets.allocate(self.set_layout)
         for b in self.interface.bindings:
@@ -270,7 +271,7 @@ class DescriptorSets:
             return vk.vkAllocateDescriptorSets(self._device.handle, info)[0]
 
     def view(self, part: BufferRange, format: int) -> Any:
-        """A view of a part of a buffer as texels of a VkFormat, freed with the sets."""
+        """Return a view of a part of a buffer as texels of a VkFormat, freed with the sets."""
         buffer, offset, size = part
         key = (*part, format)
         if key not in self._views:

@@ -11,7 +11,7 @@ from llm_lite.core.gpu.create import create, is_abandoned, vk, vulkan_errors
 from llm_lite.core.gpu.logical_device import LogicalDevice
 
 # Seconds after which a device is taken for lost: no submit takes a hundredth of that. A software
-# device computes on the processor, of which a busy machine may give it a few percent.
+# device computes on the processor, and a busy machine may give it a few percent of that.
 PATIENCE_S = 60.0
 SOFTWARE_PATIENCE_S = 3600.0
 
@@ -67,7 +67,7 @@ class Queue:
             return value
 
     def completed(self) -> int:
-        """The timeline value reached so far."""
+        """Return the timeline value reached so far."""
         with vulkan_errors("vkGetSemaphoreCounterValue"):
             return int(vk.vkGetSemaphoreCounterValue(self._device.handle, self.timeline))
 

@@ -1,4 +1,4 @@
-"""SPIR-V: where it lies and what it declares.
+"""SPIR-V: where it is and what it declares.
 
 Reflection reads the few instructions that name an interface. Opcodes and enumerants are from the
 SPIR-V 1.5 specification, sections 2.3 (layout of a module) and 3 (binary form).
@@ -36,7 +36,7 @@ _VK_FORMATS = {1: 109, 30: 107, 33: 98}
 @dataclass(frozen=True)
 class Binding:
     """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image' |
-    'texel_buffer', of which `format` is the VkFormat."""
+    'texel_buffer', whose VkFormat is `format`."""
 
     name: str
     set: int
@@ -48,7 +48,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a shader asks of its pipeline. `push_bytes` counts the push-constant block."""
+    """The interface of a shader to its pipeline. `push_bytes` counts the push-constant block."""
 
     bindings: tuple[Binding, ...]
     push_bytes: int
@@ -71,7 +71,8 @@ class _Module:
 
 @lru_cache(maxsize=256)
 def load_spirv(name: str) -> bytes:
-    """The binary of one row of variants.txt, by its output stem, for example 'matvec.q4_1'."""
+    """Return the binary of one row of variants.txt, by its output stem, for example
+    'matvec.q4_1'."""
     path = _spirv_folder() / f"{name}.spv"
     try:
         return path.read_bytes()
@@ -95,7 +96,7 @@ def _spirv_folder() -> Path:
 
 
 def reflect(spirv: bytes) -> Interface:
-    """Bindings, push-constant size and named specialization constants of a SPIR-V module."""
+    """Return bindings, push-constant size and named specialization constants of a SPIR-V module."""
     module = _parse(spirv)
     bindings, push_bytes = [], 0
     for variable, pointer, storage in module.variables:

@@ -36,7 +36,7 @@ class Timestamps:
         vk.vkCmdWriteTimestamp(command_buffer, stage, self.handle, index)
 
     def read(self) -> NDArray[np.float64]:
-        """Milliseconds of every mark since the first, float64 [count]."""
+        """Return the milliseconds of every mark since the first, float64 [count]."""
         ticks = np.zeros(self.count, np.uint64)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
         with vulkan_errors("vkGetQueryPoolResults"):
@@ -68,8 +68,8 @@ class DispatchClock:
         self._closing.callback(self._marks.close)
 
     def record(self, dispatch: Callable[[Any], None]) -> Any:
-        """A command buffer of what `dispatch` records between two marks, to be given to `seconds`
-        any number of times."""
+        """Record a command buffer of what `dispatch` records between two marks, to be given to
+        `seconds` any number of times."""
         access = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
         shaders = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, access
         command_buffer = self._pool.allocate()[0]

@@ -19,8 +19,8 @@ from llm_lite.core.history.records import SavedCache
 
 
 class CacheCatalogue:
-    """Of the files in one folder beside the history. Calls read the history, and never wait for
-    its disk to write; files are removed at once."""
+    """The catalogue of saved caches, files in one folder beside the history. Calls read the
+    history, and never wait for its disk to write; files are removed at once."""
 
     def __init__(self, history: History, folder: Path, budget: int) -> None:
         """`budget` in bytes of all files together; 0 keeps none."""
@@ -31,7 +31,8 @@ class CacheCatalogue:
         self._gone: set[int] = set()
 
     def caches(self) -> tuple[SavedCache, ...]:
-        """The first to go stands first. FileError where the history cannot be read."""
+        """Return the saved caches, the next to be removed first. FileError if the history cannot be
+        read."""
         found = {cache.id: cache for cache in self._history.saved_caches()}
         for number, cache in self._known.items():
             saved = found.get(number)
@@ -59,7 +60,7 @@ class CacheCatalogue:
         return self.enforce()
 
     def use(self, cache: SavedCache) -> None:
-        """It was opened now: others go first."""
+        """Mark a cache as used now, so that others are removed first."""
         used = replace(cache, used=time.time())
         self._known[cache.id] = used
         self._history.submit(UseCache(cache.id, used.used))

@@ -1,4 +1,4 @@
-"""What a history says of itself, in its own time: `History.poll` hands these out.
+"""The events of a history, which `History.poll` returns.
 
 Messages are sentences for a person.
 """
@@ -10,15 +10,15 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HistoryOpened:
-    """It can be read, and is saved to from now on. `message` is "" or what it cannot do: write,
-    as a newer program made the file, or search fast."""
+    """Sent when the history can be read, and is saved to from now on. `message` is "" or what it
+    cannot do: write, as a newer program made the file, or search fast."""
 
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySaved:
-    """These conversations changed in the file, by us."""
+    """Sent when these conversations changed in the file, by this program."""
 
     conversations: frozenset[int]
 
@@ -30,7 +30,7 @@ class HistoryChangedElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class HistoryUnsaved:
-    """Changes are kept in memory and tried again. It is said once, until they are saved."""
+    """Sent when changes are kept in memory and tried again; once, until they are saved."""
 
     message: str
 
@@ -50,7 +50,8 @@ class HistoryRefused:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRepaired:
-    """The file was damaged: it lies at `kept_as` now, and what could be read is in a new one."""
+    """Sent when the file was damaged: it is at `kept_as` now, and what could be read is in a new
+    one."""
 
     message: str
     kept_as: str

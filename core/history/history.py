@@ -45,15 +45,15 @@ def history_path() -> Path:
 
 
 class History:
-    """Changes return at once: a thread saves them, within half a second while an answer comes and
-    at once otherwise. Readings see them before they are saved. Whatever goes wrong with the disk
-    is told by `poll`, and never raised by a change.
+    """The history. Changes return at once: a thread saves them, within half a second while an
+    answer comes and at once otherwise. Readings see them before they are saved.
 
     Readings raise FileError where the file cannot be read. All may be called from any thread.
     """
 
     def __init__(self, path: Path | None = None, wake: Callable[[], None] = lambda: None) -> None:
-        """`wake` is called from the thread that saves, when `poll` has something."""
+        """Open the history. `wake` is called from the thread that saves, when `poll` has
+        something."""
         self.path = path or history_path()
         self._writer = HistoryWriter(self.path, wake)
         self._local = threading.local()
@@ -62,17 +62,18 @@ class History:
         self._lock = threading.Lock()
 
     def poll(self) -> list[HistoryEvent]:
-        """What happened since the last call."""
+        """Return what happened since the last call."""
         return self._writer.events()
 
     @property
     def read_only(self) -> bool:
-        """A newer program made the file. Changes are seen by readings here, and not saved."""
+        """Return True if a newer program made the file: changes are then seen here, and not
+        saved."""
         return self._writer.read_only
 
     @property
     def unsaved(self) -> int:
-        """How many changes are not in the file yet."""
+        """Return how many changes are not in the file yet."""
         return len(self._writer.pending)
 
     def wait_until_open(self, timeout: float = 30.0) -> bool:
@@ -97,7 +98,7 @@ class History:
     # What is said
 
     def begin(self, *, title: str = "", system_prompt: str = "") -> ConversationSummary:
-        """A conversation without messages."""
+        """Begin a conversation without messages."""
         now = time.time()
         source: TitleSource = "person" if title else "none"
         summary = ConversationSummary(
@@ -107,7 +108,7 @@ class History:
         return summary
 
     def add(self, conversation: StoredConversation) -> ConversationSummary:
-        """A whole one, from another program or file, under new ids."""
+        """Add a whole conversation, from another program or file, under new ids."""
         renewed = renumbered(conversation)
         self.submit(change.AddConversation(renewed))
         return renewed.summary
@@ -124,8 +125,8 @@ class History:
         run: AnswerRun | None = None,
         end: AnswerEnd | None = None,
     ) -> StoredMessage:
-        """A whole message behind `parent` (None: at the beginning). It is shown from now on; those
-        that were there stay as other versions. The first one's first sentence is the title."""
+        """Add a whole message behind `parent` (None: at the beginning). It is shown from now on;
+        its siblings stay as other versions. The first message's first sentence is the title."""
         message = StoredMessage(
             new_id(parent or 0),
             conversation,
@@ -146,7 +147,7 @@ class History:
         return message
 
     def edit(self, message: StoredMessage, text: str) -> StoredMessage:
-        """Another version of a person's or a model's message, beside it."""
+        """Add another version of a person's or a model's message."""
         return self.add_message(
             message.conversation,
             message.parent,
@@ -196,7 +197,8 @@ class History:
         tokens: tuple[int, ...] = (),
         likelihoods: tuple[float, ...] = (),
     ) -> None:
-        """All that it says so far. As often as one likes: the newest counts."""
+        """Save all that an answer has so far. It may be called any number of times: the newest
+        counts."""
         said = (text, thought, tokens, likelihoods)
         self.submit(change.WriteAnswer(answer.conversation, answer.id, *said))
 
@@ -209,29 +211,30 @@ class History:
         end: AnswerEnd = AnswerEnd(),  # noqa: B008 - frozen
         likelihoods: tuple[float, ...] = (),
     ) -> None:
-        """All that it says, and how it ended."""
+        """Save all of an answer, and how it ended."""
         said = (text, thought, tokens, likelihoods)
         written = change.WriteAnswer(answer.conversation, answer.id, *said)
         self.submit(change.FinishAnswer(written, end, time.time()))
 
     def continue_answer(self, answer: StoredMessage) -> None:
-        """It is written on where it ended: `write_answer` with all of it follows."""
+        """Continue an answer where it ended: `write_answer` with all of it follows."""
         self.submit(change.ContinueAnswer(answer.conversation, answer.id))
 
     def select(self, conversation: int, parent: int | None, child: int | None) -> None:
-        """Which version is shown behind `parent` (None: at the beginning); None: none."""
+        """Select the version that is shown behind `parent` (None: at the beginning); with None:
+        none."""
         self.submit(change.SelectVersion(conversation, parent, child))
 
     def show(self, path: Sequence[StoredMessage]) -> None:
-        """The versions of a path, as `ConversationTree.path_to` gives it: of a message that a
-        search has found."""
+        """Show the versions on the path to a message, as `ConversationTree.path_to` returns it for
+        one that a search has found."""
         for message in path:
             self.select(message.conversation, message.parent, message.id)
 
     # Conversations as a whole
 
     def set_title(self, conversation: int, title: str, source: TitleSource = "person") -> None:
-        """One that a model made never takes the place of a person's."""
+        """Set the title; one that a model made never replaces a person's."""
         self.submit(change.SetTitle(conversation, title, source, source == "model"))
 
     def set_pinned(self, conversation: int, pinned: bool) -> None:
@@ -246,27 +249,27 @@ class History:
     def set_extras(
         self, conversation: int, extras: ConversationExtras, before: ConversationExtras
     ) -> None:
-        """Gains and draft, as far as they are others than `before`."""
+        """Save gains and draft, as far as they differ from `before`."""
         for one in change.of_extras(conversation, extras, before):
             self.submit(one)
 
     def delete(self, conversations: Collection[int]) -> None:
-        """They can be restored until they are purged."""
+        """Delete conversations, which can be restored until they are purged."""
         self.submit(change.SetDeleted(tuple(conversations), time.time()))
 
     def restore(self, conversations: Collection[int]) -> None:
         self.submit(change.SetDeleted(tuple(conversations), None))
 
     def delete_all(self) -> tuple[int, ...]:
-        """Archived ones too; which. FileError."""
+        """Delete all conversations, archived ones too, and return their ids. FileError."""
         numbers = self.all_ids()
         self.delete(numbers)
         return numbers
 
     def purge(self, deleted_before: float | None = None) -> int:
         """Delete for good what was deleted before a time (None: all that was); how many. What
-        stood there is overwritten, also in the index of words, and the space is given back, a
-        moment after all is saved. FileError."""
+        stood there is overwritten, also in the index of words, and the space is freed, a moment
+        after all is saved. FileError."""
         gone = [
             summary.id
             for summary in self.deleted()
@@ -281,7 +284,8 @@ class History:
     def page(
         self, after: PageCursor | None = None, *, limit: int = 100, archived: bool = False
     ) -> ConversationPage:
-        """The next so many of the list: pinned ones first, then by their last message."""
+        """Return the next page of the list: pinned conversations first, then by their last
+        message."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             found = overlay.listed(
@@ -294,44 +298,44 @@ class History:
         return ConversationPage(tuple(found[:limit]), cursor)
 
     def deleted(self) -> tuple[ConversationSummary, ...]:
-        """Those that can still be restored, the newest first."""
+        """Return the conversations that can still be restored, the last deleted first."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             return tuple(overlay.deleted(connection, pending))
 
     def all_ids(self) -> tuple[int, ...]:
-        """Of all that are not deleted, archived ones too."""
+        """Return the ids of all conversations that are not deleted, archived ones too."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             return tuple(overlay.all_ids(connection, pending))
 
     def summary(self, conversation: int) -> ConversationSummary | None:
-        """None where there is none."""
+        """Return the summary of a conversation; None if there is none."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             found = overlay.summaries(connection, pending, [conversation])
         return found[0] if found else None
 
     def conversation(self, number: int) -> StoredConversation | None:
-        """With all versions of all messages; None where there is none."""
+        """Return a conversation with all versions of all messages; None if there is none."""
         pending = self._writer.pending.all()
         with self._reading() as connection:
             return overlay.conversation(connection, pending, number)
 
     def search(self, query: str, *, limit: int = 50, seconds: float = 0.04) -> SearchResults:
-        """Where all words of the query stand; of what is saved. What is found within `seconds`: ask
-        again with more where it is not complete and nobody types."""
+        """Return where all words of the query occur in what is saved, as far as it is found within
+        `seconds`: ask again with more if the result is not complete and nobody types."""
         with self._reading() as connection:
             return search(connection, query, limit=limit, seconds=seconds)
 
     def saved_caches(self) -> tuple[SavedCache, ...]:
-        """Those in the file; `CacheCatalogue` keeps them."""
+        """Return the caches in the file; `CacheCatalogue` manages them."""
         with self._reading() as connection:
             return tuple(reading.caches(connection))
 
     def check(self) -> str:
-        """What is wrong with the file, all of which is read; "" where nothing is. A damaged one is
-        then repaired, which `poll` tells. For a thread that may wait."""
+        """Read all of the file and return what is wrong with it; "" if nothing is. A damaged file
+        is then repaired, which `poll` reports. For a thread that may wait."""
         epoch = self._writer.epoch
         try:
             found = connections.integrity(self.path)
@@ -345,8 +349,8 @@ class History:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """This thread's connection, with one state of the file for all that is read through it;
-        FileError for whatever SQLite says."""
+        """Yield this thread's connection, with one state of the file for all that is read through
+        it. FileError for whatever SQLite raises."""
         epoch = self._writer.epoch
         try:
             with self._reader().reading() as connection:
@@ -359,7 +363,8 @@ class History:
             raise FileError(self.path, f"cannot be read: {error}") from error
 
     def _reader(self) -> Reader:
-        """Of the file that is there now; of an empty one in memory until there is one."""
+        """Return this thread's reader of the current file, or of an empty one in memory until there
+        is one."""
         epoch = self._writer.epoch
         known: Reader | None = getattr(self._local, "reader", None)
         if known is not None and known.epoch == epoch:
@@ -379,7 +384,7 @@ class History:
 
 
 def renumbered(conversation: StoredConversation) -> StoredConversation:
-    """The same tree under new ids, so that it stands beside the one that it came from."""
+    """Return the same tree under new ids, so that it can be stored besides its original."""
     number = new_id()
     ids = {message.id: new_id() for message in conversation.messages}
     messages = tuple(

@@ -15,7 +15,7 @@ _last = 0
 
 
 def new_id(above: int = 0) -> int:
-    """A number of 63 bits, larger than all before it in this process, and than `above`.
+    """Return a number of 63 bits, larger than all before it in this process, and than `above`.
 
     Its upper bits are the seconds since 2025, so that what belongs together lies together in the
     file and the newest messages are found first. The lower begin at random, which two processes

@@ -22,7 +22,7 @@ MOST = 200  # entries
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """`label` is what was done, for a menu: "Rename"."""
+    """An entry of the journal. `label` is what was done, for a menu: "Rename"."""
 
     label: str
     done: tuple[Change, ...]
@@ -31,7 +31,7 @@ class JournalEntry:
     source: int | None = None  # of a fork: the conversation that it was made of
 
     def gone(self, *, back: bool) -> frozenset[int]:
-        """Conversations that leave the list when it is taken back, or done again."""
+        """Return the conversations that leave the list when the entry is undone, or redone."""
         changes = self.inverse if back else self.done
         deleted = (c for c in changes if isinstance(c, SetDeleted) and c.at is not None)
         return frozenset(number for change in deleted for number in change.conversations)
@@ -52,17 +52,17 @@ class Journal:
 
     @property
     def newest(self) -> JournalEntry | None:
-        """What `undo` would take back."""
+        """Return the entry that `undo` would undo."""
         return self._undo[-1] if self._undo else None
 
     @property
     def last(self) -> int:
-        """The number of the last entry that there ever was."""
+        """Return the number of the last entry that there ever was."""
         return self._count
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Of all that can be taken back or done again."""
+        """Return the numbers of all entries that can be undone or redone."""
         return frozenset(entry.number for entry in (*self._undo, *self._redo))
 
     def rename(self, conversation: int, title: str) -> None:
@@ -91,7 +91,7 @@ class Journal:
             self._do("Delete", SetDeleted(there, time.time()), SetDeleted(there, None))
 
     def restore(self, conversations: Collection[int]) -> None:
-        """Out of what was deleted. Undo deletes them at the time at which they were."""
+        """Restore deleted conversations. Undo deletes them with their former time of deletion."""
         found = [self._history.summary(number) for number in conversations]
         gone = [s for s in found if s is not None and s.deleted is not None]
         if gone:
@@ -100,21 +100,21 @@ class Journal:
             self._begin(entry)
 
     def delete_all(self) -> int:
-        """How many there were."""
+        """Delete all conversations and return how many there were."""
         numbers = self._history.all_ids()
         if numbers:
             self._do("Delete all", SetDeleted(numbers, time.time()), SetDeleted(numbers, None))
         return len(numbers)
 
     def add(self, conversations: Sequence[StoredConversation], label: str = "Import") -> list[int]:
-        """Whole ones, under new ids; which."""
+        """Add whole conversations under new ids, and return these."""
         numbers = tuple(self._history.add(one).id for one in conversations)
         if numbers:
             self._do(label, SetDeleted(numbers, None), SetDeleted(numbers, time.time()))
         return list(numbers)
 
     def fork(self, path: StoredConversation) -> int:
-        """A conversation of the path of another one; its number."""
+        """Add the path of another conversation as one of its own and return its id."""
         number = self._history.add(path).id
         done, old = SetDeleted((number,), None), SetDeleted((number,), time.time())
         self._begin(JournalEntry("Fork", (done,), (old,), source=path.summary.id))
@@ -129,7 +129,7 @@ class Journal:
         return self._move(self._redo, self._undo, back=False)
 
     def forget(self, purged: Collection[int]) -> None:
-        """Entries that only concern conversations that are gone for good."""
+        """Drop entries that only concern conversations that are gone for good."""
         gone = set(purged)
         for entries in (self._undo, self._redo):
             entries[:] = [

@@ -1,4 +1,4 @@
-"""What is kept of a conversation: frozen dataclasses, read and handed in.
+"""The records of a conversation: frozen dataclasses, read and handed in.
 
 Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.history.ids`.
 """
@@ -21,7 +21,7 @@ STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool", "
 
 @dataclass(frozen=True, slots=True)
 class AnswerEnd:
-    """How an answer ended."""
+    """The end of an answer."""
 
     stop_reason: StopReason | None = None
     stats: GenerationStats | None = None
@@ -31,7 +31,7 @@ class AnswerEnd:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A node of the tree. What it says never changes once it is finished."""
+    """A node of the tree. Its text never changes once it is finished."""
 
     id: int
     conversation: int
@@ -48,13 +48,13 @@ class StoredMessage:
     run: AnswerRun | None = None  # of an answer that a model gave
     end: AnswerEnd | None = None
     attachments: tuple[Attachment, ...] = ()
-    # Of the tokens, how likely the model found each; -1: not judged; () where that is not known.
+    # Of the tokens, how likely the model found each; -1: not scored; () where that is not known.
     likelihoods: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationSummary:
-    """A conversation without what was said."""
+    """A conversation without its messages."""
 
     id: int
     title: str = ""
@@ -79,7 +79,7 @@ class StoredConversation:
 
 @dataclass(frozen=True, slots=True)
 class PageCursor:
-    """Where a page of the list ends."""
+    """The place where a page of the list ends."""
 
     pinned: bool
     updated: float
@@ -94,7 +94,7 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A place where the words stand. `marks` are the begins and ends of words in `snippet`."""
+    """A message with the searched words. `marks` are the begins and ends of words in `snippet`."""
 
     conversation: int
     title: str

@@ -29,15 +29,15 @@ _SHORTEST = 4  # characters: "1." and "e.g." begin a sentence, they are none
 
 
 def title_of(text: str, width: int = WIDTH) -> str:
-    """The first sentence of Markdown as plain text of at most `width` characters; "" where it has
-    no words."""
+    """Return the first sentence of Markdown as plain text of at most `width` characters; "" if it
+    has no words."""
     line = _first_line(text[:_LOOKED_AT])
     return _trimmed(_first_sentence(line), width)
 
 
 def title_of_model(said: str, conversation: str) -> str:
-    """What a model says that a conversation is about, as a title; "" where that is none: empty, too
-    long, marks, the same again and again, or not about it at all."""
+    """Return a model's answer to what a conversation is about as a title; "" if it is none: empty,
+    too long, marks, the same again and again, or not about it at all."""
     line = next((found for part in said.splitlines() if (found := plain(part))), "")
     line = _LABEL.sub("", line).strip()
     while len(line) > 1 and (line[0] in _QUOTES and line[-1] in _QUOTES):
@@ -52,24 +52,26 @@ def title_of_model(said: str, conversation: str) -> str:
 
 
 def _is_about(words: list[str], conversation: str) -> bool:
-    """Whether something of a title was said: small models answer what nobody asked."""
+    """Return True if the title has words of the conversation: small models answer what nobody
+    asked."""
     told = (word.strip(_QUOTES + ",.:;!?()") for word in words)
-    parts = (word[:5] if word.isascii() else word[:2] for word in told if _tells(word))
+    parts = (word[:5] if word.isascii() else word[:2] for word in told if _is_telling(word))
     return any(part in conversation for part in parts)
 
 
-def _tells(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     return len(word) >= (4 if word.isascii() else 2) and word not in _COMMON
 
 
 def _repeats(words: list[str]) -> bool:
-    """Whether hardly anything in it is said once; of text without spaces, its characters."""
+    """Return True if most of its words, in text without spaces its characters, occur more than
+    once."""
     parts = words if len(words) > 1 else [*"".join(words)]
     return len(parts) > 3 and len(set(parts)) * 2 <= len(parts)
 
 
 def plain(line: str) -> str:
-    """A line of Markdown without its marks."""
+    """Return a line of Markdown without its marks."""
     line = _LINE_MARK.sub("", line)
     line = _LINK.sub(r"\1", line)
     line = _CODE.sub(r"\2", line)
@@ -80,7 +82,7 @@ def plain(line: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Words before a block of code; of a message that is all code, the code."""
+    """Return the words before a block of code; for a message that is all code, the code."""
     for candidate in (_FENCE.sub("\n", text), _FENCE_LINE.sub("\n", text)):
         for line in candidate.splitlines():
             if not _RULE.match(line) and (found := plain(line)):
@@ -96,7 +98,7 @@ def _first_sentence(line: str) -> str:
 
 
 def _trimmed(line: str, width: int) -> str:
-    """At the end of a word, unless that leaves hardly anything."""
+    """Cut a line at the end of a word, unless that leaves hardly anything."""
     if len(line) <= width:
         return line
     cut = line[: width - 1]

@@ -13,7 +13,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConversationTree:
-    """Looks up what a conversation's messages say of each other; made once for each reading."""
+    """Looks up how a conversation's messages are related; made once for each reading."""
 
     conversation: StoredConversation
     by_id: dict[int, StoredMessage] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class ConversationTree:
         return cls(conversation, by_id, {key: tuple(value) for key, value in below.items()})
 
     def path(self) -> tuple[StoredMessage, ...]:
-        """What is shown, from the first message to the leaf."""
+        """Return the messages that are shown, from the first to the leaf."""
         shown: list[StoredMessage] = []
         at = self._child(None, self.conversation.summary.selected)
         while at is not None:
@@ -38,16 +38,17 @@ class ConversationTree:
 
     @property
     def leaf(self) -> int | None:
-        """The last message that is shown. It is not stored: it follows from what is selected."""
+        """Return the last message that is shown. It is not stored: it follows from what is
+        selected."""
         shown = self.path()
         return shown[-1].id if shown else None
 
     def versions(self, message: StoredMessage) -> tuple[StoredMessage, ...]:
-        """Of one place in the conversation, the oldest first; this one is among them."""
+        """Return all messages in the place of this one, itself included, the oldest first."""
         return self.children.get(message.parent, ())
 
     def path_to(self, message: int) -> tuple[StoredMessage, ...]:
-        """From the first message to this one; () where there is none of this id."""
+        """Return the messages from the first to this one; () if there is none of this id."""
         found: list[StoredMessage] = []
         at = self.by_id.get(message)
         while at is not None:

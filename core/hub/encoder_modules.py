@@ -16,13 +16,13 @@ def is_module_folder(name: str) -> bool:
 
 
 def is_module_file(path: str) -> bool:
-    """Of a path below the model's folder: "1_Pooling/config.json"."""
+    """Return True for a path below the model's folder such as "1_Pooling/config.json"."""
     folder, _, name = path.partition("/")
     return is_module_folder(folder) and name in _FILES[folder.partition("_")[2]]
 
 
 def module_files(model: Path) -> list[Path]:
-    """Those that a model's folder has."""
+    """Return the files of such modules in a model's folder."""
     folders = (path for path in model.iterdir() if is_module_folder(path.name))
     files = (folder / name for folder in folders for name in _FILES[folder.name.partition("_")[2]])
     return sorted(file for file in files if file.is_file())

@@ -13,7 +13,7 @@ LONGEST = 400  # characters of what pip says
 
 
 def install(name: str) -> None:
-    """Until pip has ended. FileError with pip's last words where it fails."""
+    """Install a known model, until pip has ended. FileError with pip's last words if it fails."""
     words = bundled.install_words(name)
     try:
         done = subprocess.run(

@@ -1,1 +1,1 @@
-"""What looks inside a running model: attention, logit lens, statistics of the cache, head gains."""
+"""The inspection of a running model: attention, logit lens, statistics of the cache, head gains."""

@@ -31,7 +31,7 @@ def layer_probabilities(
     positions: NDArray[np.integer[Any]],
     bias: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """Rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
+    """Return rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
 
     softmax(q . k * scale) over key positions up to each row's own, or over all where the layer is
     not causal; with a window only over the last of these (Vaswani et al. 2017); with a softcap of
@@ -53,7 +53,7 @@ def to_probabilities(
     heads: range,
     bias: NDArray[np.float32] | None,
 ) -> None:
-    """q . k of these heads, [heads, T, C], becomes rows of their maps in place."""
+    """Turn q . k of these heads, [heads, T, C], into rows of their maps in place."""
     assert (bias is None) == (layer.bias is None), f"the bias {layer.bias}"
     products *= np.float32(layer.scale)
     distances = np.arange(products.shape[2])[None, :] - np.asarray(positions)[:, None]
@@ -71,7 +71,8 @@ def to_probabilities(
 
 
 def normalise(scores: NDArray[np.float32], sinks: NDArray[np.float32] | np.float32) -> None:
-    """Scores [..., C] become shares in place, of a whole that sinks, [..., 1] or one, are in."""
+    """Turn scores [..., C] into shares in place, of a whole that includes sinks, [..., 1] or
+    one."""
     most = np.maximum(scores.max(axis=-1, keepdims=True), sinks)
     scores -= most
     np.exp(scores, out=scores)
@@ -87,7 +88,7 @@ def cap(scores: NDArray[np.float32], softcap: float) -> None:
 
 
 def ring_tensor(program: Program) -> Tensor | None:
-    """A query ring [R, heads*head_dim] of the program; all layers' have as many rows."""
+    """Return a query ring [R, heads*head_dim] of the program; all layers' have as many rows."""
     plan = program.plans[0]
     names = {layer.queries for layer in attention_layers(plan)}
     return next((t for t in plan.tensors if t.name in names), None)
@@ -111,8 +112,8 @@ class AttentionSource:
         *,
         cross: bool | None = None,
     ) -> None:
-        """`weights`: those of sinks and biases, if there are any. `cross`: layers of
-        cross-attention only, or of self-attention only; None: all."""
+        """Make the source. `weights`: those of sinks and biases, if there are any. `cross`: layers
+        of cross-attention only, or of self-attention only; None: all."""
         self._executor = executor
         self._session = session
         self._weights = weights
@@ -136,16 +137,16 @@ class AttentionSource:
         self.bytes: int = _ring_bytes(self.layers, self.ring_rows, self.dtype)  # of all rings
 
     def tokens(self) -> tuple[int, ...]:
-        """The tokens at positions 0 .. length-1."""
+        """Return the tokens at positions 0 .. length-1."""
         return self._session.tokens()
 
     def source_tokens(self) -> tuple[int, ...]:
-        """The tokens that cross-attention sees."""
+        """Return the tokens that cross-attention sees."""
         return self._session.source_tokens
 
     @property
     def length(self) -> int:
-        """Positions whose step has ended."""
+        """Return how many positions have a finished step."""
         return self._session.committed.length
 
     @property
@@ -160,12 +161,12 @@ class AttentionSource:
 
     @property
     def rows(self) -> range:
-        """Positions whose queries the rings hold."""
+        """Return the positions whose queries the rings hold."""
         return self._session.committed.rows
 
     def rows_of(self, layer: int) -> range:
-        """Those of `rows` for which the layer's cache still holds every key they look at: a ring
-        loses old ones."""
+        """Return those of `rows` for which the layer's cache still holds every key they attend to:
+        a ring loses old ones."""
         committed, window = self._session.committed, self.layers[layer].window
         if self.layers[layer].cross:
             return committed.rows
@@ -174,12 +175,12 @@ class AttentionSource:
         return range(min(first, rows.stop), rows.stop)
 
     def columns(self, layer: int) -> int:
-        """Positions that a map of the layer has keys of: the text's, or of cross-attention the
-        source's."""
+        """Return how many positions a map of the layer has keys of: the text's, or for
+        cross-attention the source's."""
         return len(self.source_tokens()) if self.layers[layer].cross else self.length
 
     def column_tokens(self, layer: int) -> tuple[int, ...]:
-        """The tokens there."""
+        """Return the tokens of the layer's columns."""
         return self.source_tokens() if self.layers[layer].cross else self.tokens()[: self.length]
 
     def bias(self, layer: int) -> NDArray[np.float32] | None:
@@ -191,7 +192,7 @@ class AttentionSource:
         return None if name is None else self._biases[name]
 
     def common_rows(self, layers: Iterable[int]) -> range:
-        """Those that `rows_of` each of these layers has."""
+        """Return the rows that `rows_of` has for each of these layers."""
         rows = self.rows
         first = max((self.rows_of(layer).start for layer in layers), default=rows.start)
         return range(first, rows.stop)
@@ -206,7 +207,8 @@ class AttentionSource:
         return self._host(self.layers[layer].keys)
 
     def device_queries(self, layer: int) -> BufferRange | None:
-        """(buffer, offset, bytes), as `host_queries`; None where the host holds them."""
+        """Return (buffer, offset, bytes) of the queries, as `host_queries`; None if the host holds
+        them."""
         name = self.layers[layer].queries
         return None if name is None else self._device(name)
 
@@ -214,20 +216,21 @@ class AttentionSource:
         return self._device(self.layers[layer].keys)
 
     def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
-        """The same numbers; NotFiniteError that names the model where one is NaN or infinite."""
+        """Return the maps. NotFiniteError that names the model where a number is NaN or
+        infinite."""
         return self._session.checked(maps, what)
 
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
-        """The queries of `rows`, by default all that are kept, [len(rows), heads, head_dim]; not
-        while a step runs."""
+        """Return the queries of `rows`, by default all that are kept, [len(rows), heads, head_dim];
+        not while a step runs."""
         shape, rows = self.layers[layer], self.rows if rows is None else rows
         assert shape.queries is not None or not rows, "no queries are kept"
         found = self._read(shape.queries, rows) if shape.queries else np.zeros(0, np.float32)
         return found.reshape(-1, shape.heads, shape.head_dim)
 
     def keys(self, layer: int) -> NDArray[np.float32]:
-        """The keys, [columns, kv_heads, head_dim], 0 where a ring has lost them; not while a step
-        runs."""
+        """Return the keys, [columns, kv_heads, head_dim], 0 where a ring has lost them; not while a
+        step runs."""
         shape, length = self.layers[layer], self.columns(layer)
         held = range(max(0, length - shape.key_rows), length)
         keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
@@ -275,7 +278,7 @@ class AttentionSource:
 
 
 def _unrolled(positions: range, ring: int) -> Iterator[range]:
-    """Positions -> runs of rows of a ring."""
+    """Yield runs of a ring's rows for positions."""
     at = positions.start
     while at < positions.stop:
         first = at % ring
@@ -287,8 +290,8 @@ def _unrolled(positions: range, ring: int) -> Iterator[range]:
 def head_maps(
     source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
 ) -> None:
-    """Maps of heads of a layer into float32 [heads, rows, columns], for the rows that are kept; NaN
-    where keys that a row looked at are not.
+    """Compute maps of heads of a layer into float32 [heads, rows, columns], for the rows that are
+    kept; NaN where keys that a row attended to are not.
 
     ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
     a step runs.

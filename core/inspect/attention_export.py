@@ -1,5 +1,5 @@
-"""Maps as a file of numbers: what they are made of is copied between two steps, the rest is done
-by a thread of its own, so that neither the answer nor the window waits."""
+"""Maps as a file of numbers: queries and keys are copied between two steps, the rest is done by a
+thread of its own, so that neither the answer nor the window waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Head = tuple[int, int]  # layer, head
 
 @dataclass(frozen=True, slots=True)
 class LayerRows:
-    """What a layer's maps are made of."""
+    """The queries and keys that a layer's maps are computed from."""
 
     shape: AttentionLayer
     queries: NDArray[np.float32]  # [rows, heads, head_dim]
@@ -45,7 +45,7 @@ class Snapshot:
 
 
 def snapshot(source: AttentionSource, heads: tuple[Head, ...]) -> Snapshot:
-    """Copies of what the maps of these heads are made of; not while a step runs.
+    """Copy what the maps of these heads are computed from; not while a step runs.
 
     RequestError where there is nothing to export, or it would not fit in memory.
     """
@@ -71,7 +71,7 @@ def snapshot(source: AttentionSource, heads: tuple[Head, ...]) -> Snapshot:
 
 
 def _is_cross(source: AttentionSource, heads: tuple[Head, ...]) -> bool:
-    """Of all these heads. RequestError where some are and others are not."""
+    """Return True if all heads are of cross-attention. RequestError if only some are."""
     kinds = {source.layers[layer].cross for layer, _ in heads}
     if len(kinds) > 1:
         raise RequestError(
@@ -88,10 +88,10 @@ def _layer_rows(source: AttentionSource, layer: int, rows: range) -> LayerRows:
 
 
 def write(taken: Snapshot, path: Path) -> None:
-    """`probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of these
-    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Of cross-attention
+    """Write `probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of
+    these rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Of cross-attention
     `source_tokens` int32 are those of the n columns, and `tokens` those that `positions` count.
-    Exact for float32 caches; NaN where a layer's ring has lost keys that a row looked at.
+    Exact for float32 caches; NaN where a layer's ring has lost keys that a row attended to.
 
     LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
     weights are no numbers.

@@ -1,7 +1,8 @@
-"""Where one token looks, or who looks at it: rows and columns of maps, by themselves or through
-all layers.
+"""The attention from one token to others, or from others to it: rows and columns of maps, by
+themselves or through all layers.
 
-Made of the queries and keys that the running model keeps; on its thread, not while a step runs.
+They are computed from the queries and keys that the running model keeps; on its thread, not while a
+step runs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from llm_lite.core.inspect.attention import (
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
-ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is asked for
+ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is requested
 ROLLOUT_ROWS = 32  # computed together: the grain of a look that is interrupted
 COLUMN_PAIRS = 4 << 20  # of tokens, for all heads of a column: some 50 ms
 
@@ -30,17 +31,18 @@ F32 = NDArray[np.float32]
 
 
 class AttentionRowsReader:
-    """Serves looks at one running model; keeps what a rollout needs from look to look."""
+    """Reads attention rows of one running model; keeps what a rollout needs from one request to the
+    next."""
 
     def __init__(self, source: AttentionSource) -> None:
         self.source = source
         self._rollout: Rollout | None = None
 
     def read(self, request: ReadAttentionRows, seconds: float = math.inf) -> AttentionRows | None:
-        """None when the time was up: ask again, and it goes on where it was.
+        """Return the requested rows; None when the time was up: call again, and it continues.
 
-        RequestError where the position, layer or head is not there, its query is no longer kept,
-        or a rollout would need too much memory; NotFiniteError where the weights are no numbers.
+        RequestError where the position, layer or head is not there, its query is no longer kept, or
+        a rollout would need too much memory; NotFiniteError where the weights are no numbers.
         """
         self._check(request)
         weights, message = np.zeros(self._values(request), np.float32), ""
@@ -65,17 +67,17 @@ class AttentionRowsReader:
         return AttentionRows(request.request, request.position, request.direction, values, message)
 
     def _needed(self, request: ReadAttentionRows) -> int:
-        """Rows that the rollout must reach."""
+        """Return how many rows the rollout must reach."""
         known = request.direction == "from" and self._kind(request).is_causal
         return request.position + 1 if known else self.source.length
 
     def _kind(self, request: ReadAttentionRows) -> AttentionLayer:
-        """One of the layers; the others see as many positions."""
+        """Return one of the requested layers; the others see as many positions."""
         return self.source.layers[_first_layer(request, self.source.layers)]
 
     def _values(self, request: ReadAttentionRows) -> int:
-        """How many positions are told of: those of the source where it is asked what a token sees
-        of it."""
+        """Return how many positions the result has: those of the source if the request is what a
+        token sees of it."""
         wanted = _wanted(request, self.source.layers)
         if request.direction == "to" or not wanted:
             return self.source.length
@@ -131,7 +133,8 @@ class AttentionRowsReader:
             )
 
     def _row(self, request: ReadAttentionRows) -> F32:
-        """Float32, the mean over the heads: of all positions that the token sees, from 0 on."""
+        """Return the mean over the heads, float32, of all positions that the token sees, from 0
+        on."""
         at = request.position
         parts = [
             (len(heads), mean_map(self.source, layer, range(at, at + 1), at + 1, heads)[0])
@@ -140,7 +143,8 @@ class AttentionRowsReader:
         return _mean(parts)
 
     def _column_rows(self, request: ReadAttentionRows) -> range:
-        """Rows of the column: those that are kept, and no more than can be computed at once."""
+        """Return the rows of the column: those that are kept, and no more than can be computed at
+        once."""
         wanted = _wanted(request, self.source.layers)
         rows = self.source.common_rows(layer for layer, _ in wanted)
         heads = sum(len(h) for _, h in wanted)
@@ -150,7 +154,7 @@ class AttentionRowsReader:
         return range(first, min(rows.stop, first + most))
 
     def _column(self, request: ReadAttentionRows, rows: range) -> F32:
-        """Float32 [rows], the mean over the heads."""
+        """Return the mean over the heads, float32 [rows]."""
         parts = [
             (len(heads), mean_map(self.source, layer, rows, rows.stop, heads)[:, request.position])
             for layer, heads in _wanted(request, self.source.layers)
@@ -202,7 +206,7 @@ class Rollout:
         return self._done >= rows
 
     def weights(self, request: ReadAttentionRows) -> F32:
-        """Float32 [length]: a row, or a column, of the product."""
+        """Return a row, or a column, of the product, float32 [length]."""
         length, position = self._source.length, request.position
         back = request.direction == "to"
         used = slice(0, length if back or not self._causal else position + 1)
@@ -232,8 +236,8 @@ class Rollout:
 
 
 def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
-    """Through one layer. Without the first token: its column is 0, and what is left of each row
-    scaled to 1."""
+    """Propagate attention through one layer. Without the first token its column is 0, and the rest
+    of each row is scaled to 1."""
     if not without_first:
         return one @ flow if back else flow @ one
     left: F32 = np.maximum(one[:, 1:].sum(axis=1), np.float32(1e-6))  # sinks have the rest
@@ -250,8 +254,8 @@ def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
 def mean_map(
     source: AttentionSource, layer: int, rows: range, length: int, heads: Sequence[int]
 ) -> F32:
-    """Rows of a layer's map over the first `length` keys, float32 [rows, length], the mean over
-    these heads; where it is not causal over all keys, float32 [rows, columns]."""
+    """Return rows of a layer's map over the first `length` keys, float32 [rows, length], the mean
+    over these heads; if it is not causal over all keys, float32 [rows, columns]."""
     shape, positions = source.layers[layer], np.asarray(rows)
     queries, keys, bias = source.queries(layer, rows), source.keys(layer), source.bias(layer)
     if shape.is_causal:
@@ -269,7 +273,8 @@ def _mean_of_all(
     queries: NDArray[np.floating], keys: NDArray[np.floating], positions: NDArray[np.integer],
     shape: AttentionLayer, bias: F32 | None,
 ) -> F32:  # fmt: skip
-    """As `layer_probabilities`, [T,H,d] and [C,K,d] -> [T,C], a product for each key head."""
+    """Return the mean map of all heads as `layer_probabilities`, [T,H,d] and [C,K,d] -> [T,C], by
+    one product for each key head."""
     rows, group = len(queries), shape.heads // shape.kv_heads
     q = queries.astype(np.float32).transpose(1, 0, 2).reshape(shape.kv_heads, group * rows, -1)
     k = np.ascontiguousarray(keys.astype(np.float32).transpose(1, 2, 0))
@@ -287,7 +292,7 @@ def _first_layer(request: ReadAttentionRows, layers: Sequence[AttentionLayer]) -
 def _wanted(
     request: ReadAttentionRows, layers: Sequence[AttentionLayer]
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """The heads by layer; none for a rollout, which has all."""
+    """Return the heads by layer; [] for a rollout, which has all."""
     if request.mode == "rollout":
         return []
     if request.mode == "layer-mean":
@@ -300,7 +305,7 @@ def _wanted(
 
 
 def _mean(parts: Sequence[tuple[int, F32]]) -> F32:
-    """The mean over all heads of means over some."""
+    """Return the mean over all heads of means over some."""
     total = sum(count for count, _ in parts)
     result: F32 = sum(np.float32(count / total) * values for count, values in parts)  # type: ignore[assignment]
     return result

@@ -1,8 +1,8 @@
-"""Numbers that tell what a head does, from its map: the one definition of names, order and meaning.
+"""Scores that characterise a head by its map: the one definition of names, order and meaning.
 
 `maps` are float32 [heads, T, C]: rows of attention at `positions` [T] over positions 0..C-1, each
 row a distribution over the positions up to its own. `tokens` [C] are the ids at all positions. A
-score is the mean over the rows in which it can be told, float32 [heads]; nan where there is none.
+score is the mean over the rows in which it is defined, float32 [heads]; nan where there is none.
 
 A device that sums rows as they are computed (kernels_glsl/attention_map_scores.comp) keeps the sums
 of all SCORES, in their order, and then the number of rows of each kind of ROWS; `means` divides.
@@ -27,26 +27,27 @@ ROWS: tuple[Rows, ...] = ("all", "later", "repeats")
 
 
 def entropy(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """-sum p log p in nats: 0 for a head that looks at one position, log n for one at all."""
+    """-sum p log p in nats: 0 for a head that attends to one position, log n for one that
+    attends to all alike."""
     logs = np.log(np.where(maps > 0, maps, 1))
     return -(maps * logs).sum(axis=2)
 
 
 def previous_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of the position before (Elhage et al. 2021)."""
+    """Return the share of the position before (Elhage et al. 2021)."""
     return _share(maps, np.asarray(positions)[:, None] - 1 == _keys(maps))
 
 
 def duplicate_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of earlier positions with the row's own token (Wang et al. 2022)."""
+    """Return the share of earlier positions with the row's own token (Wang et al. 2022)."""
     own, key = np.asarray(positions)[:, None], _keys(maps)
     ids = np.asarray(tokens)
     return _share(maps, (ids[own] == ids[key]) & (key < own))
 
 
 def induction(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of positions right behind earlier ones with the row's own token (Olsson et al. 2022):
-    what came next the last times."""
+    """Return the share of positions right behind earlier ones with the row's own token (Olsson et
+    al. 2022): what came next the last times."""
     own, key = np.asarray(positions)[:, None], _keys(maps)
     ids = np.asarray(tokens)
     before = ids[np.maximum(key - 1, 0)]
@@ -54,7 +55,7 @@ def induction(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
 
 
 def first_token(maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-    """Share of the first position, the attention sink (Xiao et al. 2023)."""
+    """Return the share of the first position, the attention sink (Xiao et al. 2023)."""
     return maps[:, :, 0]
 
 
@@ -68,7 +69,7 @@ class Score:
     nats: bool = False  # else a share of a row, 0 to 1
 
     def __call__(self, maps: F32, positions: Numbers, tokens: Numbers) -> F32:
-        """The mean over the rows that count, float32 [heads]."""
+        """Return the mean over the rows that count, float32 [heads]."""
         counted = of_kind(self.rows, positions, tokens)
         if not counted.any():
             return np.full(len(maps), np.nan, np.float32)
@@ -105,7 +106,8 @@ def repeats(tokens: Numbers) -> NDArray[np.bool_]:
 
 
 def means(sums: F32) -> dict[str, F32]:
-    """By name, the means [heads] from sums [heads, len(SCORES) + len(ROWS)]; nan without rows."""
+    """Return by name the means [heads] of sums [heads, len(SCORES) + len(ROWS)]; nan without
+    rows."""
     found = {}
     for column, (name, score) in enumerate(SCORES.items()):
         count = sums[:, len(SCORES) + ROWS.index(score.rows)]

@@ -1,4 +1,4 @@
-"""Numbers of each position of the cache: how long keys and values are, who is looked at.
+"""Numbers of each position of the cache: norms of keys and values, attention received.
 
 Served on the thread of the running model between two steps, a slice of time at once.
 """
@@ -26,8 +26,8 @@ MOST_BLOCKS = 16  # of each layer; where more rows are kept, blocks are taken at
 
 
 class Measuring:
-    """One MeasureCache at work. RequestError where it cannot be, NotFiniteError where what was
-    measured are no numbers: nan stands for what is not known."""
+    """One MeasureCache at work. RequestError if it is impossible, NotFiniteError if a result is not
+    finite: nan stands for what is not known."""
 
     def __init__(
         self, request: MeasureCache, session: InspectedSession, source: AttentionSource
@@ -50,7 +50,7 @@ class Measuring:
         self._work = self._received() if request.what == "received" else self._norms()
 
     def advance(self, seconds: float = math.inf) -> CacheMeasured | None:
-        """None when the time was up: call again, and it goes on where it was."""
+        """Continue to measure and return the result; None when the time was up: call again."""
         until = time.perf_counter() + seconds
         for _ in self._work:
             if time.perf_counter() >= until:
@@ -67,7 +67,7 @@ class Measuring:
             raise RequestError("the cache was rewritten while it was measured: measure it again")
 
     def _norms(self) -> Iterator[None]:
-        """Of the whole row, all heads together."""
+        """Measure the norms of whole rows, all heads together, a layer a step."""
         for row, layer in enumerate(self._layers):
             self._check()
             tensor = layer.keys if self.request.what == "key-norm" else layer.values
@@ -99,7 +99,8 @@ class Measuring:
             )[span]
 
     def _add(self, readers: list[int], rows: range, total: F64, count: F64) -> None:
-        """What these rows of the readers' maps give to each position, and how many there are."""
+        """Add the shares that these rows of the readers' maps give to each position, and how many
+        rows there are."""
         if not rows:
             return
         end = rows.stop
@@ -113,12 +114,11 @@ class Measuring:
                 count[: len(shares)] += len(rows)
 
     def _readers(self, owner: CacheLayer) -> list[int]:
-        """The layers that read this cache."""
         layers = self.source.layers
         return [i for i, layer in enumerate(layers) if layer.keys == owner.keys.name]
 
     def _blocks(self, kept: range) -> list[range]:
-        """Of the rows that are kept, the last always among them."""
+        """Return blocks of the rows that are kept, the last one always among them."""
         rows = range(min(kept.start, self._length), min(kept.stop, self._length))
         ends = range(rows.stop, rows.start, -BLOCK)
         chosen = ends[:: -(-len(ends) // MOST_BLOCKS)]

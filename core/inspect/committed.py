@@ -1,4 +1,4 @@
-"""Which positions hold their keys and their queries between two steps; read from any thread."""
+"""The positions that hold their keys and their queries between two steps; read from any thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the cache and the query rings hold between two steps."""
+    """The contents of the cache and the query rings between two steps."""
 
     version: int  # grows with every change
     length: int  # positions in the cache
@@ -28,7 +28,7 @@ class CommittedRows:
 
     @property
     def first(self) -> int:
-        """The first position whose query is kept."""
+        """Return the first position whose query is kept."""
         return self.state.rows.start
 
     def first_after(self, length: int) -> int:

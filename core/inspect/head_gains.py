@@ -20,7 +20,7 @@ class HeadGains:
         self.current: Gains = ((1.0,) * heads,) * layers
 
     def check(self, gains: Gains) -> None:
-        """RequestError unless there is a finite number for every head of the model."""
+        """Raise RequestError unless there is a finite number for every head of the model."""
         layers, heads = self._tensor.shape
         if len(gains) != layers or any(len(row) != heads for row in gains):
             raise RequestError(f"gains: expected {layers} layers of {heads} heads each")
@@ -28,7 +28,7 @@ class HeadGains:
             raise RequestError("gains: expected finite numbers")
 
     def write(self, gains: Gains) -> None:
-        """What the next step uses, and no more; `current` stays what is in force."""
+        """Write the gains that the next step uses; `current` stays what is in force."""
         plan = self._executor.program.plans[0]
         values = np.array(gains, np.float32)
         self._executor.write(plan, self._tensor, Step(np.zeros(1, np.int32), 0), values)

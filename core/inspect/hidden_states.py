@@ -1,4 +1,4 @@
-"""What a model makes of a text before its head: the residual behind the output norm."""
+"""The hidden states of a text before the head: the residual behind the output norm."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def hidden_states(
 
 
 def _before_the_head(plan: Plan) -> tuple[int, int]:
-    """The index of the op that makes logits of the hidden state, and which tensor that is."""
+    """Return the index of the op that makes logits of the hidden state, and the hidden state's
+    tensor."""
     index = next(i for i, op in reversed(list(enumerate(plan.ops))) if op.name == "matmul")
     return index, plan.ops[index].inputs[0]

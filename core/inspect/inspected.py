@@ -1,4 +1,4 @@
-"""What looking inside asks of a session; `generation.session.Session` has it all."""
+"""The interface of a session to inspection; `generation.session.Session` has it all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_lite.core.messages import Gains
 
 
 class CommittedSession(Protocol):
-    """For maps, from any thread."""
+    """The part of the interface for maps, from any thread."""
 
     @property
     def committed(self) -> Committed: ...
@@ -22,16 +22,16 @@ class CommittedSession(Protocol):
 
     @property
     def source_tokens(self) -> tuple[int, ...]:
-        """Those that cross-attention sees, whose keys the caches hold."""
+        """Return the tokens that cross-attention sees, whose keys the caches hold."""
         ...
 
     def checked(self, values: Values, what: str) -> Values:
-        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         ...
 
 
 class InspectedSession(CommittedSession, Protocol):
-    """For what runs ops again or reads the cache, between two steps."""
+    """The part of the interface that runs ops again or reads the cache, between two steps."""
 
     executor: Executor
     files: MappedFiles
@@ -42,12 +42,12 @@ class InspectedSession(CommittedSession, Protocol):
 
     @property
     def source(self) -> int:
-        """Positions of an encoder's keys and values; 0: none."""
+        """Return how many positions an encoder's keys and values have; 0: none."""
         ...
 
     @property
     def gains(self) -> Gains: ...
 
     def write_gains(self, gains: Gains) -> None:
-        """What the next step uses, and no more; `gains` stays what is in force."""
+        """Write the gains that the next step uses; `gains` stays what is in force."""
         ...

@@ -1,4 +1,5 @@
-"""What maps and gains of heads need of an encoder: the rows and the tokens of its last text."""
+"""The part of an encoder that maps and gains of heads need: the rows and the tokens of its last
+text."""
 
 from __future__ import annotations
 
@@ -32,25 +33,25 @@ class InspectedEncoder:
 
     @property
     def committed(self) -> Committed:
-        """What maps can be made of."""
+        """Return the positions that maps can be computed for."""
         return self._rows.state
 
     @property
     def source_tokens(self) -> tuple[int, ...]:
-        """None: an encoder sees its own text alone."""
+        """Return (): an encoder sees its own text alone."""
         return ()
 
     def tokens(self) -> tuple[int, ...]:
-        """Those of the last text."""
+        """Return the tokens of the last text."""
         return self._tokens
 
     @property
     def gains(self) -> Gains:
-        """A row for each layer."""
+        """Return the gains, a row for each layer."""
         return self._gains.current
 
     def check_gains(self, gains: Gains) -> None:
-        """RequestError unless there is a finite number for every head."""
+        """Raise RequestError unless there is a finite number for every head."""
         self._gains.check(gains)
 
     def set_gains(self, gains: Gains) -> None:
@@ -62,7 +63,7 @@ class InspectedEncoder:
             self._rows.gains_changed()
 
     def checked(self, values: Values, what: str) -> Values:
-        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         return checked(values, what, self.model, self.made_by)
 
     @contextmanager

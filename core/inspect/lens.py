@@ -1,4 +1,4 @@
-"""Looking inside at a position of the cache, without leaving a trace in it.
+"""Runs a position of the cache again for the logit lens, without leaving a trace in the cache.
 
 The token at the position runs once more, over the cache as it stands, through all ops but those
 that store. Not while a step runs.
@@ -26,7 +26,7 @@ _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
 def logits_after(session: InspectedSession, position: int, gains: Gains | None = None) -> F32:
-    """Logits float32 [V] of what follows the position, with the gains in force or others.
+    """Return logits float32 [V] of what follows the position, with the gains in force or others.
 
     NotFiniteError where they are no numbers, as of `lens` and `divergence`.
     """
@@ -44,7 +44,8 @@ def logits_after(session: InspectedSession, position: int, gains: Gains | None =
 
 
 def divergence(session: InspectedSession) -> float:
-    """KL(all gains 1 || gains in force) in nats, of the next token after the last position."""
+    """Return KL(all gains 1 || gains in force) in nats, of the next token after the last
+    position."""
     last = session.context_used - 1
     ones = tuple((1.0,) * len(row) for row in session.gains)
     p, q = (_log_softmax(logits_after(session, last, gains)) for gains in (ones, session.gains))
@@ -52,7 +53,8 @@ def divergence(session: InspectedSession) -> float:
 
 
 def lens(session: InspectedSession, position: int) -> list[tuple[int, F32]]:
-    """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
+    """Return (layer, logits float32 [V]) behind every layer: its residual through output norm and
+    head."""
     _, step = _again(session, position)
     return lens_of(TokenAgain(session.executor, session.files, step, session.checked))
 
@@ -68,7 +70,7 @@ class TokenAgain:
 
 
 def lens_of(token: TokenAgain) -> list[tuple[int, F32]]:
-    """As `lens`, of a sequence that shares the cache with others too."""
+    """Return the lens as `lens` does, for a sequence that shares the cache with others."""
     with token.files.unchanged():
         run, residuals, done = token.executor.run_ops, [], 0
         plan, step = token.executor.program.plan_for(1, 1), token.step

@@ -28,7 +28,7 @@ class Prefills(Protocol):
 def check_maps(
     tokens: Sequence[int], layers: Sequence[int], heads: Sequence[int], shape: ModelShape
 ) -> None:
-    """Say before the work what would fail in it: RequestError."""
+    """Raise RequestError before the work for what would fail in it."""
     n = len(tokens)
     if n < 2:
         raise RequestError(f"attention needs a text of two tokens or more, this one has {n}")
@@ -54,7 +54,8 @@ def text_maps(
     layers: Sequence[int],
     heads: Sequence[int],
 ) -> NDArray[np.float32]:
-    """Probabilities float32 [layers, heads, n, n] of n tokens: row by row, who looks at whom.
+    """Return attention probabilities float32 [layers, heads, n, n] of n tokens: row i is what token
+    i attends to.
 
     The executor keeps all queries (EVERY_QUERY) and whole caches. Raises RequestError where there
     is too little memory, NotFiniteError where weights are no numbers.

@@ -1,4 +1,4 @@
-"""The live cache of one executor: which position holds what, copies of it, and what is forgotten.
+"""The live cache of one executor: which position holds what, copies of it, forgetting.
 
 Rows move as raw bytes, the same in every executor. Layers with a sliding window may keep fewer rows
 than the context: a ring, in which position p lies in row p mod rows.
@@ -38,7 +38,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class CacheRows:
-    """Of one tensor, the rows of positions `first` and on: uint8 [positions, bytes of a row]."""
+    """The rows of one tensor for positions from `first` on: uint8 [positions, bytes of a row]."""
 
     first: int
     data: Bytes
@@ -86,7 +86,7 @@ class KvCache:
 
     @property
     def position_bytes(self) -> int:
-        """Of one position in all layers."""
+        """Return the bytes of one position in all layers."""
         return sum(tensor_row_bytes(t) for layer in self.layers for t in layer.tensors)
 
     @property
@@ -98,22 +98,24 @@ class KvCache:
         return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
     def good(self, weights: str | None, gains: Gains | None) -> int:
-        """How many first positions were made with these weights, and gains where they matter."""
+        """Return how many first positions were made with these weights, and gains where they
+        matter."""
         return good(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
-        """Whether a step could follow the first `length` positions: rings lose what is old."""
+        """Return True if a step could follow the first `length` positions: rings lose what is
+        old."""
         return all(
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers
         )
 
     def oldest_rows(self) -> tuple[int, ...]:
-        """`oldest` of every layer."""
+        """Return `oldest` of every layer."""
         return tuple(map(self.oldest, self.layers)) if self._oldest else self._none_lost
 
     def oldest(self, layer: CacheLayer) -> int:
-        """The first position whose row the layer still has."""
+        """Return the first position whose row the layer still has."""
         return self._oldest.get(layer.layer, 0)
 
     def writing(self, end: int) -> None:
@@ -131,7 +133,7 @@ class KvCache:
         self._made.extend([made] * len(tokens))
 
     def skip(self, tokens: Sequence[int]) -> None:
-        """Tokens that follow, and are not read: forgotten before they were known."""
+        """Record tokens that follow, and are not read: forgotten before they were known."""
         if tokens:
             first = len(self.tokens) + sum(len(gap.tokens) for gap in self._gaps)
             self._gaps = (*self._gaps, Gap(first, tuple(tokens)))
@@ -156,7 +158,7 @@ class KvCache:
         self._gaps = held.gaps
 
     def copy_out(self, name: str, conversation: int = 0) -> Prefix:
-        """All that is held."""
+        """Copy all that is held."""
         rows = {}
         for layer in self.layers:
             first = self.oldest(layer)
@@ -187,12 +189,12 @@ class KvCache:
             self._oldest = oldest
 
     def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
-        """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that
-        a ring has lost."""
+        """Return the values of the rows of these positions, float32 [positions, G*d]; not for rows
+        that a ring has lost."""
         return values_of(self._executor, tensor, positions)
 
     def same_as(self, prefix: Prefix) -> int:
-        """How many first positions hold just what the prefix holds."""
+        """Return how many first positions hold just what the prefix holds."""
         mine, other = self.held, prefix.held
         limit = min(len(mine.tokens), len(other.tokens))
         if mine.gaps != other.gaps:
@@ -232,7 +234,8 @@ class KvCache:
 
 
 def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
-    """Whether a step could follow the prefix's first `length` positions once they are copied."""
+    """Return True if a step could follow the prefix's first `length` positions once they are
+    copied."""
     return all(
         prefix.rows[layer.keys.name].first <= max(0, length - layer.window + 1)
         if layer.window
@@ -244,7 +247,7 @@ def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
 def good(
     made: Sequence[Provenance], weights: str | None, gains: Gains | None, precision: Precision
 ) -> int:
-    """How many first positions are as good as computed again into a cache of this precision.
+    """Return how many first positions are as good as computed again into a cache of this precision.
 
     Without `weights` or `gains`, any will do.
     """
@@ -260,7 +263,7 @@ def good(
 
 
 def convert(rows: CacheRows, some: slice, tensor: Tensor) -> Bytes:
-    """Some of the rows as the tensor keeps them."""
+    """Return some of the rows in the tensor's format."""
     data = rows.data[some]
     if rows.dtype == tensor.dtype:
         return data
@@ -269,8 +272,8 @@ def convert(rows: CacheRows, some: slice, tensor: Tensor) -> Bytes:
 
 
 def values_of(executor: Executor, tensor: Tensor, positions: range) -> NDArray[np.float32]:
-    """What the rows of a state tensor of these positions stand for, float32 [positions, columns];
-    position p lies in row p mod the tensor's rows."""
+    """Return the values of rows of a state tensor, float32 [positions, columns]; position p is in
+    row p mod the tensor's rows."""
     parts = [
         executor.read_state(tensor.name, row, count)
         for row, count in runs(positions.start, positions.stop, tensor.shape[0])

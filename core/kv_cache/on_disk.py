@@ -38,8 +38,8 @@ Unlike = Literal["model", "weights", "heads", "types", "context"]
 
 
 class OtherCacheError(FileError):
-    """A whole file, but not of what runs now, which differs in `what`: it may be of use another
-    time."""
+    """Raised for a whole file that does not fit what runs now, which differs in `what`: it may be
+    of use another time."""
 
     def __init__(self, path: object, problem: str, what: Unlike) -> None:
         super().__init__(path, problem)
@@ -48,7 +48,7 @@ class OtherCacheError(FileError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must be the same for saved rows to be worth anything."""
+    """The values that must be the same for saved rows to be usable."""
 
     model: str  # a hash of the file's header, which has its tokenizer in it, and of its size
     weights: str  # the weights' mode and the activations
@@ -80,7 +80,7 @@ def save(
 
 
 def _savable(prefix: Prefix, identity: Identity) -> int:
-    """How many first positions were made alike, and as `identity` says."""
+    """Return how many first positions were made alike, and as `identity` says."""
     made = prefix.held.made
     whole = Provenance(identity.weights, identity.gains, made[0].precision) if made else None
     count = next((i for i, m in enumerate(made) if m != whole), len(made))
@@ -112,8 +112,9 @@ def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str
 def load(
     path: Path, identity: Identity, cache: KvCache, vocabulary: int, *, summed: bool = True
 ) -> Prefix:
-    """The saved cache, its rows mapped from the file: `files_of` them says whether that is still
-    the file whose checksum was right. Without `summed` the rows are not looked at, nor their sum.
+    """Load a saved cache, its rows mapped from the file: `files_of` them says whether that is still
+    the file whose checksum was right. Without `summed` neither the rows nor their checksum are
+    read.
 
     OtherCacheError where it is of another model, other weights or types, FileError where it is
     damaged, or of other layers.
@@ -123,7 +124,7 @@ def load(
 
 
 def files_of(prefix: Prefix) -> MappedFiles:
-    """The file that the rows are mapped from; none of a cache in memory."""
+    """Return the file that the rows are mapped from; none for a cache in memory."""
     return MappedFiles.under(rows.data for rows in prefix.rows.values())
 
 
@@ -219,7 +220,7 @@ def _rows(
     cache: KvCache,
     count: int,
 ) -> tuple[dict[str, CacheRows], int]:
-    """The rows of each tensor, and where the last of them ends."""
+    """Return the rows of each tensor, and the offset behind the last of them."""
     tensors = {t.name: (layer, t) for layer in cache.layers for t in layer.tensors}
     listed, rows = header.get("rows"), {}
     if not isinstance(listed, list) or len(listed) != len(tensors):
@@ -250,7 +251,7 @@ def _shown(entry: Any) -> str:
 
 
 def _first_row(entry: Any, most: int) -> int:
-    """The first position that a tensor's rows are of: 0 but in a ring."""
+    """Return the first position of a tensor's rows: 0 except in a ring."""
     first = entry[2] if isinstance(entry, list) and len(entry) == 5 else 0
     return int(first) if _is_count(first) and first <= most else 0
 

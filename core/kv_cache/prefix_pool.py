@@ -28,18 +28,18 @@ class PrefixPool:
 
     @property
     def used(self) -> int:
-        """Bytes."""
+        """Return the bytes in use."""
         return sum(prefix.nbytes for prefix in self._kept)
 
     def listed(self) -> tuple[PooledPrefix, ...]:
-        """The most recently used first."""
+        """Return the prefixes, the most recently used first."""
         return tuple(
             PooledPrefix(p.name, len(p.held.tokens), p.nbytes, p.conversation, p.kept)
             for p in reversed(self._kept)
         )
 
     def covers(self, held: CacheContents) -> bool:
-        """Whether some prefix begins with all of this."""
+        """Return True if some prefix begins with all of this."""
         return any(_begins_with(p.held, held) for p in self._kept)
 
     def put(self, prefix: Prefix) -> None:
@@ -52,7 +52,8 @@ class PrefixPool:
         self._evict()
 
     def best(self, score: Callable[[Prefix], int]) -> tuple[Prefix | None, int]:
-        """The prefix with the highest score, and the score; it counts as used only by `touch`."""
+        """Return the prefix with the highest score, and the score; it counts as used only by
+        `touch`."""
         ranked = [(score(p), p) for p in self._kept]
         points, prefix = max(ranked, key=lambda r: r[0], default=(0, None))
         return (prefix, points) if points > 0 else (None, 0)

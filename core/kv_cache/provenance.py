@@ -1,4 +1,5 @@
-"""What a cache holds of a conversation: tokens by position, and what was forgotten between them.
+"""The contents of a cache as parts of a conversation: tokens by position, and what was forgotten
+between them.
 
 Two kinds of places: *positions* count what the cache holds, *full* indices count all tokens of the
 conversation, forgotten ones included. They are the same until something is forgotten.
@@ -25,21 +26,22 @@ def coarsest(*precisions: Precision) -> Precision:
 
 
 def precision_of(dtypes: Iterable[str]) -> Precision:
-    """Of keys or values that were rounded to these types of caches."""
+    """Return the precision of keys or values that were rounded to these types of caches."""
     found: dict[str, Precision] = {"i8": "int8", "i4": "int4"}
     return coarsest("whole", *(found.get(dtype, "whole") for dtype in dtypes))
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a position was computed with; others with the same are as good as computed again."""
+    """The weights, gains and precision that a position was computed with; positions with the same
+    are as good as computed again."""
 
     weights: str
     gains: Gains
     precision: Precision = "whole"  # int8, int4: its keys or values were once rounded so
 
     def rounded(self, precision: Precision) -> Provenance:
-        """After its keys and values were kept in that precision, too."""
+        """Return the provenance after keys and values were kept in that precision, too."""
         if coarsest(self.precision, precision) == self.precision:
             return self
         return Provenance(self.weights, self.gains, precision)
@@ -59,14 +61,14 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class CacheContents:
-    """Of each position its token and what it was made with; gaps by ascending full index."""
+    """The token of each position and what it was made with; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
     made: tuple[Provenance, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     def full_tokens(self) -> list[int]:
-        """All tokens by full index."""
+        """Return all tokens by full index."""
         full = list(self.tokens)
         for gap in self.gaps:
             full[gap.first : gap.first] = gap.tokens
@@ -80,7 +82,7 @@ class CacheContents:
         return CacheContents(self.tokens[:positions], self.made[:positions], kept)
 
     def gap_positions(self) -> list[int]:
-        """Of each gap, the position before which its tokens are missing."""
+        """Return for each gap the position before which its tokens are missing."""
         positions, gone = [], 0
         for gap in self.gaps:
             positions.append(gap.first - gone)
@@ -88,7 +90,7 @@ class CacheContents:
         return positions
 
     def without(self, keep: int, drop: int) -> CacheContents:
-        """After positions keep..keep+drop-1 were forgotten."""
+        """Return the contents after positions keep..keep+drop-1 were forgotten."""
         full_tokens, missing = self.full_tokens(), self.missing()
         present = [i for i, gone in enumerate(missing) if not gone]
         for index in present[keep : keep + drop]:
@@ -99,7 +101,7 @@ class CacheContents:
         )
 
     def missing(self) -> list[bool]:
-        """By full index."""
+        """Return by full index whether a token is missing."""
         mask = [False] * len(self.tokens)
         for gap in self.gaps:
             mask[gap.first : gap.first] = [True] * len(gap.tokens)
@@ -115,8 +117,8 @@ class Match:
 
 
 def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
-    """How much of a prompt is held, of its first `good` positions; the last token never counts,
-    as its logits are wanted. With `gaps`, tokens that were forgotten count as read."""
+    """Return how much of a prompt is held, of its first `good` positions; the last token never
+    counts, as its logits are needed. With `gaps`, tokens that were forgotten count as read."""
     limit = len(prompt) - 1
     if gaps and held.gaps:
         same = common(held.full_tokens(), prompt, limit)
@@ -131,8 +133,8 @@ def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) 
 
 @dataclass(frozen=True, slots=True)
 class PrefillPlan:
-    """How a prompt comes into a cache: `keep` positions stay, of these `forget` (first, count) are
-    forgotten; then the prompt is read from the full index `start` on, without `skip`."""
+    """The plan of reading a prompt into a cache: `keep` positions stay, of these `forget` (first,
+    count) are forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 
     keep: int
     start: int
@@ -143,8 +145,8 @@ class PrefillPlan:
 def plan_prefill(
     held: CacheContents, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
 ) -> PrefillPlan:
-    """What is done to bring `prompt` into a cache of `context` positions, of which `held`'s first
-    `good` may be used. `head` tokens are never forgotten, if they are not more than half.
+    """Plan how to bring `prompt` into a cache of `context` positions, where `held`'s first `good`
+    may be used. `head` tokens are never forgotten, if they are not more than half.
 
     With policy "stop" nothing is forgotten; a prompt that is too long is the caller's affair.
     """
@@ -165,7 +167,8 @@ def plan_prefill(
 
 
 def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | None:
-    """(first, count) of positions to forget of a full cache; None where the answer has to stop."""
+    """Return (first, count) of positions to forget of a full cache; None if the answer has to
+    stop."""
     if policy == "stop" or context < SMALLEST:
         return None
     keep = first_kept(policy, head, context)
@@ -175,12 +178,12 @@ def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | N
 
 
 def first_kept(policy: Overflow, head: int, context: int) -> int:
-    """Positions that stay in front."""
+    """Return how many first positions stay."""
     return SINKS if policy == "rolling" else max(SINKS, min(head, context // 2))
 
 
 def common(a: Sequence[int], b: Sequence[int], limit: int) -> int:
-    """How many first tokens are the same, at most `limit`."""
+    """Return how many first tokens are the same, at most `limit`."""
     limit = min(limit, len(a), len(b))
     return next((i for i in range(limit) if a[i] != b[i]), max(0, limit))
 

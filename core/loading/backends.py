@@ -1,5 +1,5 @@
-"""Which executor runs a model, and why. Where one fails, `core/engine/hosting/model_host.py` falls
-back to another."""
+"""The choice of an executor for a model, with its reason. Where one fails,
+`core/engine/hosting/model_host.py` falls back to another."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"
 @dataclass(frozen=True, slots=True)
 class ExecutorChoice:
     backend: Chosen
-    reason: str  # a sentence for the status bar; "" where the user asked for exactly this
+    reason: str  # a sentence for the status bar; "" where the user chose exactly this
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
     described: DeviceInfo | None = None  # of a device that is only planned for
@@ -92,14 +92,15 @@ def choose(
 
 
 def _unfit(shape: ModelShape | None) -> str:
-    """Why no Vulkan device can run a model of this shape; "" where one can."""
+    """Return why no Vulkan device can run a model of this shape; "" if one can."""
     from llm_lite.core.exec.vulkan.tuning import unfit_heads
 
     return unfit_heads(shape.head_dim) if shape is not None else ""
 
 
 def fallback(error: DeviceError) -> ExecutorChoice:
-    """The C++ executor, in the place of a device that failed or cannot run the model."""
+    """Return the choice of the C++ executor, in place of a device that failed or cannot run the
+    model."""
     if isinstance(error, UnfitModelError):
         return ExecutorChoice("cpu", str(error))
     what = "was lost" if isinstance(error, DeviceLostError) else "failed"
@@ -148,7 +149,7 @@ def build_options(
     every_output: bool = False,
     draft_slice: Slice | None = None,
 ) -> BuildOptions:
-    """How the model's program is built for this executor.
+    """Return how the model's program is built for this executor.
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     `draft_slice`: the model's, which the program has too where `options` draft by it; RequestError
@@ -178,14 +179,14 @@ def build_options(
 
 
 def drafts(choice: ExecutorChoice, options: EngineOptions) -> bool:
-    """Whether answers are drafted there. Software devices gain nothing: they compute a token in as
-    long as they read its weights."""
+    """Return True if answers are drafted on this executor. Software devices gain nothing: they
+    compute a token in as long as they read its weights."""
     software = choice.info is not None and choice.info.kind == "software"
     return options.speculate != "off" and not (options.speculate == "auto" and software)
 
 
 def slice_to_draft(speculate: Speculate, draft_slice: Slice | None) -> Slice | None:
-    """The model's slice where a person chose that it drafts; RequestError where it has none."""
+    """Return the model's slice if a person chose that it drafts; RequestError if it has none."""
     if speculate != "slice":
         return None
     if draft_slice is None:
@@ -209,7 +210,8 @@ def encoder_build_options(build: BuildOptions) -> BuildOptions:
 
 
 def beam_build_options(build: BuildOptions, width: int) -> BuildOptions:
-    """How a decoder's program is built for a beam of hypotheses, beside that for one sequence."""
+    """Return how a decoder's program is built for a beam of hypotheses, besides that for one
+    sequence."""
     sizes = sorted({1, width})
     return replace(
         build,
@@ -222,8 +224,8 @@ def beam_build_options(build: BuildOptions, width: int) -> BuildOptions:
 def text_encoder_options(
     choice: ExecutorChoice, options: EngineOptions, shape: ModelShape, *, context: int
 ) -> BuildOptions:
-    """How an encoder's program is built, whose steps have a whole text: keys, values and queries
-    live for one step, and are float32 whatever `options` say of caches."""
+    """Return how an encoder's program is built, whose steps have a whole text: keys, values and
+    queries live for one step, and are float32 whatever `options` say of caches."""
     sizes = sorted({n for n in ENCODER_BUCKETS if n < context} | {context})
     affordable = max(0, options.query_budget) // (4 * shape.query_values)
     return BuildOptions(
@@ -247,8 +249,8 @@ def shared_build_options(
     pages: int,
     draft_slice: Slice | None = None,
 ) -> BuildOptions:
-    """How a program is built whose steps several sequences share, up to `sequences`, each with
-    `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
+    """Return how a program is built whose steps several sequences share, up to `sequences`, each
+    with `context` tokens at most; they have `pages` pages. A step takes a page of tokens of prompts
     beside the next token of every sequence, as far as there are places in the cache for them.
     Queries are kept where `options` keep any. `draft_slice`: the model's, where it drafts.
 
@@ -277,8 +279,8 @@ def shared_build_options(
 
 
 def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
-    """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
-    a larger one must not be what costs the attention maps."""
+    """Return sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its
+    tokens: a larger one must not be what costs the attention maps."""
     usual = _BUCKETS[choice.backend]
     discrete = choice.info is not None and choice.info.kind == "discrete"
     if not discrete or usual[-1] <= queries < _DISCRETE_BUCKETS[-1]:
@@ -287,17 +289,18 @@ def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
 
 
 def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
-    """Bytes that the queries of one position take, all layers and heads together."""
+    """Return the bytes of one position's queries, all layers and heads together."""
     return shape.query_values * {"f16": 2, "f32": 4}[_query_dtype(options)]
 
 
 def _query_dtype(options: EngineOptions) -> str:
-    """Queries are as exact as the keys, and never in blocks: one serves many maps."""
+    """Return the type of queries, which are as exact as the keys, and never in blocks: one serves
+    many maps."""
     return "f32" if options.keys == "fp32" else "f16"
 
 
 def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -> str:
-    """A sentence on why no queries are kept; "" where they are."""
+    """Return a sentence on why no queries are kept; "" if they are."""
     if build.query_rows:
         return ""
     if options.query_budget <= 0:

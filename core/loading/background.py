@@ -1,4 +1,4 @@
-"""Work on a thread of its own, beside what the starter does meanwhile."""
+"""Work on a thread of its own, while the caller does something else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
 
 
 class BackgroundWork(Generic[Result]):
-    """Begins at once. For any thread; what the work throws, `result` throws."""
+    """Work that begins at once. For any thread; `result` raises what the work raised."""
 
     def __init__(self, work: Callable[[], Result], name: str) -> None:
         self._work = work
@@ -25,19 +25,21 @@ class BackgroundWork(Generic[Result]):
         self._thread.start()
 
     def result(self) -> Result:
-        """Waits for it; CancelledError as `cancelled_by` has it for the thread that asks."""
+        """Wait for the result and return it. CancelledError as of `cancelled_by` for the calling
+        thread."""
         while not self._future.done():
             self._thread.join(_POLL_SECONDS)
             give_up_when_cancelled()
         return self._future.result()
 
     def raise_failure(self) -> None:
-        """What the work has thrown so far; waits for nothing."""
+        """Raise what the work has thrown so far, without waiting."""
         if self._future.done():
             self._future.result()
 
     def close(self) -> None:
-        """Nobody wants the result any more: requests to the sandbox end, and so does the thread."""
+        """End the work, as its result is not needed any more: requests to the sandbox end, and so
+        does the thread."""
         self._is_closed.set()
         self._thread.join()
 

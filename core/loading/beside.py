@@ -1,5 +1,5 @@
-"""Executors beside a runner's, of the same weights on its device: an encoder-decoder's encoder,
-beams, and steps that many answers share. The runner closes them."""
+"""Additional executors of a runner, with the same weights on its device: an encoder-decoder's
+encoder, beams, and steps that many answers share. The runner closes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llm_lite.core.plan.plan import Program
 
 
 def programs_beside(model: Model, build: BuildOptions) -> tuple[Program, ...]:
-    """What an encoder-decoder takes memory for beside its decoder's program: the encoder's, and
+    """Return the programs that an encoder-decoder needs besides its decoder's: the encoder's, and
     that of the beam which its file asks for."""
     if model.encoder is None or model.decoding is None:
         return ()
@@ -41,7 +41,7 @@ def executor_beside(runner: Runner, model: Model, build: BuildOptions) -> Execut
 
 
 def close_beside(runner: Runner, executor: Executor) -> None:
-    """One that the runner needs no more: its memory is free again."""
+    """Close an executor that the runner does not need any more, which frees its memory."""
     runner.beside = [one for one in runner.beside if one is not executor]
     executor.close()
 
@@ -66,7 +66,7 @@ def add_encoder(runner: Runner) -> None:
 
 
 def translator_of(runner: Runner) -> Translator:
-    """RequestError for a model that is no encoder-decoder."""
+    """Return the runner's translator. RequestError for a model that is no encoder-decoder."""
     if runner.translator is None:
         raise RequestError(f"{runner.model_info.name} is no encoder-decoder: it continues texts")
     return runner.translator
@@ -80,6 +80,6 @@ def _translator(runner: Runner, encoder: SourceEncoder) -> Translator:
 
 
 def beam_executor(runner: Runner, width: int) -> Executor:
-    """For a beam of so many hypotheses of an encoder-decoder."""
+    """Make the executor of a beam of `width` hypotheses of an encoder-decoder."""
     build = backends.beam_build_options(runner.build, width)
     return executor_beside(runner, runner.model, build)

@@ -1,4 +1,4 @@
-"""A smaller model that drafts for another: whether it can, how it runs, and what it takes."""
+"""A smaller model that drafts for another: its checks, its options, and its memory."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class LoadedDraft:
 
 
 def fault_of(error: LlmLiteError) -> RequestError:
-    """The same, said of the draft model. Lack of memory stays one: where another executor is in
-    use, it makes room. What would fit instead is left out: it is not the target."""
+    """Return the error with the draft model named in it. Lack of memory stays one: where another
+    executor is in use, it makes room. What would fit instead is left out: it is not the target."""
     sentence = f"draft model: {error}"
     if isinstance(error, DoesNotFitError):
         return DoesNotFitError(sentence, error.fit, ())
@@ -47,8 +47,8 @@ def fault_of(error: LlmLiteError) -> RequestError:
 
 
 def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> EngineOptions:
-    """How the draft model runs for a model with these options and this context: it keeps nothing
-    that only people look at, and can go back as far as drafts are wrong."""
+    """Return how the draft model runs for a model with these options and this context: it keeps
+    nothing that only people look at, and can go back as far as drafts are wrong."""
     return replace(
         options,
         mode=MODE,
@@ -64,14 +64,15 @@ def draft_options(options: EngineOptions, draft: ModelFile, context: int) -> Eng
 
 
 def _kept_as(kind: KvType, shape: ModelShape) -> KvType:
-    """The target's type of keys or values, or fp16 where the draft model's heads do not fit it."""
+    """Return the target's type of keys or values, or fp16 if the draft model's heads do not fit
+    it."""
     words = WHOLE_WORDS.get(backends.CACHE_DTYPES[kind], 1)
     widths = shape.query_widths or (shape.head_dim,)
     return "fp16" if any(width % words for width in widths) else kind
 
 
 def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
-    """RequestError unless it writes text with the same tokens."""
+    """Raise RequestError unless the draft model writes text with the same tokens."""
     if draft.model.kind != "decoder":
         raise RequestError(
             f"{draft.path}: a draft model continues texts: expected a decoder, "
@@ -93,7 +94,7 @@ def check_drafts_for(draft: ModelFile, target: ModelFile) -> None:
 
 
 def of_no_use(source: str, choice: backends.ExecutorChoice, target: ModelFile) -> str:
-    """A sentence on why it is not loaded, where answers are not drafted."""
+    """Return a sentence on why a draft model is not loaded, where answers are not drafted."""
     why = "answers are not drafted here"
     if target.model.kind != "decoder":
         why = f"what an {target.model.kind} writes is not drafted"
@@ -109,7 +110,7 @@ def info_of(draft: ModelFile, info: ModelInfo) -> DraftModelInfo:
 
 
 def source_of(session: Session, draft: ModelFile, target: ModelFile) -> DraftModel:
-    """Its drafts, once it is known how long a step of it takes."""
+    """Return the model's source of drafts, after measuring how long its steps take."""
     rows = min(draft.model.shape.vocabulary, target.model.shape.vocabulary)
     source = DraftModel(session, rows)
     source.measure()

@@ -1,4 +1,4 @@
-"""All that can be known of a model's files without running it: what `llm-lite verify` tells."""
+"""Checks all that can be known of a model's files without running it, for `llm-lite verify`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Progress = Callable[[float], None]  # the part done, 0..1
 
 @dataclass(slots=True)
 class Verdict:
-    """`findings` are sentences on what is wrong, `notes` on what is only worth knowing."""
+    """The result of a check. `findings` are sentences on what is wrong, `notes` on what is only
+    worth knowing."""
 
     path: Path
     kind: str = "model"
@@ -81,7 +82,7 @@ def _tried(verdict: Verdict, work: Callable[[], T]) -> T | None:
 
 
 def _read_documents(verdict: Verdict) -> bool:
-    """Sizes and checksums of a variant's files; whether it can be opened."""
+    """Check sizes and checksums of a variant's files and return True if it can be opened."""
     folder = verdict.path
     manifest = _tried(verdict, lambda: read_manifest(folder))
     if manifest is None:
@@ -118,18 +119,18 @@ def _describe(verdict: Verdict, source: ModelSource) -> None:
 
 
 def _read(verdict: Verdict, source: ModelSource) -> None:
-    """Fields and shapes, vocabulary, template."""
+    """Check fields and shapes, vocabulary and template."""
     _tried(verdict, lambda: read_model(source.metadata, source.tensors, source.path))
     embedding = source.tensors.get(EMBEDDING)
     if embedding is None:
-        return  # told with the shapes
+        return  # reported with the shapes
     tokenizer = _tried(verdict, lambda: source.tokenizer(embedding.shape[0]))
     if tokenizer is not None:
         _tried(verdict, lambda: source.template(tokenizer))
 
 
 def _read_weights(verdict: Verdict, source: ModelSource, progress: Progress) -> None:
-    view = isinstance(source, SliceSource)  # whose base's documents nobody has looked at
+    view = isinstance(source, SliceSource)  # whose base's documents were not read
     parts = [part for part in source.parts if view or part.tensor is not None]
     total, done = sum(part.nbytes for part in parts), 0
     verdict.tensors = sum(part.tensor is not None for part in parts)

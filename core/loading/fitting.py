@@ -1,5 +1,5 @@
-"""Whether a model fits before it is loaded: what `core/hub/fit/` says of a file that is open and of
-the executor that is to run it, and the guard of a load."""
+"""The check that a model fits before it is loaded: the estimate of `core/hub/fit/` for an open file
+and the executor that is to run it, and the guard of a load."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Fitting:
         return planned(self.description, options, build, partial(programs_beside, build=build))
 
     def fit(self, options: EngineOptions, gb_s: float | None = None) -> Fit:
-        """With what would fit where this does not."""
+        """Return the fit with these options, with what would fit if it does not."""
         plan = self.plan(options)
         found = estimate(plan, self.machine, gb_s)
         if found.fits:
@@ -69,8 +69,8 @@ class Fitting:
         return replace(found, instead=self.instead(plan, found, self.smaller(plan, found)))
 
     def smaller(self, plan: Planned, asked: Fit) -> tuple[Fit, ...]:
-        """What fits and is the closest to what was asked for: a shorter context, the most exact of
-        the smaller modes, or else the smallest mode with a shorter context."""
+        """Return the closest fits to the request: a shorter context, the most exact of the smaller
+        modes, or else the smallest mode with a shorter context."""
         found = [self._shorter(plan, asked)]
         for mode in BY_QUALITY:
             fit = self._in_mode(plan.options, mode, asked)
@@ -86,7 +86,7 @@ class Fitting:
         return instead_of(others, asked, "" if others else self._slice(plan.options))
 
     def _in_mode(self, options: EngineOptions, mode: Mode, asked: Fit) -> Fit | None:
-        """None where that is no smaller."""
+        """Return the fit in `mode`, or None if it needs as much memory."""
         try:
             fit = estimate(self.plan(replace(options, mode=mode)), self.machine)
         except LlmLiteError:
@@ -94,7 +94,7 @@ class Fitting:
         return fit if total(fit) < total(asked) else None
 
     def _shorter(self, plan: Planned, asked: Fit) -> Fit | None:
-        """The same with the largest context that fits."""
+        """Return the same with the largest context that fits, or None."""
         layout = cache_layout(plan.program.plans[0], plan.options.keys, plan.options.values)
         rooms = [
             free - sum(getattr(part, at) for part in asked.parts)
@@ -111,7 +111,7 @@ class Fitting:
         return fit if fit.fits else None
 
     def _slice(self, options: EngineOptions) -> str:
-        """The title of the largest known slice that fits; "" where there is none."""
+        """Return the title of the largest known slice that fits; "" if there is none."""
         from llm_lite.core.models.gemma3n.cut import SLICES
 
         one = self.description
@@ -134,14 +134,15 @@ def description_of(model_file: ModelFile) -> ModelDescription:
 
 
 def described(source: ModelSource, kept: Iterable[Mode] = ()) -> ModelDescription:
-    """Of what was opened: its header alone is looked at."""
+    """Return the description of an open source; only its header is read."""
     return ModelDescription(
         source.path, source.metadata, source.tensors, frozenset(kept), data=source.tensors
     )
 
 
 def context_of(trained: int, options: EngineOptions) -> int:
-    """Tokens. RequestError where the model was trained for fewer than were asked for."""
+    """Return the context in tokens. RequestError if the model was trained for fewer than
+    requested."""
     if options.context < 0:
         raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
     if options.context > trained:
@@ -160,8 +161,8 @@ def guarded(
     *,
     every_output: bool,
 ) -> Planned:
-    """The plan of a load. DoesNotFitError where it would take more than the `machine` has, unless
-    `options` say to go on all the same."""
+    """Return the plan of a load. DoesNotFitError if it would take more than the `machine` has,
+    unless `options` force it."""
     asked = Fitting(description_of(model_file), choice, machine)
     plan = asked.plan(options, every_output=every_output)
     if options.force:

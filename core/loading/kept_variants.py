@@ -29,8 +29,8 @@ _IDENTITY = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
 
 
 def identity_of_model(file: ModelFile) -> str:
-    """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins. FileChangedError."""
+    """Hash the file's size, its header and tokenizer, and how each tensor begins.
+    FileChangedError."""
     return _identity(file.file, file.size)
 
 
@@ -51,7 +51,7 @@ def _digest(source: ModelSource, size: int) -> str:
 
 
 def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
-    """Where a variant of this model and mode is kept."""
+    """Return the place where a variant of this model and mode is kept."""
     return folder / f"{_stem_of(file)}-{mode}"
 
 
@@ -60,13 +60,13 @@ def _stem_of(file: ModelFile) -> str:
 
 
 def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
-    """Where a slice of a model is kept; `cut` names the slice, and no other."""
+    """Return the place where a slice of a model is kept; `cut` names the slice, and no other."""
     identity = _identity(source, source.nbytes)[:_DIGITS]
     return folder / f"{_own_name(source.path)}-{_plain(cut)}-{identity}"
 
 
 def _own_name(path: Path) -> str:
-    """Without the identity of a slice."""
+    """Return the name without the identity of a slice."""
     return _plain(repository_of(path) or _IDENTITY.sub("", path.stem))
 
 
@@ -92,7 +92,7 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
 
 
 def open_weights(path: Path, file: ModelFile, mode: str) -> VariantFolder:
-    """A kept variant, mapped. FileError where it cannot be read or is not this model's."""
+    """Open a kept variant, mapped. FileError if it cannot be read or is not this model's."""
     variant = open_variant(path)
     if variant.mode != mode:
         raise FileError(path, f"mode: expected {mode}, found {variant.mode}")

@@ -42,7 +42,7 @@ from llm_lite.core.loading.weights import (
     converted,
     files_behind,
 )
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import EngineOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import architecture_of, read_model
@@ -111,12 +111,12 @@ def _understood(
 
 
 def _read_text(file: ModelSource, rows: int) -> tuple[Tokenizer, ChatTemplate]:
-    """On a thread of its own, beside the weights."""
+    """Read tokenizer and template; on a thread of its own, while the weights are read."""
     with files_of(file.tensors.values()).unchanged():
         tokenizer = file.tokenizer(rows)
         template = file.template(tokenizer)
         tokenizer.load()
-    give_back()  # the text that a vocabulary was read from
+    trim_heap()  # the text that a vocabulary was read from
     return tokenizer, template
 
 
@@ -129,9 +129,9 @@ def start(
     choice: backends.ExecutorChoice | None = None,
     every_output: bool = False,
 ) -> Runner:
-    """Weights in the mode asked for, on the executor asked for (or `choice`)."""
+    """Start a model, its weights in the requested mode, on the requested executor (or `choice`)."""
     if model_file.model.bidirectional:
-        raise RequestError(what_it_is_for(model_file))
+        raise RequestError(encoder_refusal(model_file))
     choice = choice or backends.choose(options, shared, model_file.model.shape)
     made = make(model_file, options, choice, progress, every_output=every_output)
     runner = _runner(
@@ -149,7 +149,7 @@ def start(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltExecutor:
     """An executor with a model's weights, the plan that it was made by, and the memory that there
     was before."""
 
@@ -168,9 +168,9 @@ def make(
     *,
     every_output: bool = False,
     machine: Machine | None = None,
-) -> Made:
-    """The executor of `choice`, whose device is closed where that fails. `machine`: the memory that
-    it may have; None: all that is free."""
+) -> BuiltExecutor:
+    """Make the executor of `choice`, whose device is closed if that fails. `machine`: the memory
+    that it may have; None: all that is free."""
     with _closing_after_failure(choice):
         machine = machine or this_machine(choice.info)
         plan = guarded(model_file, choice, options, machine, every_output=every_output)
@@ -189,11 +189,11 @@ def make(
         except BaseException:  # its tokenizer fails; cancelled
             executor.close()
             raise
-        return Made(plan, executor, weights, unchecked, machine)
+        return BuiltExecutor(plan, executor, weights, unchecked, machine)
 
 
-def what_it_is_for(model_file: ModelFile) -> str:
-    """A sentence for who wants an encoder to answer."""
+def encoder_refusal(model_file: ModelFile) -> str:
+    """Return the error message for text generation with an encoder."""
     kind = kind_of(model_file)
     fills = model_file.model.has_head
     also = ", and fills in masked tokens: `llm-lite fill`" if fills else ""
@@ -204,13 +204,13 @@ def what_it_is_for(model_file: ModelFile) -> str:
 
 
 def kind_of(model_file: ModelFile) -> str:
-    """The title of its architecture."""
+    """Return the title of the model's architecture."""
     return architecture_of(model_file.file.metadata, model_file.path).title
 
 
 @contextmanager
 def _closing_after_failure(choice: backends.ExecutorChoice) -> Iterator[None]:
-    """A device that was opened for an executor goes where that cannot be made."""
+    """Close a device that was opened for an executor if that cannot be made."""
     try:
         yield
     except BaseException as error:
@@ -275,8 +275,8 @@ def _session(
 def _add_learned_drafts(
     session: Session, model_file: ModelFile, options: EngineOptions, name: str
 ) -> None:
-    """Of answers before, where drafts are weighed; nothing is read yet. Drafts that a text alone is
-    to make (`lookup`) stay so."""
+    """Add the drafts learned from earlier answers, if drafts are weighed; nothing is read yet. With
+    `lookup` the text alone makes drafts."""
     speculation, how = session.speculation, options.learned_drafts
     if speculation is None or how == "off" or not options.weighs_drafts:
         return
@@ -287,9 +287,9 @@ def _add_learned_drafts(
     speculation.draft_what_was_learned(learned)
 
 
-def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
-    """The model that `options` name, where answers are drafted. What is wrong with it is said of
-    it, and is no fault of the model that it drafts for or of the device: a RequestError."""
+def _add_draft_model(runner: Runner, made: BuiltExecutor, progress: Progress) -> None:
+    """Load the model that `options` name for drafts, if answers are drafted. Its errors name it and
+    are RequestErrors: they are no fault of the model that it drafts for or of the device."""
     speculation, source = runner.session.speculation, runner.options.draft_model
     if not source or runner.options.speculate == "off":
         return
@@ -316,9 +316,9 @@ def _add_draft_model(runner: Runner, made: Made, progress: Progress) -> None:
 
 
 def _started_draft(
-    runner: Runner, target: Made, source: str, progress: Progress
-) -> tuple[draft_models.LoadedDraft, Made]:
-    """It has the memory that the target leaves."""
+    runner: Runner, target: BuiltExecutor, source: str, progress: Progress
+) -> tuple[draft_models.LoadedDraft, BuiltExecutor]:
+    """Start the draft model with the memory that the target leaves."""
     with ExitStack() as after_failure:
         file = open_model(source, progress, lambda _: None)
         after_failure.callback(file.close)
@@ -342,7 +342,7 @@ def started(
     shared: Device | None,
     progress: Progress = lambda stage, fraction: None,
 ) -> Iterator[Runner]:
-    """A runner to measure with, whose steps can give the logits of all their tokens."""
+    """Yield a runner to measure with, whose steps can give the logits of all their tokens."""
     runner = start(model_file, options, shared, progress, every_output=True)
     try:
         yield runner

@@ -1,4 +1,4 @@
-"""What every source of a model gives, whatever its format."""
+"""The interface of every source of a model, whatever its format."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def repository_of(path: Path) -> str:
-    """The repository's name of a directory in the cache of huggingface_hub, whose own is a commit:
-    models--owner--NAME/snapshots/COMMIT; "" of another."""
+    """Return the repository's name of a directory in the cache of huggingface_hub, whose own name
+    is a commit: models--owner--NAME/snapshots/COMMIT; "" for another one."""
     name = path.parent.parent.name
     held = path.parent.name == "snapshots" and name.startswith("models--")
     return name.rpartition("--")[2] if held else ""
@@ -31,27 +31,28 @@ class ModelSource(Protocol):
     def tensors(self) -> Mapping[str, TensorData]: ...
     @property
     def nbytes(self) -> int:
-        """Size of the files, as they were when they were opened."""
+        """Return the size of the files, as they were when they were opened."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, a sentence each."""
+        """Return a sentence for each part that was left out."""
         ...
 
     @property
     def checked_later(self) -> bool:
-        """Whether weights were found to be finite numbers when the file was written, so that it is
-        enough to check the files while the model is in use."""
+        """Return True if weights were found to be finite numbers when the file was written, so that
+        it is enough to check the files while the model is in use."""
         ...
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What of the files can be checked."""
+        """Return the parts of the files that can be checked."""
         ...
 
     def tokenizer(self, rows: int) -> Tokenizer:
-        """One that has as many ids as the embedding has rows; FileError where it cannot."""
+        """Return a tokenizer that has as many ids as the embedding has rows. FileError if it
+        cannot."""
         ...
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...

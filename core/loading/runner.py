@@ -1,5 +1,5 @@
-"""A model that runs: its file, executor and session, what else was made for it, and what is told of
-it."""
+"""A model that runs: its file, executor and session, what else was made for it, and its
+description."""
 
 from __future__ import annotations
 
@@ -68,32 +68,34 @@ class Runner:
 
     @property
     def note(self) -> str:
-        """A sentence on weights that are not multiplied as they are stored, though they were asked
-        for so; "" where there are none."""
+        """Return a sentence on weights that are not multiplied as they are stored, though that was
+        requested; "" if there are none."""
         return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
 
     @property
     def executors(self) -> tuple[Executor, ...]:
-        """All that compute for it."""
+        """Return all executors that compute for it."""
         return (self.executor, *self.beside)
 
     @property
     def model(self) -> Model:
-        """The model over the weights as this executor has them."""
+        """Return the model over the weights as this executor has them."""
         return read_model(self.model_file.file.metadata, self.weights, self.model_file.path)
 
     def attention_of(self, part: AttentionPart) -> AttentionSource:
-        """What maps of a part of an encoder-decoder are made of; of other models all maps."""
+        """Return the source of maps of a part of an encoder-decoder; for other models that of all
+        maps."""
         return self.parts.get(part, self.attention)
 
     @property
     def gains(self) -> Gains:
-        """A row for each layer; of an encoder-decoder the rows of the decoder's self-attention, of
-        its cross-attention, and then of the encoder."""
+        """Return the gains, a row for each layer; for an encoder-decoder the rows of the decoder's
+        self-attention, of its cross-attention, and then of the encoder."""
         return self.session.gains + (self.source_encoder.gains if self.source_encoder else ())
 
     def check_gains(self, gains: Gains) -> None:
-        """RequestError unless there is a finite number for every head, as `gains` has them."""
+        """Raise RequestError unless there is a finite number for every head, in the layout of
+        `gains`."""
         mine = self._decoder_rows(gains)
         self.session.check_gains(gains[:mine])
         if self.source_encoder is not None:
@@ -108,12 +110,13 @@ class Runner:
             self.source_encoder.set_gains(gains[mine:])
 
     def _decoder_rows(self, gains: Gains) -> int:
-        """Of these: all where there is no encoder, or where they are too few."""
+        """Return how many of these rows are the decoder's: all if there is no encoder, or if they
+        are too few."""
         return len(self.session.gains) if self.source_encoder is not None else len(gains)
 
     def report_drafts(self, tell: Callable[[str], None]) -> None:
-        """`tell` hears why the draft model that was asked for drafts nothing, now or once it is
-        so, and what is wrong with the file of learned drafts."""
+        """Have `tell` called with why the requested draft model drafts nothing, now or once it is
+        so, and with what is wrong with the file of learned drafts."""
         if self.undrafted:
             tell(self.undrafted)
         if self.draft is not None:
@@ -123,7 +126,7 @@ class Runner:
 
     @property
     def learned(self) -> LearnedDrafts | None:
-        """What its drafts learned from answers; None where they learn nothing."""
+        """Return what its drafts learned from answers; None if they learn nothing."""
         return self.session.speculation.learned if self.session.speculation is not None else None
 
     def read_source(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> None:
@@ -210,7 +213,7 @@ def executor_info(
 
 
 def _translator_info(model: Model) -> TranslatorInfo | None:
-    """None for a model that is no encoder-decoder."""
+    """Return how a translator is used; None for a model that is no encoder-decoder."""
     decoding, encoder = model.decoding, model.encoder
     if decoding is None or encoder is None:
         return None
@@ -218,7 +221,8 @@ def _translator_info(model: Model) -> TranslatorInfo | None:
 
 
 def name_of(file: ModelSource) -> str:
-    """What people call a model: its title in the catalogue, or what its file says."""
+    """Return what people call a model: its title in the catalogue, or its file's name for
+    itself."""
     own = file.metadata.get("general.name")
     own = own if isinstance(own, str) and own.strip() else file.path.stem
     return one_line(catalog.title_of(file.path) or own)

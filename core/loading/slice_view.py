@@ -68,7 +68,7 @@ class SliceSource:
 
 
 def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
-    """The directory `target`, which must not exist. FileError where it cannot be written, or where
+    """Write the directory `target`, which must not exist. FileError if it cannot be written, or if
     the source is damaged."""
     _cut_tensors(source, cutter)  # whether it can be cut at all
     for part in source.parts:
@@ -112,7 +112,8 @@ def open_view(folder: Path, open_source: Callable[[Path], ModelSource]) -> Slice
 
 
 def _source_of(folder: Path, text: str) -> Path:
-    """The model that slice.json names; FileError where it is not there, or a view itself."""
+    """Return the path of the model that slice.json names. FileError if it is not there, or a view
+    itself."""
     path = folder / SLICE_FILE
     try:
         place = (folder / text).resolve()
@@ -127,7 +128,8 @@ def _source_of(folder: Path, text: str) -> Path:
 
 
 def slice_of(value: Mapping[str, Any], path: Path) -> Slice:
-    """From {"skip": [...], "feed_forward": width or [...]}; FileError for anything else."""
+    """Return the slice of {"skip": [...], "feed_forward": width or [...]}. FileError for anything
+    else."""
     skip, widths = value.get("skip", []), value.get("feed_forward")
     if not isinstance(skip, list) or not all(type(layer) is int for layer in skip):
         raise FileError(path, f"skip is {found(skip)}, expected a list of layers")
@@ -145,6 +147,6 @@ def _cut_tensors(base: ModelSource, cutter: Cutter) -> Mapping[str, TensorData]:
 
 
 def _identity(source: ModelSource) -> str:
-    """Without the vocabulary, which is large."""
+    """Hash the source without the vocabulary, which is large."""
     fields = {k: v for k, v in source.metadata.items() if not k.startswith("tokenizer.")}
     return identity_of(fields, source.tensors)

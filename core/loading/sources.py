@@ -1,4 +1,4 @@
-"""Where a model comes from: a file or a directory, in one form for all that follows.
+"""The sources of a model: a file or a directory, in one form for all that follows.
 
 Metadata has the keys of GGUF files and tensors have their names, whatever the source calls them.
 """
@@ -39,7 +39,8 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
-    """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
+    """Read the headers; `progress` is called with the part done, 0 to 1. FileError,
+    UnsupportedError."""
     folder = folder_of(path)
     if folder is not None:
         if (folder / SLICE_FILE).is_file():
@@ -84,7 +85,8 @@ def _name_of(folder: HuggingFaceFolder) -> str:
 
 
 def folder_of(path: Path) -> Path | None:
-    """The directory that `path` is, or that the manifest, config or index it is belongs to."""
+    """Return the directory that `path` is, or that the manifest, config or index it is belongs
+    to."""
     try:
         if path.is_dir():
             return path
@@ -237,7 +239,8 @@ def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
 
 
 def _find_template(folder: Path) -> tuple[Path, str]:
-    """(file, template): a file of its own, or a field of tokenizer_config.json; blank: none."""
+    """Return (file, template): a file of its own, or a field of tokenizer_config.json; blank:
+    none."""
     file = folder / "chat_template.jinja"
     if file.exists():
         try:
@@ -253,7 +256,7 @@ def _find_template(folder: Path) -> tuple[Path, str]:
 
 
 def _chosen_template(file: Path, value: object) -> str:
-    """A text, or the one called default of a list of {name, template}."""
+    """Return the text, or the one called default in a list of {name, template}."""
     if isinstance(value, list):
         named = [v for v in value if isinstance(v, dict) and v.get("name") == "default"]
         value = named[0].get("template") if named else None

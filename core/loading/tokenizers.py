@@ -25,20 +25,23 @@ class NamedTokenizer:
     tokenizer: Tokenizer | TokenizerFile
 
     def stages(self, text: str, control: bool) -> TokenizedText:
-        """Of a text; `control`: names of control tokens in it count as these. LlmLiteError."""
+        """Return the stages of tokenizing a text; `control`: names of control tokens in it count as
+        these. LlmLiteError."""
         if isinstance(self.tokenizer, TokenizerFile):
             return self.tokenizer.tokenized(text, control=control)
         return tokenized(self.tokenizer, self.name, [(text, control)])
 
     def count(self, text: str) -> int:
-        """Tokens of a text as a person types it, without those around it. LlmLiteError."""
+        """Count the tokens of a text as a person types it, without those around it.
+        LlmLiteError."""
         if isinstance(self.tokenizer, TokenizerFile):
             return self.tokenizer.count(text)
         return len(self.tokenizer.encode(text, parse_special=False))
 
 
 def open_tokenizer(source: str | None) -> NamedTokenizer:
-    """By the path of a tokenizer.json, or by what a load takes: a path or name of a model.
+    """Open a tokenizer by the path of a tokenizer.json, or by what a load takes: a path or name of
+    a model.
 
     RequestError, FileError, UnsupportedError where there is none that can be read.
     """
@@ -82,6 +85,6 @@ def _of_file(path: Path) -> NamedTokenizer:
 
 
 def name_of(path: Path, name: object = "") -> str:
-    """The catalogue's, else the file's own, else that of the path; on one line."""
+    """Return the catalogue's name, else the file's own, else that of the path; on one line."""
     own = name if isinstance(name, str) and name else path.stem
     return one_line(catalog.title_of(path) or own)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from llm_lite.core.files.mapping import MappedFiles, let_go
+from llm_lite.core.files.mapping import MappedFiles, drop_pages
 from llm_lite.core.loading.checking.verification import Part, variant_parts
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
@@ -28,9 +28,9 @@ from llm_lite.core.quant.tensor import TensorData, files_of, with_own_vectors
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 
 
-class MadeWhenAsked(Mapping[str, TensorData]):
-    """Weights in a mode, each made when it is asked for and not kept: for who copies them to a
-    device, so that memory never holds more than one beside it."""
+class LazyWeights(Mapping[str, TensorData]):
+    """Weights in a mode, each converted when it is read and not kept: for callers that copy them to
+    a device, so that memory never holds more than one besides it."""
 
     def __init__(
         self, tensors: Mapping[str, TensorData], on_disk: Collection[str], mode: str
@@ -45,7 +45,7 @@ class MadeWhenAsked(Mapping[str, TensorData]):
         target = target_dtype(tensor, self._mode, self._finer)
         made = convert(tensor, self._mode, room_for([made_bytes(tensor, target)]), self._finer)
         if made is not tensor:
-            let_go(tensor.data)
+            drop_pages(tensor.data)
         return made
 
     def __iter__(self) -> Iterator[str]:
@@ -56,16 +56,16 @@ class MadeWhenAsked(Mapping[str, TensorData]):
 
 
 def files_behind(model_file: ModelFile, weights: Mapping[str, TensorData]) -> MappedFiles:
-    """The files of a model, and of the variant that is in use instead."""
-    used = () if isinstance(weights, MadeWhenAsked) else weights.values()
+    """Return the files of a model, and of the variant that is in use instead."""
+    used = () if isinstance(weights, LazyWeights) else weights.values()
     return files_of([*model_file.file.tensors.values(), *used])
 
 
 def converted(
     model_file: ModelFile, mode: str, progress: Progress, *, at_once: bool = True
 ) -> tuple[Mapping[str, TensorData], tuple[Part, ...]]:
-    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
-    is, where kernels read its format. `at_once`: else each when it is asked for."""
+    """Return the weights in a mode, and the parts of a kept variant that they are; what stays on
+    disk keeps its format if kernels read it. `at_once`: else each is converted when it is read."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
     if kept_at is not None:
@@ -76,7 +76,7 @@ def converted(
         mapped = variant.tensors
         return {n: convert_table(tensors[n]) if n in on_disk else mapped[n] for n in tensors}, used
     if not at_once:
-        return MadeWhenAsked(tensors, on_disk, mode), ()
+        return LazyWeights(tensors, on_disk, mode), ()
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
@@ -91,14 +91,14 @@ def converted(
             convert_table(tensor, room) if kept else convert(tensor, mode, room, finer)
         )
         if weights[tensor.name] is not tensor:
-            let_go(tensor.data)  # what it became is read from now on
+            drop_pages(tensor.data)  # what it became is read from now on
         done += tensor.nbytes
     return weights, ()
 
 
 def multiplied_as(model_file: ModelFile) -> Mapping[tuple[str, str], int]:
-    """Tensors by the format that the file has and the one that kernels read of it as stored, where
-    these differ."""
+    """Count tensors by the format in the file and the one that kernels read instead in as-stored
+    mode, where these differ."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     found: Counter[tuple[str, str]] = Counter()
     for name, tensor in tensors.items():
@@ -110,7 +110,7 @@ def multiplied_as(model_file: ModelFile) -> Mapping[tuple[str, str], int]:
 
 
 def conversion_note(model_file: ModelFile) -> str:
-    """A sentence on the formats that kernels do not read as stored; "" where there are none."""
+    """Return a sentence on the formats that kernels do not read as stored; "" if there are none."""
     by_format: dict[str, dict[str, int]] = {}
     for (stored, read), count in multiplied_as(model_file).items():
         by_format.setdefault(read, {})[stored] = count
@@ -125,12 +125,11 @@ def conversion_note(model_file: ModelFile) -> str:
 
 
 def of_blocks(formats: Iterable[str]) -> tuple[str, ...]:
-    """Those in which several weights share a scale."""
+    """Return the formats in which several weights share a scale."""
     return tuple(name for name in formats if name in FORMATS and FORMATS[name].block_size > 1)
 
 
 def described(formats: Iterable[str]) -> Mapping[str, str]:
-    """A sentence on each format."""
     return MappingProxyType({name: _description(name) for name in formats if name in FORMATS})
 
 

@@ -1,4 +1,4 @@
-"""What the engine is told and what it says: frozen dataclasses, nothing else.
+"""The commands and events of the engine: frozen dataclasses, nothing else.
 
 Commands go in, events come out. The engine keeps no conversation: each `Generate` carries the whole
 of it, and the session reuses what its cache already holds, so edits, branches and regenerations

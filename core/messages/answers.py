@@ -90,10 +90,9 @@ class TokensSpelled:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
-    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
-    what was read so far stays.
-    """
+    """Read a conversation into the cache without answering, as when another branch of it is to be
+    inspected. PrefillProgress reports how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays."""
 
     request: int
     messages: tuple[ChatMessage, ...]
@@ -117,7 +116,7 @@ class PromptToken:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How thoughts are marked in an answer; `core.text.thinking` tells them from what is said."""
+    """How thoughts are marked in an answer; `core.text.thinking` separates them from the rest."""
 
     style: ThinkingStyle
     inside: bool = False  # the prompt has begun them: the answer starts within
@@ -157,7 +156,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class AllowedTokens:
-    """What a schema or grammar allowed in one place."""
+    """The tokens that a schema or grammar allowed in one place."""
 
     count: int
     probability: float  # that the model gave all of them together, as in Alternative
@@ -172,7 +171,7 @@ class DraftedToken:
 
 @dataclass(frozen=True, slots=True)
 class SourceDrafts:
-    """What one source of drafts brought to an answer."""
+    """The drafts that one source brought to an answer."""
 
     source: str = ""  # "lookup": found in the text; "model": a smaller one; "slice": of the same
     drafted: int = 0  # tokens that passes over the weights verified
@@ -186,7 +185,7 @@ class TokenDecoded:
     text: str  # what became whole characters with this token; may be ""
     probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
     context_used: int  # tokens
-    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
+    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is scored; the
     # others have none, and no probability.
     alternatives: tuple[Alternative, ...] = ()
     # That the model's step took whose logits chose the token; 0 where it had chosen others before.
@@ -208,7 +207,7 @@ class GenerationStats:
     context_used: int = 0
     peak_rss_bytes: int = 0
     read_bytes: int = 0  # that the last token had to read: weights and cache
-    inspect_ms: float = 0.0  # since the first token, between steps: what looks inside was served
+    inspect_ms: float = 0.0  # since the first token, between steps: inspection was served
     passes: int = 0  # over the weights, for tokens behind the first one
     drafted: int = 0  # tokens that these passes verified beside
     accepted: int = 0  # of these, the ones that came
@@ -220,7 +219,7 @@ class GenerationStats:
 
     @property
     def pass_share(self) -> float:
-        """Passes over the weights for each token behind the first."""
+        """Return the passes over the weights for each token behind the first."""
         behind = self.passes + self.accepted
         return self.passes / behind if behind else 1.0
 

@@ -14,10 +14,9 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CompareRuns:
-    """Answer one prompt on two runs, a token of each in turn, then ask run B for every token of
-    what A said. A run whose options are those of the loaded model runs on it. Stop ends both
-    answers; what A said until then is still compared.
-    """
+    """Answer one prompt on two runs, a token of each in turn, then score every token of A's answer
+    with run B. A run whose options are those of the loaded model runs on it. Stop ends both
+    answers; what A said until then is still compared."""
 
     request: int
     messages: tuple[ChatMessage, ...]
@@ -28,8 +27,8 @@ class CompareRuns:
 @dataclass(frozen=True, slots=True)
 class CompareElsewhere:
     """Answer one prompt with the model here (run A) and with one that computes elsewhere (run B),
-    both at once. Told as CompareRuns tells it, but for what B would say of A's tokens: servers do
-    not tell that. The one who knows both engines carries it out."""
+    both at once. The events are those of CompareRuns, except for what B would say of A's tokens:
+    servers do not tell that. The owner of both engines executes it."""
 
     request: int
     messages: tuple[ChatMessage, ...]
@@ -129,7 +128,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """A token that A said, in the eyes of both runs."""
+    """A token of A's answer, with its probabilities by both runs."""
 
     kl: float  # KL(A || B) of the distribution it came from, in nats
     probabilities: tuple[float, float]  # of the token, by A and by B
@@ -138,7 +137,7 @@ class Forced:
 
 @dataclass(frozen=True, slots=True)
 class RunsForced:
-    """Some more tokens of what A said, from place `first` of its answer on."""
+    """Some more tokens of A's answer, from place `first` on."""
 
     request: int
     first: int
@@ -147,7 +146,7 @@ class RunsForced:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """How far a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors is."""
+    """The progress of a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors."""
 
     request: int
     stage: str
@@ -156,7 +155,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """The end of one of these; what was measured came before."""
+    """The end of one of these commands; its results came before."""
 
     request: int
     message: str = ""  # a sentence where it did not come to its end

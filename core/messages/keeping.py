@@ -1,5 +1,5 @@
-"""What is kept from one day to another: a conversation's cache, a title for what was said, and what
-drafts learned from answers.
+"""The messages about what is kept from one day to another: a conversation's cache, a title for it,
+and what drafts learned from answers.
 
 Paths name files that the history knows; conversations are numbers of the history.
 """
@@ -51,8 +51,8 @@ class ResumeKept:
 
 @dataclass(frozen=True, slots=True)
 class MakeTitle:
-    """Ask the model what a conversation is about, where nothing else is to be done: TitleMade. The
-    cache is afterwards as it was. Whatever else the engine is told ends it."""
+    """Ask the model for a title of a conversation, when nothing else is to be done: TitleMade. The
+    cache is afterwards as it was. Any other command ends it."""
 
     conversation: int
     messages: tuple[ChatMessage, ...]
@@ -100,7 +100,7 @@ class KeptResumed:
 
 @dataclass(frozen=True, slots=True)
 class TitleMade:
-    """`text` is what the model said, to be judged; None where it was interrupted."""
+    """A title: `text` is the model's answer, still to be checked; None if it was interrupted."""
 
     conversation: int
     text: str | None
@@ -114,8 +114,8 @@ class ForgetLearnedDrafts:
 
 @dataclass(frozen=True, slots=True)
 class DraftsLearned:
-    """What drafts learned from answers of the model in use, and what the files of all models take
-    on disk."""
+    """The drafts learned from answers of the model in use, and the disk space of the files of all
+    models."""
 
     answers: int
     tokens: int  # of these answers

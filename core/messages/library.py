@@ -95,7 +95,7 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a model would take in a mode with a context, against what there is."""
+    """The memory that a model would take in a mode with a context, against what there is."""
 
     mode: Mode
     context: int  # tokens
@@ -141,13 +141,13 @@ class ModelJob:
 
     @property
     def current(self) -> JobStage | None:
-        """The stage whose turn it is; None where all are done."""
+        """Return the current stage; None if all are done."""
         return next((s for s in self.stages if s.state not in ("done", "skipped")), None)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What a program knows of the queue, which all programs of a person share."""
+    """The state of the queue, which all programs of a person share, as one of them knows it."""
 
     jobs: tuple[ModelJob, ...] = ()
     works: bool = False  # whether this program carries it out; otherwise it shows what another does

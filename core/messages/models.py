@@ -41,9 +41,9 @@ class CancelLoad:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Run the loaded model otherwise: another executor, device, mode, cache type or context. One
-    that is still being prepared gives way to a later one, and ends as a `LoadFailed` that is
-    cancelled. `request` comes back in the event that ends it."""
+    """Run the loaded model with other options: another executor, device, mode, cache type or
+    context. One that is still being prepared gives way to a later one, and ends as a `LoadFailed`
+    that is cancelled. `request` comes back in the event that ends it."""
 
     options: EngineOptions
     request: int = 0
@@ -51,8 +51,8 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True)
 class SwitchMode:
-    """Run the loaded model in another weight mode, and all else as it runs then: what a client of
-    the server asks for. A `ModeSwitch` tells clients how it goes."""
+    """Run the loaded model in another weight mode, and all else unchanged: the command of a client
+    of the server. A `ModeSwitch` reports its progress to clients."""
 
     mode: Mode
     activations: Activations = "auto"
@@ -60,7 +60,7 @@ class SwitchMode:
 
 @dataclass(frozen=True, slots=True)
 class ModeSwitch:
-    """How a `SwitchMode` goes, or went."""
+    """The progress of a `SwitchMode`, or its end."""
 
     number: int  # of those since the engine began
     mode: Mode
@@ -89,11 +89,11 @@ class DraftModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorInfo:
-    """Who multiplies, and why: shown in the status bar."""
+    """The executor that multiplies, and why: shown in the status bar."""
 
     backend: Literal["vulkan", "cpu", "numpy", "remote"]
     device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
-    reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
+    reason: str  # one sentence: why auto chose it, or what failed; "" if it was chosen
     mode: Mode
     activations: Literal["a32", "a8"]
     keys: KvType
@@ -124,7 +124,7 @@ class CacheLayout:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes that the keys and values of a token take in all layers together."""
+        """Return the bytes that the keys and values of a token take in all layers together."""
         return sum(layer.key_row_bytes + layer.value_row_bytes for layer in self.layers)
 
 
@@ -173,7 +173,8 @@ class ModelInfo:
     sampling_defaults: tuple[SamplingDefault, ...] = ()
 
     def sampling(self, **chosen: Any) -> SamplingOptions:
-        """What was `chosen`, and else what the model's defaults and the program's own are."""
+        """Return the sampling options that were `chosen`, and for the others the defaults of the
+        model and of the program."""
         held = in_force(self.sampling_defaults, chosen)
         values: dict[str, Any] = {default.name: default.value for default in held}
         return SamplingOptions(**values, **chosen)
@@ -188,7 +189,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class LoadNeedsMemory:
-    """What was asked for would take more memory than there is; a `LoadFailed` follows. The same
+    """The requested model would take more memory than there is; a `LoadFailed` follows. The same
     command with other options, of what fits or with `force`, is the answer: a `LoadModel`, or a
     `Reconfigure` where the model is `in_use`."""
 

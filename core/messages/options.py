@@ -1,4 +1,4 @@
-"""How a model is run and how an answer is chosen: what people set."""
+"""The options that people set: how a model is run and how an answer is chosen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRAFT_LEARNINGS: tuple[DraftLearning, ...] = ("off", "use", "learn")
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a model is run. 0 means: let the program choose."""
+    """The options with which a model is run. 0 means: let the program choose."""
 
     backend: Backend = "auto"
     device: int | None = None  # index of the Vulkan device for inference; None: the shared one
@@ -47,13 +47,15 @@ class EngineOptions:
 
     @property
     def weighs_drafts(self) -> bool:
-        """Whether drafts are made where they pay, from all sources; `lookup` makes all it finds."""
+        """Return True if drafts from all sources are made where they pay; `lookup` makes all it
+        finds."""
         return self.speculate in ("auto", "slice")
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingDefault:
-    """What a model's own files or card say of a field of `SamplingOptions`, and where."""
+    """A default for a field of `SamplingOptions` by the model's own files or card, and where it is
+    from."""
 
     name: str
     value: float
@@ -63,8 +65,8 @@ class SamplingDefault:
 def in_force(
     defaults: Sequence[SamplingDefault], chosen: Mapping[str, object]
 ) -> tuple[SamplingDefault, ...]:
-    """The defaults that hold beside what a person has chosen, by name: of no name that was chosen
-    and, at a temperature of 0, which asks for the likeliest token, no penalty."""
+    """Return the defaults that apply besides what a person has chosen, by name: none for a name
+    that was chosen, and no penalty at a temperature of 0, which asks for the likeliest token."""
     greedy = chosen.get("temperature") == 0
     return tuple(
         default

@@ -1,4 +1,4 @@
-"""What an engine says, here or elsewhere: events in order, and how a failed command ends."""
+"""The outbox of an engine, here or elsewhere: events in order, and how a failed command ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outbox:
                 self._read.wait(0.1)
 
     def poll(self) -> list[Event]:
-        """The events that are there; never waits, and leaves those that come meanwhile."""
+        """Return the events that are there; never waits, and leaves those that come meanwhile."""
         events = []
         try:
             for _ in range(self._events.qsize()):
@@ -59,7 +59,7 @@ class Outbox:
         return events
 
     def wait(self, timeout: float) -> list[Event]:
-        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        """Return events as `poll` does, but wait up to `timeout` seconds for the first one."""
         try:
             first = self._events.get(timeout=timeout)
         except queue.Empty:
@@ -68,7 +68,8 @@ class Outbox:
 
 
 def failure_of(command: Command, message: str) -> Event | None:
-    """How a command ended that a defect ended; None for those whose end nobody waits for."""
+    """Return the event with which a command ends after a defect; None for those whose end nobody
+    waits for."""
     if isinstance(command, Generate):
         return GenerationFinished(command.request, "error", GenerationStats(), message)
     if isinstance(command, Read):

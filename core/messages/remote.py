@@ -53,7 +53,7 @@ class RemoteModel:
 
     @property
     def title(self) -> str:
-        """Without the folders of a file that it may be called by."""
+        """Return the name without the folders of a file that it may have."""
         return self.name.replace("\\", "/").rpartition("/")[2] if self._is_file else self.name
 
     @property
@@ -63,7 +63,7 @@ class RemoteModel:
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """Who answers at an address, and with which models."""
+    """The server at an address, and its models."""
 
     address: str  # what stands before /v1
     host: str  # the address in sentences
@@ -80,7 +80,7 @@ class RemoteServer:
 
 @dataclass(frozen=True, slots=True)
 class HeldCache:
-    """What the cache of another llm-lite holds of an answer, and how full it is."""
+    """The cache of another llm-lite: what it holds of an answer, and how full it is."""
 
     tokens: int
     first_query: int  # queries are kept from this position on

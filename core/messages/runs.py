@@ -1,4 +1,5 @@
-"""How an answer was made: which file of a model, and all that another answer like it would need."""
+"""The record of how an answer was made: the model's file, and all that another answer like it would
+need."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which file answered. 0 and "" stand for what is not known."""
+    """The file of the model that answered. 0 and "" stand for what is not known."""
 
     name: str = ""
     path: str = ""
@@ -50,7 +51,7 @@ class AnswerRun:
         gains: Gains | None = None,
         thinking: bool = True,
     ) -> AnswerRun | None:
-        """Of an answer that is made now."""
+        """Return the record of an answer that is made now."""
         if model is None or executor is None:
             return None
         if executor.backend == "remote":  # how it computes is not known
@@ -71,7 +72,7 @@ class AnswerRun:
         )
 
     def is_like(self, other: AnswerRun | None) -> bool:
-        """Whether the other would compute the same, with the same gains."""
+        """Return True if the other would compute the same, with the same gains."""
         if other is None or (self.model.name, self.model.path) != (
             other.model.name,
             other.model.path,

@@ -1,7 +1,7 @@
 """Answers for clients of a server: what they ask, and how the server is doing.
 
 The events of such an answer are those of the chat: GenerationStarted, TokenDecoded and
-GenerationFinished, told to whoever asked and to nobody else.
+GenerationFinished, which only the client that asked receives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class AnswerRequest:
     """A prompt to answer: `messages` in the model's template, or else `tokens`, or else `text` as
     it is, without a template. Exactly one of the three is there.
 
-    `response` is the name under which the answer can be looked into as long as the cache keeps it.
+    `response` is the name under which the answer can be inspected as long as the cache keeps it.
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
     many likeliest tokens are told with each token, at most MOST_ALTERNATIVES.
@@ -57,7 +57,7 @@ class ServedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServingStatus:
-    """How a server is doing. Counts are since it began."""
+    """The status of a server. Counts are since it began."""
 
     model: str = ""
     parallel: int = 0  # answers at once
@@ -96,12 +96,12 @@ class StartServing:
 
 @dataclass(frozen=True, slots=True)
 class StopServing:
-    """End all answers of clients, and give their cache back."""
+    """End all answers of clients, and free their cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingChanged:
-    """Whether clients are answered now, and how; `problem` is a sentence where it failed."""
+    """Reports whether clients are answered now, and how; `problem` is a sentence if it failed."""
 
     is_on: bool
     status: ServingStatus = ServingStatus()

@@ -24,7 +24,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a model wants to have called. Where it cannot be called, `problem` is a sentence, and
+    """A function that a model wants to call. If it cannot be called, `problem` is a sentence, and
     `arguments` what was written."""
 
     name: str

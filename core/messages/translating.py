@@ -12,7 +12,7 @@ MOST_BEAMS = 16  # hypotheses at a time
 
 @dataclass(frozen=True, slots=True)
 class TranslatorInfo:
-    """What an encoder-decoder's file says of its use."""
+    """The use of an encoder-decoder by its file."""
 
     beams: int = 1  # hypotheses at a time; 1: greedy
     prefixes: tuple[str, ...] = ()  # of tasks, before a source: "translate English to German: "

@@ -1,4 +1,5 @@
-"""How fast a loaded model reads a prompt and writes an answer, beside what memory could give."""
+"""The benchmark of a loaded model: how fast it reads a prompt and writes an answer, beside what
+memory allows."""
 
 from __future__ import annotations
 
@@ -64,8 +65,8 @@ def bench(
     conversation: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> BenchResult:
-    """`repeat` runs of a prefill and a decode at `depth` tokens of context, after one warm-up; then
-    a second turn in a conversation of so many tokens, 0: none.
+    """Run `repeat` times a prefill and a decode at `depth` tokens of context, after one warm-up;
+    then a second turn in a conversation of `conversation` tokens, 0: none.
 
     RequestError where the context is too small for them.
     """
@@ -91,9 +92,9 @@ def bench(
 def run_once(
     runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int
 ) -> tuple[float, float]:
-    """Tokens per second of random tokens: prefill from an empty cache, decode from `depth` on. Of
-    an encoder-decoder the prefill is that of its encoder, and its decoder writes about that source.
-    """
+    """Return tokens per second of random tokens: prefill from an empty cache, decode from `depth`
+    on. For an encoder-decoder the prefill is that of its encoder, and its decoder writes about that
+    source."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     random = np.random.default_rng(1)
@@ -115,7 +116,7 @@ def run_once(
 
 
 def _reuse(runner: Runner, conversation: int, repeat: int) -> Reuse:
-    """Medians; every turn has other tokens than the one before."""
+    """Return medians; every turn has other tokens than the one before."""
     session, random = runner.session, np.random.default_rng(2)
     vocabulary = runner.model_info.vocabulary
     tokens = random.integers(0, vocabulary, conversation).tolist()
@@ -136,12 +137,12 @@ def _prefill_ms(runner: Runner, tokens: list[int]) -> float:
 
 
 def read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
-    """Bytes that a token decoded behind so many positions must read."""
+    """Return the bytes that a token decoded behind so many positions must read."""
     return token_read_bytes(runner.executor.program.plans[0], cached_tokens)
 
 
 def read_gb_s(runner: Runner) -> float:
-    """A plain read of memory on the device that runs the model, in GB/s."""
+    """Return the GB/s of a plain read of memory on the device that runs the model."""
     if runner.choice.backend == "vulkan":
         from llm_lite.core.gpu.bandwidth import read_gb_s as device_read_gb_s
 

@@ -1,4 +1,4 @@
-"""How far one model's next-token distributions are from another's.
+"""The divergence of one model's next-token distributions from another's.
 
 Defined as llama.cpp's perplexity tool defines them (tools/perplexity, --kl-divergence), but from
 exact logits: that tool keeps the reference's in 16 bits and leaves out tokens below exp(-16).
@@ -33,7 +33,7 @@ class LogitRows:
 
 
 def log_softmax(logits: F32) -> F64:
-    """Logits float32 [n, V] -> log probabilities float64 [n, V]."""
+    """Return log probabilities float64 [n, V] of logits float32 [n, V]."""
     values = logits.astype(np.float64)
     values -= values.max(axis=-1, keepdims=True)
     values -= np.log(np.exp(values).sum(axis=-1, keepdims=True))
@@ -41,7 +41,7 @@ def log_softmax(logits: F32) -> F64:
 
 
 def compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> LogitRows:
-    """Both logits float32 [n, V]; `targets` int [n] are the tokens that really follow."""
+    """Compare logits, both float32 [n, V]; `targets` int [n] are the tokens that really follow."""
     count, vocabulary = reference.shape
     step = max(1, _BLOCK_BYTES // (8 * vocabulary))
     parts = [
@@ -66,7 +66,7 @@ def _compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> LogitRo
 
 
 def concatenate(parts: list[LogitRows]) -> LogitRows:
-    """All rows of the parts, in order; at least one part."""
+    """Return all rows of the parts, in order; at least one part."""
     return LogitRows(
         np.concatenate([part.kld for part in parts]),
         np.concatenate([part.log_p_reference for part in parts]),
@@ -90,7 +90,7 @@ class Estimate:
 
 
 def perplexity(log_p: F64) -> Estimate:
-    """exp(mean negative log likelihood), its error carried through the exponential.
+    """Return exp(mean negative log likelihood), its error carried through the exponential.
 
     NotFiniteError where it is larger than a number can be.
     """
@@ -105,5 +105,6 @@ def perplexity(log_p: F64) -> Estimate:
 
 
 def percentile(values: F64, percent: float) -> float:
-    """Linear between the two nearest ranks, as llama.cpp's and NumPy's default."""
+    """Return a percentile, linear between the two nearest ranks, as llama.cpp's and NumPy's
+    default."""
     return float(np.percentile(values, percent))

@@ -1,4 +1,4 @@
-"""How fast each weight mode runs on this machine, and which one to choose.
+"""The speed of each weight mode on this machine, and which one to choose.
 
 Fewer bits are fewer bytes to read for a token, but old integrated devices may multiply float16
 faster than they unpack integers: only measuring tells.
@@ -18,7 +18,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
 
@@ -40,8 +40,8 @@ def measure_modes(
     shared: Device | None,
     progress: Progress,
 ) -> tuple[ModeSpeed, ...]:
-    """Every mode that fits into memory and can be run, as `options` say but for the mode, and
-    without a draft model: nothing is drafted here.
+    """Measure every mode that fits into memory and can be run, as `options` say but for the mode,
+    and without a draft model: nothing is drafted here.
 
     RequestError where there is none; CancelledError from `progress`.
     """
@@ -69,21 +69,23 @@ def measure_modes(
             )
         finally:
             runner.close()
-            give_back()
+            trim_heap()
     if not rows:
         raise RequestError("no weight mode of this model fits into the memory that is free")
     return tuple(rows)
 
 
 def _context(file: ModelFile) -> int:
-    """Of an encoder-decoder the source takes none of it, and a table of positions may end early."""
+    """Return the context; the source of an encoder-decoder takes none of it, and a table of
+    positions may end early."""
     if file.model.encoder is None:
         return PROMPT + NEW
     return min(PROMPT + NEW, file.model.shape.trained_context)
 
 
 def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
-    """The index of the most exact mode that is about as fast as the fastest, and a sentence why."""
+    """Return the index of the most exact mode that is about as fast as the fastest, and a sentence
+    why."""
     fastest = max(row.decode_tok_s for row in rows)
     best = min(
         (i for i, row in enumerate(rows) if row.decode_tok_s >= CLOSE * fastest),

@@ -26,7 +26,7 @@ class PassCost:
 
 
 def pass_costs(runner: Runner, *, depth: int, repeat: int) -> tuple[PassCost, ...]:
-    """Passes behind `depth` tokens of context, `repeat` of each size, in turns.
+    """Measure passes behind `depth` tokens of context, `repeat` of each size, in turns.
 
     RequestError where the executor verifies no drafts, or the context is too small.
     """
@@ -50,15 +50,15 @@ def _cost(tokens: int, ms: Spread, single: float) -> PassCost:
 
 
 def drafting_ms(runner: Runner) -> float:
-    """What a token that the draft model drafts costs; 0 where there is none."""
+    """Return the milliseconds that a token of the draft model costs; 0 if there is none."""
     speculation = runner.session.speculation
     sources = speculation.sources if speculation is not None else ()
     return 1e3 * sum(source.seconds_per_token for source in sources if source.name == MODEL)
 
 
 def break_even(drafted: int, ratio: float) -> float:
-    """The chance a of each drafted token to be right from which 1 + a + ... + a^n tokens are worth
-    `ratio` passes over one; 1 where none is enough."""
+    """Return the chance a of each drafted token to be right from which 1 + a + ... + a^n tokens are
+    worth `ratio` passes over one; 1 if none is enough."""
     low, high = 0.0, 1.0
     if sum(high**i for i in range(drafted + 1)) < ratio:
         return 1.0
@@ -70,7 +70,7 @@ def break_even(drafted: int, ratio: float) -> float:
 
 
 def _measured(runner: Runner, sizes: list[int], depth: int, repeat: int) -> dict[int, list[float]]:
-    """Milliseconds by size, after one pass of each that warms up."""
+    """Return milliseconds by size, after one pass of each that warms up."""
     session, random = runner.session, np.random.default_rng(3)
     vocabulary = runner.model_info.vocabulary
     session.clear()

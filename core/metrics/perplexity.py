@@ -39,7 +39,8 @@ _SPARE = 1 << 16  # bytes behind what is needed: where a text ends changes its l
 
 
 def read_chunks(path: Path, tokenizer: Tokenizer, size: int, most: int = 0) -> list[list[int]]:
-    """As `chunks_of`, of a text file; of `most` chunks, no more than they can take is read.
+    """Read chunks of a text file as `chunks_of` cuts them; for `most` chunks no more is read than
+    they can take.
 
     FileError where it cannot be read, is not UTF-8 or, where all chunks are wanted, too long.
     """
@@ -52,7 +53,7 @@ def read_chunks(path: Path, tokenizer: Tokenizer, size: int, most: int = 0) -> l
 
 
 def chunks_of(tokenizer: Tokenizer, text: str, size: int, most: int = 0) -> list[list[int]]:
-    """Chunks of `size` tokens, `most` at most (0: all); RequestError where there is none."""
+    """Return chunks of `size` tokens, `most` at most (0: all). RequestError if there is none."""
     if size < SMALLEST_CHUNK:
         raise RequestError(f"chunk: expected at least {SMALLEST_CHUNK} tokens, found {size}")
     begin = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []
@@ -74,9 +75,9 @@ def measure(
     progress: Progress = lambda done, total: None,
     should_stop: StopCheck | None = None,
 ) -> DivergenceReport:
-    """Both models over the chunks, step by step side by side: no more than a step's logits of
-    each is in memory. The runners were started with `every_output` and belong to the caller;
-    CancelledError once `should_stop` says so; NotFiniteError where a model's values overflow.
+    """Run both models over the chunks, step by step side by side: no more than a step's logits of
+    each is in memory. The runners were started with `every_output` and belong to the caller.
+    CancelledError once `should_stop` returns True; NotFiniteError where a model's values overflow.
     """
     size, parts = len(chunks[0]), []
     for number, chunk in enumerate(chunks):
@@ -147,7 +148,7 @@ def _report(
 
 
 def matrix_bits_per_weight(runner: Runner) -> float:
-    """Mean over the weights of all matrices, by the formats that they have as loaded."""
+    """Return the mean over the weights of all matrices, by the formats that they have as loaded."""
     tensors = {
         tensor.name: tensor
         for tensor in runner.executor.program.plans[0].tensors

@@ -1,4 +1,4 @@
-"""Where the time of one step goes, op by op, and what it reads of memory."""
+"""The profile of one step, op by op, and what it reads of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.plan.traffic import op_read_bytes
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
-REPEAT, REPEAT_CHUNK = 9, 3  # runs of which the fastest counts
+REPEAT, REPEAT_CHUNK = 9, 3  # runs; the fastest counts
 
 UNREAD = 32  # positions of a source, where an encoder-decoder has read none: their values are zeros
 
@@ -60,7 +60,7 @@ def _fastest_run(
 
 @contextmanager
 def _kept_rows(executor: Executor, plan: Plan, step: Step) -> Iterator[None]:
-    """The rows of state that a step writes are afterwards what they were.
+    """Restore the rows of state that a step writes.
 
     Position p lies in row p mod the rows of its tensor.
     """
@@ -77,7 +77,7 @@ def _kept_rows(executor: Executor, plan: Plan, step: Step) -> Iterator[None]:
 
 
 def _runs(tensor: Tensor, step: Step) -> Iterator[tuple[int, int]]:
-    """First row and number of rows, whole before and behind the end of a ring."""
+    """Yield first row and number of rows, whole before and behind the end of a ring."""
     rows = tensor.shape[0]
     first, count = step.start % rows, min(step.count, rows)
     before = min(count, rows - first)

@@ -1,4 +1,4 @@
-"""What a weight mode does to every tensor: its format, its bits and what noise it adds."""
+"""The effect of a weight mode on every tensor: its format, its bits and what noise it adds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROWS = 16  # of a tile: pieces begin with whole ones
 def analyze(
     tensors: Mapping[str, TensorData], mode: str, progress: Progress, path: object = "the model"
 ) -> tuple[TensorRow, ...]:
-    """A row for every tensor, in the file's order; FileError where weights of `path` are not
+    """Return a row for every tensor, in the file's order. FileError where weights of `path` are not
     finite, FileChangedError."""
     with files_of(tensors.values()).unchanged():
         return _rows(tensors, mode, progress, path)
@@ -49,7 +49,7 @@ def _row(tensor: TensorData, converted: TensorData) -> TensorRow:
 
 
 def signal_to_noise(original: TensorData, converted: TensorData) -> float:
-    """10 log10(sum of x^2 / sum of (x - y)^2) in dB; inf where they are the same values."""
+    """Return 10 log10(sum of x^2 / sum of (x - y)^2) in dB; inf where they are the same values."""
     if converted is original:
         return math.inf
     signal = noise = 0.0

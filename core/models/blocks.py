@@ -1,7 +1,8 @@
-"""What decoders share: attention with its cache, feed-forwards, and the way from tokens to logits.
+"""The blocks that decoders share: attention with its cache, feed-forwards, and the way from tokens
+to logits.
 
-An architecture says its layer as a few calls of these. What keeps keys and values, what looks
-inside later, what weighs the heads and where layers end is wired here, for every model alike.
+An architecture defines its layer as a few calls of these. Caches of keys and values, kept queries,
+gains of heads and ends of layers are wired here, for every model alike.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Layer = Callable[[Tensor, int], Tensor]
 
 
 class StackConfig(Protocol):
-    """What blocks of any stack of layers read of its config."""
+    """The fields of a config that blocks of any stack of layers read."""
 
     @property
     def eps(self) -> float: ...
@@ -44,15 +45,15 @@ _C = TypeVar("_C", bound=DecoderConfig)
 def residual_stream(
     b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer, cut: Slice | None = None
 ) -> Tensor:
-    """`x` through all layers, or through those that `cut` leaves; the plan knows where each ends,
-    as the lens needs it."""
+    """Pass `x` through all layers, or through those that `cut` leaves; the plan knows where each
+    ends, as the lens needs it."""
     for index in range(shape.layers) if cut is None else cut.widths(shape.layers):
         x = b.layer_end(layer(x, index))
     return x
 
 
 def slice_of(b: PlanBuilder, options: BuildOptions) -> Slice | None:
-    """What the plan computes of the model; None: all."""
+    """Return the slice of the model that the plan computes; None: all."""
     if b.sliced and options.draft_slice is None:
         raise ValueError("a bucket of a slice, but no slice in the options")
     return options.draft_slice if b.sliced else None
@@ -60,28 +61,28 @@ def slice_of(b: PlanBuilder, options: BuildOptions) -> Slice | None:
 
 @dataclass(frozen=True)
 class Decoder(Generic[_S]):
-    """A decoder whose plan is being built: its config, and what is asked of it."""
+    """A decoder whose plan is being built: its config and its options."""
 
     b: PlanBuilder
     config: _S
     options: BuildOptions
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
-        """RMSNorm, or LayerNorm where there is a bias."""
+        """Apply RMSNorm, or LayerNorm if there is a bias."""
         by, eps = self.b.weight(f"{weight}.weight"), self.config.eps
         if not self.b.has(f"{weight}.bias"):
             return self.b.rms_norm(x, by, eps, label)
         return self.b.layer_norm(x, by, self.b.weight(f"{weight}.bias"), eps, label)
 
     def linear(self, x: Tensor, weight: str, label: str) -> Tensor:
-        """x . weight^T, and the bias where there is one."""
+        """Return x . weight^T, plus the bias if there is one."""
         y = self.b.matmul(x, self.b.weight(f"{weight}.weight"), label)
         if not self.b.has(f"{weight}.bias"):
             return y
         return self.b.add_bias(y, self.b.weight(f"{weight}.bias"), label + ".biased")
 
     def residual(self, x: Tensor, y: Tensor, at: str, factor: float) -> Tensor:
-        """x + factor * y"""
+        """Return x + factor * y."""
         if factor != 1.0:
             y = self.b.scale(y, at + ".scaled", factor=factor)
         return self.b.add(x, y, at + ".residual")
@@ -89,7 +90,7 @@ class Decoder(Generic[_S]):
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What a model's ends are multiplied by; `logit_cap` bounds logits by tanh, 0: nothing does."""
+    """Factors of a model's ends; `logit_cap` bounds logits by tanh, 0: it does not."""
 
     embedding: float = 1.0
     logits: float = 1.0
@@ -105,7 +106,8 @@ def decoder_plan(
     *,
     scales_of: Callable[[_C], Scales] = lambda _: Scales(),
 ) -> Plan:
-    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding."""
+    """Build the plan from tokens to logits: embedding, layers, norm, and the head, which may be the
+    embedding."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -190,7 +192,7 @@ def attention_block(
 def rotate(
     d: Decoder[Any], x: Tensor, label: str, theta: float | None, temperature: float = 0.0
 ) -> Tensor:
-    """Queries or keys [T, heads * head_dim], rotated by their positions."""
+    """Rotate queries or keys [T, heads * head_dim] by their positions."""
     config, scaled = d.config, theta is None
     factors = _rotary_factors(d) if scaled else None
     linear = scaled and config.scaling == "linear"
@@ -209,7 +211,8 @@ def rotate(
 
 
 def _rotary_factors(d: Decoder[Any]) -> str | None:
-    """The tensor that frequencies are divided by: of two, the one for a context of this length."""
+    """Return the tensor that frequencies are divided by: of two, the one for a context of this
+    length."""
     if d.b.has(FACTORS):
         return FACTORS
     name = LONG if d.options.context > d.config.original_context else SHORT
@@ -268,16 +271,17 @@ def cached_attention(
     bias: tuple[Tensor, int] | None = None,
     bidirectional: bool = False,
 ) -> Tensor:
-    """q [T, heads * head_dim], rotated, over the cache -> [T, heads * head_dim].
+    """Compute attention of q [T, heads * head_dim], rotated, over the cache -> [T, heads *
+    head_dim].
 
     `kv` are this layer's keys, rotated, and its values, each [T, kv_heads * head_dim], stored
-    before they are read. None where the layer reads the cache of an earlier one, `owner`.
-    `window`: the last positions that a token sees, its own among them; 0: all. `scale` multiplies
-    q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
-    softcap). `sinks` [heads]: scores that take a share and have no value. `bias` [heads, columns]
-    by distance, with its column for a distance of 0. `bidirectional`: all positions are seen.
-    Queries are kept for attention maps as `options` says, a slice's not, and every head's output is
-    multiplied by its gain.
+    before they are read. None where the layer reads the cache of an earlier one, `owner`. `window`:
+    the last positions that a token sees, its own among them; 0: all. `scale` multiplies q . k; left
+    out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score / softcap). `sinks`
+    [heads]: scores that take a share and have no value. `bias` [heads, columns] by distance, with
+    its column for a distance of 0. `bidirectional`: all positions are seen. Queries are kept for
+    attention maps as `options` says, a slice's not, and every head's output is multiplied by its
+    gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
@@ -314,7 +318,8 @@ def cross_attention(
     layer: int,
     scale: float | None = None,
 ) -> Tensor:
-    """q [T, heads * head_dim] over what the encoder left of its source -> [T, heads * head_dim]."""
+    """Compute attention of q [T, heads * head_dim] over what the encoder left of its source -> [T,
+    heads * head_dim]."""
     number = shape.layers + layer
     if kept := _kept_queries(b, shape, options, q, number):
         b.store(kept, at + ".store")
@@ -335,8 +340,8 @@ def cross_attention(
 def cross_caches(
     b: PlanBuilder, shape: ModelShape, options: BuildOptions, layer: int
 ) -> tuple[Tensor, Tensor]:
-    """Keys and values [source, kv_heads * head_dim] of a decoder's layer, which its encoder's
-    program writes and its own reads. `shape` is the decoder's."""
+    """Return keys and values [source, kv_heads * head_dim] of a decoder's layer, which its
+    encoder's program writes and its own reads. `shape` is the decoder's."""
     d = shape.head_dim
     size = (options.source, shape.kv_heads * d)
     names = cross_states(layer)
@@ -347,8 +352,8 @@ def cross_caches(
 
 
 def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
-    """Keys and values of an encoder's output [T, width], for a layer of its decoder, whose weights
-    begin with `stem`."""
+    """Store keys and values of an encoder's output [T, width], for a layer of its decoder, whose
+    weights begin with `stem`."""
     at = f"layers.{layer}.cross_attention"
     k, v = (d.linear(x, stem + one, f"{at}.{one}") for one in "kv")
     caches = cross_caches(d.b, d.config.shape, d.options, layer)
@@ -358,7 +363,8 @@ def leave_cross(d: Decoder[Any], x: Tensor, stem: str, layer: int) -> None:
 def _kept_queries(
     b: PlanBuilder, shape: ModelShape, options: BuildOptions, q: Tensor, number: int
 ) -> list[tuple[Tensor, Tensor]]:
-    """Queries and where they are kept; nothing where none are. `number`: of `shape.attentions`."""
+    """Return queries and the state that keeps them; [] if none are kept. `number`: of
+    `shape.attentions`."""
     if not options.kept_queries:
         return []
     ring = (options.kept_queries, shape.heads * shape.head_dim)
@@ -372,8 +378,8 @@ def _gains(b: PlanBuilder, shape: ModelShape) -> Tensor:
 def _caches(
     b: PlanBuilder, shape: ModelShape, options: BuildOptions, owner: int, window: int
 ) -> tuple[Tensor, Tensor]:
-    """Keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a ring
-    of those that a step's tokens may look at."""
+    """Return keys and values [C, kv_heads * head_dim] of a layer: all positions, or with a window a
+    ring of those that a step's tokens may attend to."""
     rows, d = options.cache_rows, shape.head_dim
     if window and not options.whole_caches and options.pages is None:
         rows = min(rows, window + options.buckets[-1].max_tokens)

@@ -72,7 +72,7 @@ def _scales(config: Gemma2Config) -> Scales:
 
 
 def _of_gemma3_alone(one: NameRow) -> bool:
-    """Norms of queries and keys, and a head that is not the embedding."""
+    """Return True for norms of queries and keys, and for a head that is not the embedding."""
     return one.gguf == shared.HEAD or ("_norm" in one.gguf and "head_dim" in one.shape)
 
 

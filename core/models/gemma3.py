@@ -1,5 +1,6 @@
 """Gemma 3 (text): norms before and behind attention and feed-forward, of queries and of keys, and
-windows in five layers of six, which rotate by a base of their own (https://arxiv.org/abs/2503.19786).
+windows in five layers of six, which rotate by a base of their own
+(https://arxiv.org/abs/2503.19786).
 
 GGUF's norms multiply by their weights, a checkpoint's by one more.
 """
@@ -28,7 +29,7 @@ from llm_lite.core.models.description.tensors import NameRow, of_layer
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import dataclass
 
-_PERIOD = 6  # of layers, the last of which sees all; of GGUF's files, which do not say it
+_PERIOD = 6  # of layers; the last one sees all. For GGUF's files, which do not say it
 _LAYERS_OF_27B = 62  # whose queries are scaled otherwise; GGUF's files do not say that either
 
 
@@ -67,7 +68,8 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
 
 
 def cap(key: str, default: float) -> FieldRow:
-    """A cap by tanh; 0: none. GGUF and checkpoints call it alike."""
+    """Return the field of a cap by tanh; 0: none. GGUF and checkpoints have the same name for
+    it."""
     return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
 
 
@@ -110,7 +112,8 @@ def _scales(config: Gemma3Config) -> Scales:
 
 
 def centred(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
-    """Norms of checkpoints say how much more than 1 they multiply by."""
+    """Return the rows with 1 added to norms, as checkpoints store how much more than 1 they
+    multiply by."""
     return tuple(replace(row, add=1.0) if len(row.shape) == 1 else row for row in rows)
 
 

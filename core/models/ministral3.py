@@ -28,7 +28,7 @@ def _temperature(config: CheckpointConfig, known: Known) -> float | None:
 
 
 def _original(config: CheckpointConfig, known: Known) -> int | None:
-    """Queries grow by it whatever scales rotary positions."""
+    """Return the original context, by which queries grow whatever scales rotary positions."""
     part, _ = config.rope()
     if part.get("original_max_position_embeddings") is None:
         return original_context(config, known)

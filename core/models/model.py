@@ -1,4 +1,4 @@
-"""What every model definition offers to the session, and what it is asked for."""
+"""The interface of a model definition to the session, and the options that it is built with."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ModelShape:
 
     @property
     def attentions(self) -> int:
-        """How many times heads attend: self-attention of every layer, then their cross-attention.
-        Gains and kept queries have a row for each, in this order."""
+        """Return how many times heads attend: self-attention of every layer, then their
+        cross-attention. Gains and kept queries have a row for each, in this order."""
         return self.layers * (2 if self.cross_attention else 1)
 
     @property
     def query_values(self) -> int:
-        """Of one position's queries, all layers and heads together."""
+        """Return the number of values of one position's queries, all layers and heads together."""
         return self.heads * (sum(self.query_widths) or self.attentions * self.head_dim)
 
 
@@ -47,7 +47,7 @@ class Slice:
     feed_forward: int | tuple[int, ...]
 
     def widths(self, layers: int) -> dict[int, int]:
-        """Of each layer that stays, by its number in a model of `layers`."""
+        """Return the width of each layer that stays, by its number in a model of `layers`."""
         kept = [layer for layer in range(layers) if layer not in self.skip]
         each = self.feed_forward
         widths = (each,) * len(kept) if isinstance(each, int) else each
@@ -90,18 +90,18 @@ class BuildOptions:
 
     @property
     def cache_rows(self) -> int:
-        """Of a layer that keeps all positions."""
+        """Return the rows of a layer that keeps all positions."""
         return self.pages.pages * PAGE if self.pages else self.context
 
     @property
     def kept_queries(self) -> int:
-        """Rows of kept queries; in pages they lie as keys do."""
+        """Return the rows of kept queries; in pages they lie as keys do."""
         return self.cache_rows if self.pages and self.query_rows else self.query_rows
 
 
 @dataclass(frozen=True, slots=True)
 class TextEmbedding:
-    """How an encoder's hidden states [tokens, width] become the vector of a text.
+    """The way from an encoder's hidden states [tokens, width] to the vector of a text.
 
     poolings: of POOLINGS, side by side where there are several. dense: the activations of the
     layers behind, whose weights are `dense.{i}.weight` and `dense.{i}.bias`. normalized: divided by
@@ -120,11 +120,12 @@ POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last")
 
 @dataclass(frozen=True, slots=True)
 class DecodingDefaults:
-    """How an encoder-decoder's target begins and is searched for, as its file says.
+    """The defaults of an encoder-decoder's file for the beginning and the search of its target.
 
     start: the token that the decoder begins with. banned: tokens that it never says. forced_end:
     what ends a target that is as long as it may be; None: nothing. prefixes: of its tasks, which
-    stand before a source."""
+    stand before a source.
+    """
 
     start: int
     banned: tuple[int, ...] = ()
@@ -153,7 +154,7 @@ class Model:
 
     shape: ModelShape
     plan: Callable[[BuildOptions, Bucket], Plan]
-    on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
+    on_disk: frozenset[str] = frozenset()  # weights whose single rows are read on disk
     bidirectional: bool = False
     encoder: Model | None = None
     decoding: DecodingDefaults | None = None
@@ -163,13 +164,13 @@ class Model:
 
     @property
     def kind(self) -> ModelKind:
-        """What it does with a text."""
+        """Return the kind of the model, by what it does with a text."""
         if self.bidirectional:
             return "encoder"
         return "encoder-decoder" if self.encoder is not None else "decoder"
 
     def build(self, options: BuildOptions) -> Program:
-        """An encoder's program reads no source, though it has as many positions."""
+        """Build the program. An encoder's reads no source, though it has as many positions."""
         plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
         source = 0 if self.bidirectional else options.source
         return Program(plans, options.context, self.shape.vocabulary, options.pages, source)

@@ -30,7 +30,7 @@ from llm_lite.core.models.description.tensors import of_layer
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.records import dataclass
 
-_PERIOD = 4  # of layers with windows, the last of which sees all
+_PERIOD = 4  # of layers with windows; the last one sees all
 
 
 def _every(known: Known) -> tuple[bool, ...]:

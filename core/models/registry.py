@@ -81,13 +81,14 @@ def architecture_of(metadata: Metadata, path: Path) -> Architecture:
 
 
 def translate(config: CheckpointConfig, tensors: Tensors) -> Translated:
-    """A Hugging Face checkpoint under GGUF's keys and names. UnsupportedError for a model type or
-    what else is not known here; FileError naming the field."""
+    """Translate a Hugging Face checkpoint to GGUF's keys and names. UnsupportedError for an unknown
+    model type or feature; FileError that names the field."""
     return architecture_by_config(config).translate(config, tensors)
 
 
 def architecture_by_config(config: CheckpointConfig) -> Architecture:
-    """UnsupportedError for a model type that is not known here; FileError where there is none."""
+    """Return the architecture of a config.json. UnsupportedError for an unknown model type;
+    FileError if there is none."""
     kind = config.text("model_type")
     if kind not in MODEL_TYPES:
         raise _unknown(f"{config.path}: model_type {quote(kind)}", kind, MODEL_TYPES)
@@ -95,15 +96,16 @@ def architecture_by_config(config: CheckpointConfig) -> Architecture:
 
 
 def complete(metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
-    """A GGUF file's tensors as graphs know them; of an unknown architecture as they are."""
+    """Return a GGUF file's tensors as graphs know them; those of an unknown architecture as they
+    are."""
     name = metadata.get("general.architecture")
     known = ARCHITECTURES.get(name) if isinstance(name, str) else None
     return tensors if known is None else known.complete(metadata, tensors, path)
 
 
 def cutter_of(metadata: Metadata, tensors: Tensors, path: Path, cut: Slice) -> Cutter:
-    """UnsupportedError for a model that is of no kind that can be sliced, RequestError for a cut
-    that does not fit it."""
+    """Return the cutter of a model. UnsupportedError for a model of no kind that can be sliced,
+    RequestError for a cut that does not fit it."""
     architecture = architecture_of(metadata, path)
     if architecture.gguf not in _CUTTERS:
         kinds = " or ".join(ARCHITECTURES[name].title for name in _CUTTERS)
@@ -113,7 +115,7 @@ def cutter_of(metadata: Metadata, tensors: Tensors, path: Path, cut: Slice) -> C
 
 
 def _unknown(subject: str, name: str, known: Iterable[str]) -> UnsupportedError:
-    """With all names that are known, and the closest of them."""
+    """Return an error with all names that are known, and the closest of them."""
     names = list(known)
     close = difflib.get_close_matches(name[:60], names, 1)
     hint = f"; the closest is {close[0]}" if close else ""

@@ -34,7 +34,8 @@ def _rotary_if_unusual(config: CheckpointConfig, known: Known) -> tuple[bool, ..
 
 
 def _sliding(config: CheckpointConfig, known: Known) -> list[bool] | None:
-    """Without a list, layers that do not rotate slide."""
+    """Return for each layer whether its attention slides: without a list, layers that do not rotate
+    slide."""
     if not known["window"] or config.get("layer_types") is not None:
         return sliding_layers(config, known)
     return [not one for one in _rotary(config, known)]

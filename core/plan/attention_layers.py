@@ -1,4 +1,4 @@
-"""Where a plan keeps what attention maps are made of: found in its ops, whatever the model."""
+"""The tensors that attention maps are computed from: found in a plan's ops, for any model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 
 
 def cross_states(layer: int) -> tuple[str, str]:
-    """Names of the states that hold an encoder's keys and values for a layer of its decoder."""
+    """Return the names of the states that hold an encoder's keys and values for a layer of its
+    decoder."""
     return f"cross_k.{layer}", f"cross_v.{layer}"
 
 
@@ -40,7 +41,7 @@ class AttentionLayer:
 
     @property
     def is_causal(self) -> bool:
-        """Rows see no position behind their own."""
+        """Return True if rows see no position behind their own."""
         return not (self.bidirectional or self.cross)
 
     def sink(self, head: int) -> float:
@@ -50,9 +51,9 @@ class AttentionLayer:
 def attention_layers(
     plan: Plan, vector: Callable[[str], Sequence[float]] = lambda name: ()
 ) -> tuple[AttentionLayer, ...]:
-    """In the order of their numbers: self-attention layer by layer, then cross-attention. Layers
-    that share a cache name the same keys. `vector`: the values of a weight; without it sinks are
-    left out."""
+    """Return the attention layers in the order of their numbers: self-attention layer by layer,
+    then cross-attention. Layers that share a cache name the same keys. `vector`: the values of a
+    weight; without it sinks are left out."""
     layers: list[tuple[int, AttentionLayer]] = []
     stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:

@@ -1,4 +1,4 @@
-"""Builds a Plan op by op; a model page calls these methods and nothing else.
+"""Builds a Plan op by op; a model definition calls these methods and nothing else.
 
 A method is named after its op, takes tensor handles, checks shapes and returns the output's handle.
 """
@@ -27,7 +27,7 @@ from llm_lite.core.records import dataclass
 
 
 class WeightSpec(Protocol):
-    """What a plan needs to know of a weight; no data."""
+    """The interface of a weight to a plan; no data."""
 
     @property
     def name(self) -> str: ...
@@ -67,14 +67,15 @@ class PlanBuilder:
         return self._by_name.get(name) or self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
 
     def table(self, name: str) -> Tensor:
-        """A weight too large to be anywhere but on disk."""
+        """Return a weight that is too large to be anywhere but on disk."""
         spec = self._weights[name]
         return self._tensor(name, Kind.TABLE, spec.dtype, spec.shape)
 
     def state(
         self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
     ) -> Tensor:
-        """`block`: of dtypes i8 and i4, the values that share a scale, a head's."""
+        """Return a state tensor. `block`: for dtypes i8 and i4 the values that share a scale, a
+        head's."""
         if dtype in WHOLE_WORDS:
             expect_blocks(name, dtype, block, shape)
         else:
@@ -91,21 +92,24 @@ class PlanBuilder:
         return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
 
     def position_rows(self, table: Tensor, label: str, *, first: int = 0) -> Tensor:
-        """A row of the table for the position of each token: learned or sinusoidal positions.
-        `first`: the row of position 0, behind rows that a checkpoint keeps for padding."""
+        """Look up a row of the table for the position of each token: learned or sinusoidal
+        positions. `first`: the row of position 0, behind rows that a checkpoint keeps for padding.
+        """
         expect(0 <= first < table.shape[0], f"{label}: row {first} of {table.shape}")
         y = self._scratch(label, table.shape[1])
         return self._op("position_rows", (table,), y, label, first=first)
 
     def type_rows(self, table: Tensor, label: str, *, separator: int) -> Tensor:
-        """A row of the table for each token's type: 0 up to the first separator, 1 behind it."""
+        """Look up a row of the table for each token's type: 0 up to the first separator, 1 behind
+        it."""
         y = self._scratch(label, table.shape[1])
         return self._op("type_rows", (table,), y, label, separator=separator)
 
     def rms_norm(
         self, x: Tensor, weight: Tensor | None, eps: float, label: str, *, width: int = 0
     ) -> Tensor:
-        """Over each `width` values of a row; left out: as many as there are weights, else all."""
+        """Apply RMSNorm to each `width` values of a row; left out: as many as there are weights,
+        else all."""
         width = width or (weight.shape[0] if weight else x.shape[1])
         expect(x.shape[1] % width == 0, f"{label}: {width} does not fit {x.shape}")
         if weight is not None:
@@ -116,7 +120,7 @@ class PlanBuilder:
     def layer_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, label: str
     ) -> Tensor:
-        """Over whole rows."""
+        """Apply LayerNorm to whole rows."""
         inputs = (x, weight) if bias is None else (x, weight, bias)
         for vector in inputs[1:]:
             expect(vector.shape == (x.shape[1],), f"{label}: {vector.shape} on {x.shape}")
@@ -125,7 +129,8 @@ class PlanBuilder:
     def matmul(
         self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False, cut: Cut = None
     ) -> Tensor:
-        """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it.
+        """Multiply x . weight^T; x is quantized first where the plan has a8 activations and its
+        blocks allow it.
 
         float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
         int8 costs a quarter of all that a8 loses. cut: how many of the weight's first rows and
@@ -150,7 +155,8 @@ class PlanBuilder:
         temperature: float = 0.0,
         temperature_length: int = 1,
     ) -> Tensor:
-        """`temperature` > 0: rows grow by their positions, as queries of Llama 4 do."""
+        """Rotate rows by their positions. `temperature` > 0: rows grow by their positions, as
+        queries of Llama 4 do."""
         expect(temperature >= 0, f"{label}: a temperature of {temperature}")
         expect(temperature_length > 0, f"{label}: a temperature of {temperature_length} positions")
         expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
@@ -206,9 +212,9 @@ class PlanBuilder:
     ) -> Tensor:
         """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none.
 
-        `bias` [heads, columns] by the distance from a query to a key, of which column
-        `bias_before` stands for 0. `bidirectional`: tokens see those behind them too. `cross`: the
-        caches hold an encoder's keys and values, all of which are seen.
+        `bias` [heads, columns] by the distance from a query to a key; column `bias_before` is that
+        of a distance of 0. `bidirectional`: tokens see those behind them too. `cross`: the caches
+        hold an encoder's keys and values, which are all seen.
         """
         params = {
             "heads": heads,
@@ -393,6 +399,6 @@ class PlanBuilder:
 
 
 def _without_trailing(*operands: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Without those that are left out at the end."""
+    """Return the operands without those that are left out at the end."""
     count = max(i + 1 for i, operand in enumerate(operands) if operand is not None)
     return operands[:count]

@@ -1,4 +1,4 @@
-"""Where a plan keeps keys and values: found in its ops, whatever the model."""
+"""The caches of keys and values: found in a plan's ops, whatever the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class CacheLayer:
 
 
 def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
-    """In the order of the layers that own them; of layers that share one, the first owns it."""
+    """Return the caches in the order of the layers that own them; of layers that share one, the
+    first owns it."""
     found: dict[str, CacheLayer] = {}
     for op in plan.ops:
         if op.name != "attention" or op.params["cross"]:  # an encoder's keys are no cache
@@ -47,7 +48,7 @@ def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
 
 
 def cache_bytes(plan: Plan) -> int:
-    """Of all caches of the plan."""
+    """Return the bytes of all caches of the plan."""
     tensors = [t for layer in cache_layers(plan) for t in layer.tensors]
     return sum(t.shape[0] * tensor_row_bytes(t) for t in tensors)
 

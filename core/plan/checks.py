@@ -1,5 +1,5 @@
-"""What the builder refuses, as a ValueError: operands and parameters that do not fit each other;
-an UnsupportedError where a person's choice does not fit the model."""
+"""The checks of the builder: a ValueError for operands and parameters that do not fit each other,
+an UnsupportedError if a person's choice does not fit the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE_WORDS = {"i8": 4, "i4": 8}  # values of 32 bits, of types with scales
 
 
 def expect_blocks(name: str, dtype: str, block: int, shape: tuple[int, ...]) -> None:
-    """UnsupportedError where the blocks, which are a model's heads, are no whole words."""
+    """Raise UnsupportedError if the blocks, which are a model's heads, are no whole words."""
     expect(block > 0 and shape[-1] % block == 0, f"{name}: blocks of {block} do not divide {shape}")
     if block % WHOLE_WORDS[dtype]:
         bits = dtype.removeprefix("i")
@@ -39,7 +39,8 @@ def expect_alike(a: Tensor, b: Tensor, label: str) -> None:
 
 
 def expect_product(label: str, x: Tensor, weight: Tensor, cut: Cut) -> int:
-    """x by all of the weight, or by its first rows and columns, in whole blocks; its outputs."""
+    """Check a product of x and all of the weight, or its first rows and columns, in whole blocks;
+    return its outputs."""
     (rows, columns), block = weight.shape, FORMATS[weight.dtype].block_size
     outputs, inputs = cut or (rows, columns)
     expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
@@ -57,7 +58,7 @@ def expect_attention(
     bias: Tensor | None,
     params: Mapping[str, float],
 ) -> None:
-    """`params`: the op's."""
+    """Check the operands of attention. `params`: the op's."""
     heads, kv_heads, head_dim = (int(params[name]) for name in ("heads", "kv_heads", "head_dim"))
     _expect_seen(label, heads, bias, params)
     if sinks is not None:
@@ -74,7 +75,7 @@ def expect_attention(
 
 
 def _expect_seen(label: str, heads: int, bias: Tensor | None, params: Mapping[str, float]) -> None:
-    """Which positions are seen, and what is added to their scores."""
+    """Check which positions are seen, and what is added to their scores."""
     cross, bidirectional = bool(params["cross"]), bool(params["bidirectional"])
     if bias is not None:
         before = int(params["bias_before"])

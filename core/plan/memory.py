@@ -1,4 +1,5 @@
-"""Where scratch tensors lie: offsets into one arena, shared by tensors that never live together."""
+"""The places of scratch tensors: offsets into one arena, shared by tensors that never live at the
+same time."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Lifetime:
 def lifetimes(
     tensors: Sequence[Tensor], groups: Sequence[Sequence[Op]], kept: int
 ) -> dict[int, Lifetime]:
-    """Of scratch tensors by id, in groups of ops that run at once; `kept` lives to the end."""
+    """Return the lifetimes of scratch tensors by id, in groups of ops that run at once; `kept`
+    lives to the end."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for index, group in enumerate(groups):
@@ -41,10 +43,10 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:
-    """Offsets by tensor id, and the size of the arena in bytes.
+    """Return offsets by tensor id, and the size of the arena in bytes.
 
-    Largest first, each at the lowest offset free during its whole life (greedy by size;
-    Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
+    Largest first, each at the lowest offset free during its whole life (greedy by size; Pisarchyk
+    and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
     """
     offsets: dict[int, int] = {}
     in_use: dict[int, list[_Span]] = {}  # by op, what is placed and alive then
@@ -61,7 +63,7 @@ def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:
 
 
 def placed(tensors: Sequence[Tensor], offsets: Mapping[int, int]) -> tuple[Tensor, ...]:
-    """Those at their offsets among all, which are weights for the most part."""
+    """Return the tensors, mostly weights, with these offsets filled in."""
     return tuple(replace(t, offset=offsets[t.id]) if t.id in offsets else t for t in tensors)
 
 

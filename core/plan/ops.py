@@ -27,8 +27,8 @@ Form = Literal["own", "elementwise", "rowwise"]
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """Operands in order. One whose name ends in `?` may be left out; where a later one is there,
-    its tensor id is LEFT_OUT (`core.plan.plan`)."""
+    """The row of an op: operands in order. One whose name ends in `?` may be left out; where a
+    later one is there, its tensor id is LEFT_OUT (`core.plan.plan`)."""
 
     name: str
     inputs: tuple[str, ...]

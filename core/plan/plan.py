@@ -49,7 +49,7 @@ class Op:
 
     @property
     def given(self) -> tuple[int, ...]:
-        """The inputs that are not left out."""
+        """Return the inputs that are not left out."""
         return tuple(i for i in self.inputs if i != LEFT_OUT)
 
 
@@ -89,7 +89,7 @@ class Program:
     def plan_for(
         self, tokens: int, outputs: int, *, stepwise: bool = False, sliced: bool = False
     ) -> Plan:
-        """The smallest plan that takes a step of this size; ValueError where none does."""
+        """Return the smallest plan that takes a step of this size. ValueError if none does."""
         for plan in self.plans:
             fits = tokens <= plan.max_tokens and outputs <= plan.max_outputs
             if fits and (plan.stepwise, plan.sliced) == (stepwise, sliced):
@@ -97,7 +97,7 @@ class Program:
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
     def plan_of(self, step: Step) -> Plan:
-        """The smallest plan that takes this step; ValueError where none does."""
+        """Return the smallest plan that takes this step. ValueError if none does."""
         kind = {"stepwise": step.stepwise, "sliced": step.sliced}
         return self.plan_for(step.count, step.outputs, **kind)
 
@@ -111,7 +111,7 @@ class Program:
 
     @property
     def score_outputs(self) -> int:
-        """Of how many tokens one step can give the logits, stepwise plans aside."""
+        """Return for how many tokens one step can give the logits, stepwise plans aside."""
         return max(plan.max_outputs for plan in self.plans if not plan.stepwise)
 
     @property
@@ -121,37 +121,37 @@ class Program:
 
     @property
     def has_slice(self) -> bool:
-        """Whether there is a plan of a slice of the model."""
+        """Return True if there is a plan of a slice of the model."""
         return any(plan.sliced for plan in self.plans)
 
     @property
     def drafted_rows(self) -> int:
-        """Rows that a stepwise step writes of tokens that may turn out not to follow."""
+        """Return how many rows a stepwise step writes of tokens that may turn out not to follow."""
         return max(0, self.stepwise_tokens - 1)
 
     @property
     def step_words(self) -> int:
-        """Of a step buffer that serves all plans."""
+        """Return the words of a step buffer that serves all plans."""
         return packed_words(self.max_tokens, self.pages, self.max_outputs)
 
     def pack(self, step: Step) -> NDArray[np.int32]:
-        """The step buffer that serves all plans."""
+        """Return the step buffer that serves all plans."""
         return step.pack(self.max_tokens, self.pages, self.max_outputs)
 
 
 def tensor_row_bytes(tensor: Tensor) -> int:
-    """Bytes of one row of a scratch or state tensor."""
+    """Return the bytes of one row of a scratch or state tensor."""
     return row_bytes(tensor.dtype, tensor.shape[-1], tensor.block)
 
 
 def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
-    """Bytes of one row of a scratch or state tensor.
+    """Return the bytes of one row of a scratch or state tensor.
 
-    A row of a8 is `columns` int8 values, then two float32 a block, its scale and the sum of what
-    it stands for (formats with minima need it), then two int16 a block, its zero point and the sum
-    without the scale (`core.quant.blocks.a8`). A row of i8, for caches,
-    is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words;
-    one of i4 likewise, with two values in a byte.
+    A row of a8 is `columns` int8 values, then two float32 a block, its scale and the sum of what it
+    stands for (formats with minima need it), then two int16 a block, its zero point and the sum
+    without the scale (`core.quant.blocks.a8`). A row of i8, for caches, is `columns` int8 values,
+    then a float16 scale for each `block` of them, padded to whole words; one of i4 likewise, with
+    two values in a byte.
     """
     if dtype == "f32":
         return 4 * columns

@@ -1,8 +1,8 @@
-"""What changes from step to step: a few words that every kernel reads.
+"""The values that change from step to step: a few words that every kernel reads.
 
-A plain step has the next tokens of one sequence. A shared step, of a plan with pages, has tokens
-of several: each sequence is a segment, tokens that follow each other, with a position of its own
-and a table of the pages that hold its keys and values.
+A plain step has the next tokens of one sequence. A shared step, of a plan with pages, has tokens of
+several: each sequence is a segment, tokens that follow each other, with a position of its own and a
+table of the pages that hold its keys and values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ I32 = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class PageShape:
-    """What the caches of a plan for shared steps are made of; each has pages * PAGE rows."""
+    """The size of the caches of a plan for shared steps; each has pages * PAGE rows."""
 
     pages: int
     segments: int  # sequences of one step, at most
@@ -34,7 +34,7 @@ class PageShape:
 
     @property
     def table(self) -> int:
-        """Pages of one sequence, at most."""
+        """Return the most pages of one sequence."""
         return self.context // PAGE
 
 
@@ -59,21 +59,21 @@ class Segment:
         return self.start + self.count
 
     def rows(self, positions: I32) -> I32:
-        """Rows of the caches in which the positions lie."""
+        """Return the rows of the caches in which the positions lie."""
         return self.pages[positions // PAGE] * np.int32(PAGE) + positions % np.int32(PAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where the tokens of a stepwise step are a tree: those from place `branch` on follow the first
-    `trunk` tokens, at the positions behind these, and see none between. 1 <= trunk < branch."""
+    """A tree of tokens in a stepwise step: those from place `branch` on follow the first `trunk`
+    tokens, at the positions behind these, and see none between. 1 <= trunk < branch."""
 
     trunk: int
     branch: int
 
     @property
     def skipped(self) -> int:
-        """Tokens that the branch does not follow."""
+        """Return how many tokens the branch does not follow."""
         return self.branch - self.trunk
 
 
@@ -126,7 +126,7 @@ class Step:
 
     @cached_property
     def output_tokens(self) -> I32:
-        """int32 [outputs], the tokens whose logits are asked for, by their place in the step."""
+        """int32 [outputs], the tokens whose logits are outputs, by their place in the step."""
         if not self.segments:
             first = self._first_output
             return np.arange(first, first + self.outputs, dtype=np.int32)
@@ -137,14 +137,14 @@ class Step:
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """Of each sequence in the step: its first token, and the one behind its last."""
+        """Return for each sequence in the step its first token, and the one behind its last."""
         counts = [segment.count for segment in self.segments] or [self.count]
         ends = np.cumsum(counts).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     def singles(self) -> list[Step]:
-        """The steps of one token each that a plain step is, one after the other; of a branch too,
-        in the order of the step."""
+        """Return the steps of one token each that a plain step consists of, one after the other;
+        those of a branch too, in the order of the step."""
         tokens = zip(self.tokens, self.positions.tolist(), strict=True)
         return [
             replace(self, tokens=np.array([token], np.int32), start=start, outputs=1, fork=None)
@@ -156,15 +156,16 @@ class Step:
         return self.count - self.outputs if self.first_output is None else self.first_output
 
     def rows(self, rows: str, fixed: int) -> int:
-        """Rows in use of a tensor whose `rows` is this and whose first dimension is `fixed`."""
+        """Return the rows in use of a tensor whose `rows` is this and whose first dimension is
+        `fixed`."""
         return {"tokens": self.count, "outputs": self.outputs}.get(rows, fixed)
 
     def pack(self, max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> I32:
-        """The step buffer: int32 words, token ids [max_tokens] behind the header.
+        """Return the step buffer: int32 words, token ids [max_tokens] behind the header.
 
         With `pages` there follow, each as long as it can be: for every token its position and its
-        segment [max_tokens] each; for every output its token [max_outputs]; for every segment
-        its first token [segments] and its table of pages [segments, pages.table].
+        segment [max_tokens] each; for every output its token [max_outputs]; for every segment its
+        first token [segments] and its table of pages [segments, pages.table].
         """
         words = np.zeros(packed_words(max_tokens, pages, max_outputs), np.int32)
         words[N_TOKENS] = self.count
@@ -200,7 +201,7 @@ class Step:
 
 
 def packed_words(max_tokens: int, pages: PageShape | None = None, max_outputs: int = 0) -> int:
-    """Of a step buffer, as `Step.pack` makes it."""
+    """Return the words of a step buffer, as `Step.pack` makes it."""
     plain = HEADER_WORDS + max_tokens
     if pages is None:
         return plain

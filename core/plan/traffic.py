@@ -1,4 +1,4 @@
-"""What a step reads of memory: weights in their formats, caches as far as attention reaches."""
+"""The memory that a step reads: weights in their formats, caches as far as attention reaches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _LOOKUPS = (
 
 
 def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
-    """Bytes that a decoded token must read behind so many positions, with a source of so many.
+    """Return the bytes that a decoded token must read behind `cached_tokens` positions, with a
+    source of `source`.
 
     What several ops share counts once; a weight of a product counts whole, even where it is the
     embedding too.
@@ -34,7 +35,7 @@ def token_read_bytes(plan: Plan, cached_tokens: int, source: int = 0) -> int:
 
 
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
-    """Bytes that one op reads in a step, also where other ops read the same."""
+    """Return the bytes that one op reads in a step, also where other ops read the same."""
     total = 0
     for weight in _used(plan, op):
         rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None
@@ -59,7 +60,8 @@ def _weight_bytes(plan: Plan) -> int:
 
 
 def _used(plan: Plan, op: Op) -> list[Tensor]:
-    """The op's weights as far as it reads them: a product may use the first rows and columns."""
+    """Return the op's weights as far as it reads them: a product may use the first rows and
+    columns."""
     weights = _weights(plan, op)
     if op.name != "matmul":
         return weights
@@ -73,7 +75,7 @@ def _weights(plan: Plan, op: Op) -> list[Tensor]:
 
 
 def _rows_bytes(weight: Tensor, rows: int | None) -> int:
-    """Of so many rows, None: of all; a row of a tile is its share of the tile."""
+    """Return the bytes of `rows` rows, None: of all; a row of a tile is its share of the tile."""
     form, columns = FORMATS[weight.dtype], weight.shape[-1]
     count = math.prod(weight.shape[:-1]) if rows is None else rows
     return count * form.nbytes((form.tile_rows, columns)) // form.tile_rows

@@ -43,17 +43,17 @@ class Format:
 
     @property
     def native(self) -> bool:
-        """Whether kernels multiply it as it is; others become int8 when they are loaded."""
+        """Return True if kernels multiply it as it is; others become int8 when they are loaded."""
         return self.layout != "rows" or bool(self.tiles)
 
     @property
     def multiplied(self) -> str:
-        """The format that kernels read of a matrix."""
+        """Return the format that kernels read for a matrix."""
         return self.tiles or self.name
 
     @property
     def codec(self) -> str:
-        """Its module in blocks/."""
+        """Return the name of its module in blocks/."""
         return f"{self.family}.{self.name}" if self.family else self.name
 
     @property
@@ -65,7 +65,8 @@ class Format:
         return 8 * self.block_bytes / self.block_size
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Bytes of a tensor whose rows fill whole blocks; rows are padded to whole tiles."""
+        """Return the bytes of a tensor whose rows fill whole blocks; rows are padded to whole
+        tiles."""
         values = math.prod(shape)
         if self.layout == "tiles":
             values = -(-shape[0] // TILE_ROWS) * TILE_ROWS * shape[-1]

@@ -1,4 +1,4 @@
-"""Weight modes: what a model's matrices are turned into when it is loaded."""
+"""Weight modes: the formats that a model's matrices are converted to when it is loaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
 class WeightOfFormat(Protocol):
-    """What a mode needs to know of a weight; no data."""
+    """The interface of a weight to modes; no data."""
 
     @property
     def name(self) -> str: ...
@@ -45,23 +45,23 @@ class WeightOfFormat(Protocol):
     def format(self) -> QuantFormat: ...
 
 
-# Matrices of which few weights decide much: at int4 those of values lose three times as much as
+# Matrices whose few weights decide much: at int4 those of values lose three times as much as
 # any others of their size. SPARE_BITS is what their better format may add, in the mean.
 _SENSITIVE = "attn_v.weight"
 SPARE_BITS = 0.1
-NONE_RAISED: frozenset[str] = frozenset()
+NONE_PROMOTED: frozenset[str] = frozenset()
 
 
 def promoted(tensors: Iterable[WeightOfFormat], mode: str) -> frozenset[str]:
-    """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
-    they are too many."""
+    """Return the names of a model's matrices that are int8 in mode int4: all sensitive ones, or
+    none if they are too many."""
     if mode != "int4":
-        return NONE_RAISED
+        return NONE_PROMOTED
     sizes = {t.name: math.prod(t.shape) for t in tensors if _fills_blocks(t, "int4")}
     names = frozenset(name for name in sizes if name.endswith(_SENSITIVE))
     more = FORMATS["int8"].bits_per_weight - FORMATS["int4"].bits_per_weight
     added = more * sum(sizes[name] for name in names)
-    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_RAISED
+    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_PROMOTED
 
 
 def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
@@ -69,18 +69,21 @@ def _fills_blocks(tensor: WeightOfFormat, dtype: str) -> bool:
 
 
 def table_dtype(tensor: WeightOfFormat, mode: str) -> str:
-    """The format in which a weight is written that stays on disk and of which rows are read."""
+    """Return the format in which a weight is written that stays on disk, where rows of it are
+    read."""
     dtype = _FORMAT_OF_TABLE[mode]
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
 def loaded_table_dtype(tensor: WeightOfFormat) -> str:
-    """The format of a weight of which rows are read where they lie, in every mode."""
+    """Return the format of a weight whose rows are read on disk, in every mode."""
     return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
 
 
-def target_dtype(tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
-    """The format a tensor has in a mode, of which the model's `promoted` are known.
+def target_dtype(
+    tensor: WeightOfFormat, mode: str, promoted: frozenset[str] = NONE_PROMOTED
+) -> str:
+    """Return the format of a tensor in a mode, given the names of the model's `promoted` ones.
 
     Vectors (norms, biases) and tables that are made of the fields are float32 in every mode, which
     is exact. Rows that do not fill whole blocks stay float16. As stored, formats that are not
@@ -107,16 +110,16 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
 def common_room(
     tensors: Iterable[TensorData],
     mode: str,
-    promoted: frozenset[str] = NONE_RAISED,
+    promoted: frozenset[str] = NONE_PROMOTED,
     tables: Iterable[TensorData] = (),
 ) -> Room:
-    """For all that `convert` and `convert_table` will change."""
+    """Return room for all that `convert` and `convert_table` will change."""
     matrices = [made_bytes(tensor, target_dtype(tensor, mode, promoted)) for tensor in tensors]
     return room_for([*matrices, *(made_bytes(t, loaded_table_dtype(t)) for t in tables)])
 
 
 def room_for(sizes: Iterable[int]) -> Room:
-    """Pages of their own for so many bytes each, large ones where the system has them: a stream
+    """Return memory for `sizes` bytes each, in large pages where the system has them: a stream
     through small ones is a fifth slower.
 
     They go back to the system with the last tensor; the allocator keeps some of what it is given.
@@ -147,7 +150,7 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
 
 
 def made_bytes(tensor: WeightOfFormat, dtype: str) -> int:
-    """Of a tensor in another format; 0 where that is its own."""
+    """Return the bytes of a tensor in another format; 0 if that is its own."""
     return 0 if dtype == tensor.dtype else _matrix_bytes(tensor, dtype)
 
 
@@ -160,7 +163,7 @@ def aligned(nbytes: int) -> int:
 
 
 def mode_bytes(tensors: Iterable[WeightOfFormat], mode: str) -> int:
-    """Bytes that the tensors take in a mode, without converting them."""
+    """Return the bytes that the tensors take in a mode, without converting them."""
     found = tuple(tensors)
     names = promoted(found, mode)
     return sum(_matrix_bytes(t, target_dtype(t, mode, names)) for t in found)
@@ -170,9 +173,9 @@ def convert(
     tensor: TensorData,
     mode: str,
     room: Room = _own_room,
-    promoted: frozenset[str] = NONE_RAISED,
+    promoted: frozenset[str] = NONE_PROMOTED,
 ) -> TensorData:
-    """The tensor in the format of a mode, in `room`; itself where nothing changes.
+    """Return the tensor in the format of a mode, in `room`; itself if nothing changes.
 
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
@@ -180,13 +183,13 @@ def convert(
 
 
 def convert_table(tensor: TensorData, room: Room = _own_room) -> TensorData:
-    """A weight of which rows are read, in a format that kernels read; itself where that is its
+    """Return a weight whose rows are read, in a format that kernels read; itself if that is its
     own. Raises UnsupportedError for values that overflow float16."""
     return _in_format(tensor, loaded_table_dtype(tensor), room)
 
 
 def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
-    """Works through the tensor in pieces, so that beside the result only a few MiB are in use."""
+    """Convert the tensor in pieces, so that besides the result only a few MiB are in use."""
     if dtype == tensor.dtype:
         return tensor
     target, columns = FORMATS[dtype], tensor.shape[-1]
@@ -200,7 +203,8 @@ def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
 
 
 def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:
-    """The tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each."""
+    """Yield the tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB
+    each."""
     source, columns = tensor.format, tensor.shape[-1]
     rows = math.prod(tensor.shape[:-1])
     step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
@@ -216,7 +220,8 @@ Encode = Callable[[NDArray[np.float32]], NDArray[np.uint8]]  # [n, K] -> bytes
 def encode(
     tensor: TensorData, target: QuantFormat, values: NDArray[np.float32], by: Encode | None = None
 ) -> NDArray[np.uint8]:
-    """Bytes of rows of a tensor; UnsupportedError where finite values become infinite."""
+    """Return the bytes of rows of a tensor. UnsupportedError where finite values become
+    infinite."""
     encoded = quantizer.encode(target.name, values) if by is None else by(values)
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(

@@ -1,4 +1,5 @@
-"""From float32 to the best bytes of a format, by all cores: what `convert` and variants use."""
+"""Quantizes float32 values to the best bytes of a format, on all cores: what `convert` and variants
+use."""
 
 from __future__ import annotations
 
@@ -20,16 +21,16 @@ _DAMPING = 0.01  # of the mean of H's diagonal, added to it
 
 @dataclass(frozen=True)
 class Feedback:
-    """How the columns of one matrix are rounded: `order` [K] names them in turn, U is of H so
-    ordered. Blocks come in the order of their most used column: what is rounded early can be made
-    good by most others."""
+    """The order in which the columns of one matrix are rounded: `order` [K] names them in turn, U
+    is of H so ordered. Blocks come in the order of their most used column: what is rounded early
+    can be made good by most others."""
 
     order: NDArray[np.intp]
     u: F32
 
     @classmethod
     def of(cls, moment: F32, identity: float = 0.0) -> Feedback:
-        """moment [K, K], K a multiple of 32"""
+        """Return the feedback of a moment [K, K], K a multiple of 32."""
         used = np.diag(moment).reshape(-1, COLUMNS)
         blocks = np.argsort(-used.max(axis=1), kind="stable")
         inside = np.argsort(-used, axis=1, kind="stable")
@@ -57,7 +58,7 @@ def encode(name: str, values: F32, importance: F32 | None = None) -> NDArray[np.
 
 
 class Calibrated:
-    """Bytes for one matrix whose inputs' second moment is known.
+    """Quantizes one matrix whose inputs' second moment is known.
 
     moment: [K, K] or its diagonal [K]; `also_rows`: rows of the matrix are read as they are too (an
     embedding that is the output head as well), so that no column may be neglected.
@@ -73,7 +74,7 @@ class Calibrated:
             self._feedback = Feedback.of(moment, share)
 
     def encode(self, values: F32) -> NDArray[np.uint8]:
-        """values [N, K], any rows of the matrix from a multiple of 16 on."""
+        """Quantize values [N, K], any rows of the matrix from a multiple of 16 on."""
         if self._feedback is None or not np.isfinite(values).all():
             return encode(self._name, values, self._importance)
         return quantize_int4(
@@ -96,7 +97,8 @@ def factor(moment: F32, identity: float = 0.0) -> F32:
 
 
 def _inverse_of_upper(r: F64) -> F64:
-    """By halves, so that nearly all of it is products of matrices."""
+    """Return the inverse of an upper triangular matrix, by halves, so that nearly all of it is
+    products of matrices."""
     half = len(r) // 2
     if half < 32:
         inverse: F64 = np.linalg.inv(r).astype(np.float64)
@@ -109,7 +111,7 @@ def _inverse_of_upper(r: F64) -> F64:
 
 
 def quantize_int4(values: F32, feedback: Feedback, search: Search) -> NDArray[np.uint8]:
-    """values float32 [N, K] -> tiles of int4."""
+    """Quantize values float32 [N, K] to tiles of int4."""
     u, rows, columns = feedback.u, *values.shape
     work: F32 = np.pad(values, ((0, -rows % TILE_ROWS), (0, 0)))[:, feedback.order]
     importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
@@ -132,7 +134,8 @@ def quantize_int4(values: F32, feedback: Feedback, search: Search) -> NDArray[np
 def _round_block(
     columns: F32, headers: NDArray[np.uint16], u: F32
 ) -> tuple[NDArray[np.uint8], F32]:
-    """columns [32, N], u [32, 32] -> levels [32, N], errors divided by u's diagonal [32, N]"""
+    """Round columns [32, N], with u [32, 32] -> levels [32, N], errors divided by u's diagonal [32,
+    N]."""
     d = int4.decode_step(headers >> np.uint16(6))
     inverse, z = nibbles.inverse(d), (headers & 63).astype(np.float32) * np.float32(0.25)
     levels, errors = np.zeros(columns.shape, np.uint8), np.zeros_like(columns)

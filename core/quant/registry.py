@@ -34,7 +34,7 @@ class QuantFormat(Format):
     non_finite: Callable[[NDArray[np.uint8]], bool] = field(kw_only=True)
 
     def quantize(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """UnsupportedError for a format that is only read."""
+        """Return the bytes of the values. UnsupportedError for a format that is only read."""
         if self.encoder is None:
             raise UnsupportedError(f"weights cannot be written as {self.name}, only read")
         return self.encoder(values)
@@ -56,7 +56,7 @@ FORMATS: Mapping[str, QuantFormat] = MappingProxyType(
 
 
 def named_format(tensor: str, dtype: str) -> QuantFormat:
-    """The format of a tensor; UnsupportedError where there is none of that name."""
+    """Return the format of a tensor. UnsupportedError if there is none of that name."""
     if dtype not in FORMATS:
         raise UnsupportedError(
             f"tensor {tensor!r} has block type {dtype}; "

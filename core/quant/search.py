@@ -100,7 +100,7 @@ class _Weighted:
         self.importance = np.ascontiguousarray(importance.reshape(-1, COLUMNS).T)
 
     def error(self, d: F32, z: F32 | None, levels: object) -> F32:
-        """The weighted squared error of each block for d, z [N, K / 32]."""
+        """Return the weighted squared error of each block for d, z [N, K / 32]."""
         assert callable(levels)
         inverse = _ONE / d
         total = np.zeros_like(d)
@@ -151,7 +151,8 @@ def _half(bits: I32) -> F32:
 
 
 def _finite_blocks(values: F32) -> tuple[F32, NDArray[np.bool_]]:
-    """Blocks [N padded, K / 32, 32], zero where a value of them is not finite; which are."""
+    """Return blocks [N padded, K / 32, 32], zero where a value of a block is not finite, and which
+    blocks are finite."""
     blocks = tiles.blocks_of(values)
     finite: NDArray[np.bool_] = np.all(np.isfinite(blocks), axis=2)
     return np.where(finite[..., None], blocks, np.float32(0)), finite

@@ -52,18 +52,18 @@ class TensorData:
 
 
 def float_tensor(name: str, values: NDArray[Any]) -> TensorData:
-    """A tensor that no file has, float32."""
+    """Return a float32 tensor that no file has."""
     data = np.ascontiguousarray(values, "<f4").reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return TensorData(name, "f32", values.shape, data)
 
 
 def with_own_vectors(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """The tensors, the vectors among them in memory of their own.
+    """Return the tensors, the vectors among them in memory of their own.
 
     Norms and biases lie scattered between matrices in a file, and a page that is read brings up to
     some hundred KiB around it along: 60 norms held 40 MB of a file of 98 MB in memory. So copy them
-    first, and let the matrices go once they are elsewhere.
+    first, and release the matrices once they are elsewhere.
     """
     return {name: _copied(t) if len(t.shape) == 1 else t for name, t in tensors.items()}
 
@@ -75,7 +75,6 @@ def _copied(tensor: TensorData) -> TensorData:
 
 
 def files_of(tensors: Iterable[TensorData]) -> MappedFiles:
-    """The files that the tensors are mapped from."""
     return MappedFiles.under(tensor.data for tensor in tensors)
 
 
@@ -83,7 +82,7 @@ _SCAN_BLOCKS = 1 << 18  # at most about 1 MiB of temporary memory at a time
 
 
 def find_non_finite(tensor: TensorData) -> bool:
-    """Whether a weight is NaN or infinite: looks at float values, and at the scales of blocks."""
+    """Return True if a weight is NaN or infinite, by float values, and by the scales of blocks."""
     step = _SCAN_BLOCKS * tensor.format.block_bytes  # whole tiles too
     return any(
         tensor.format.non_finite(tensor.data[start : start + step])
@@ -92,5 +91,5 @@ def find_non_finite(tensor: TensorData) -> bool:
 
 
 def not_finite(file: object, name: str) -> FileError:
-    """The error of those who cannot go on with such a weight."""
+    """Return the error for a weight that is not finite."""
     return FileError(file, f"tensor {name}: expected finite weights, found NaN or infinity")

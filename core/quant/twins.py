@@ -1,4 +1,4 @@
-"""Rows of blocks as tiles of 16 rows, value for value: what kernels multiply with."""
+"""Converts rows of blocks to tiles of 16 rows, value for value: what kernels multiply with."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def to_tiles(
     shape: tuple[int, ...],
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """Bytes of a matrix in a native format of rows -> bytes of its twin, in `out` if given.
-    ValueError where sizes do not fit."""
+    """Return the bytes of the twin of a matrix in a native format of rows, in `out` if given.
+    ValueError if sizes do not fit."""
     from llm_lite_kernels import _cpp
 
     if out is None:

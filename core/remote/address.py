@@ -21,7 +21,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """With its port, and with what stands before /v1: for sentences."""
+        """Return the address with its port, and with what stands before /v1, for sentences."""
         return self.base.partition("://")[2]
 
     @property
@@ -34,12 +34,12 @@ class Address:
             return name == "localhost"
 
     def model_path(self, model: str) -> str:
-        """Which tells a model there from all others, as a path does of one that lies here."""
+        """Return a path that tells the server's model from all others, as a file's path does."""
         return f"{self.base}/v1/models/{model}"
 
 
 def read_address(text: str) -> Address:
-    """With or without http:// and /v1. RequestError says what is wrong."""
+    """Read an address, with or without http:// and /v1. RequestError says what is wrong."""
     text = text.strip()
     if not text or len(text) > LONGEST or not text.isprintable() or " " in text:
         raise RequestError(
@@ -68,7 +68,7 @@ def read_address(text: str) -> Address:
 
 
 def read_key(text: str) -> ApiKey:
-    """RequestError for what no key can be."""
+    """Read a key. RequestError for what no key can be."""
     text = text.strip()
     if len(text) > LONGEST_KEY or not (text.isascii() and text.isprintable()) or " " in text:
         raise RequestError("the key has characters that no key has: copy it again")

@@ -1,4 +1,4 @@
-"""One answer of a server, as the events that the local engine says of its own."""
+"""One answer of a server, as the events of the local engine."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import quote
 from llm_lite.core.records import dataclass
-from llm_lite.core.remote.asking import Asked, ask
+from llm_lite.core.remote.asking import RemoteRequest, build_request
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError
-from llm_lite.core.remote.hearing import LONGEST_PIECE, Hearing, Piece, progress
+from llm_lite.core.remote.hearing import LONGEST_PIECE, Piece, StreamParser, progress
 from llm_lite.core.remote.sse import EventReader
 from llm_lite.core.text.thinking import MARKS
 
@@ -41,8 +41,8 @@ _CLOSING = MARKS["think"].written[1]
 
 @dataclass(slots=True)
 class RemoteAnswer:
-    """`unknown` are fields of requests that this server has refused before; more are added.
-    `prompt` are the prompt's tokens, where they are known."""
+    """An answer of a server. `unknown` are fields of requests that this server has refused before;
+    more are added. `prompt` are the prompt's tokens, where they are known."""
 
     command: Generate
     client: Client
@@ -53,7 +53,7 @@ class RemoteAnswer:
     unknown: set[str]
     prompt: tuple[PromptToken, ...] = ()
     response: str = ""  # the server's name of the answer, once it is known
-    _hearing: Hearing | None = None
+    _parser: StreamParser | None = None
     _started: bool = False
     _asked_at: float = 0.0
     _first: float = 0.0
@@ -69,7 +69,7 @@ class RemoteAnswer:
         reason: StopReason = "error"
         problem = ""
         try:
-            self._hear_all(ask(self.command, self.model, self.dialect))
+            self._stream_all(build_request(self.command, self.model, self.dialect))
             reason, problem = self._ending()
         except CancelledError:
             reason = "stopped"
@@ -77,7 +77,7 @@ class RemoteAnswer:
             problem = str(error)
         self._finish(reason, problem)
 
-    def _hear_all(self, asked: Asked) -> None:
+    def _stream_all(self, asked: RemoteRequest) -> None:
         for _ in range(MOST_REFUSED):
             body = {k: v for k, v in asked.body.items() if k not in self.unknown}
             try:
@@ -90,10 +90,10 @@ class RemoteAnswer:
                 self.unknown |= refused
         raise RemoteError(f"{self.client.address.host} refuses what is asked in too many ways")
 
-    def _stream(self, asked: Asked, body: dict[str, object]) -> None:
+    def _stream(self, asked: RemoteRequest, body: dict[str, object]) -> None:
         host = self.client.address.host
-        reader, hearing = EventReader(host), Hearing(host)
-        self._hearing = hearing
+        reader, parser = EventReader(host), StreamParser(host)
+        self._parser = parser
         with closing(self.client.stream(asked.path, body, self.exchange, reader)) as events:
             for data in events:
                 if self.exchange.cancelled:  # what has come already may be much
@@ -104,25 +104,25 @@ class RemoteAnswer:
                 if read is not None:
                     self._start(False, read[1])
                     self.emit(PrefillProgress(self.command.request, *read))
-                for piece in hearing.hear(data):
-                    self._say(piece, asked)
+                for piece in parser.feed(data):
+                    self._take_piece(piece, asked)
                     if self.exchange.cancelled:  # an event may have a million characters
                         break
-                self.response = hearing.response
+                self.response = parser.response
         if self.exchange.cancelled:  # a connection that is ended here looks as one that ended
             raise CancelledError("stopped")
-        for call in hearing.calls():
+        for call in parser.calls():
             self._close_thought()
             for part in _parts(call):
-                self._say(Piece("said", part, 0, math.nan), asked)
+                self._take_piece(Piece("said", part, 0, math.nan), asked)
         if reader.damaged:
             self._notes.append(
                 f"{host} sent bytes that are no UTF-8: the sign \ufffd stands in their places"
             )
-        if not hearing.finish:
+        if not parser.finish:
             raise RemoteError(f"the answer of {host} was cut off before its end")
 
-    def _say(self, piece: Piece, asked: Asked) -> None:
+    def _take_piece(self, piece: Piece, asked: RemoteRequest) -> None:
         self._length += len(piece.text)
         if self._length > MOST_SAID:
             raise RemoteError(
@@ -138,23 +138,23 @@ class RemoteAnswer:
             self._start(piece.kind == "thought", 0)
         if not self._count and asked.begun:
             for part in _parts(asked.begun):
-                self._tell(Piece("said", part, 0, math.nan))
+                self._emit_token(Piece("said", part, 0, math.nan))
         if piece.kind == "said" and self._thinks:
             self._close_thought()
-        # Thoughts behind words are told as words: the window folds the first ones only.
+        # Thoughts behind words are emitted as words: the window folds the first ones only.
         self._thinks = piece.kind == "thought" and (self._thinks or not self._count)
         now = time.monotonic()
         self._first = self._first or now
         self._last, self._count = now, self._count + 1
-        self._tell(piece)
+        self._emit_token(piece)
 
     def _close_thought(self) -> None:
-        """The mark that a server has taken out, which the window tells thoughts by."""
+        """Emit the closing mark of a thought, which a server has taken out and the window needs."""
         if self._thinks:
             self._thinks = False
-            self._tell(Piece("said", _CLOSING, 0, math.nan))
+            self._emit_token(Piece("said", _CLOSING, 0, math.nan))
 
-    def _tell(self, piece: Piece) -> None:
+    def _emit_token(self, piece: Piece) -> None:
         ttft = (self._first - self._asked_at) * 1e3 if self._count == 1 else 0.0
         self.emit(
             TokenDecoded(
@@ -172,7 +172,7 @@ class RemoteAnswer:
         if self._started:
             return
         self._started = True
-        use = self._hearing.usage if self._hearing else None
+        use = self._parser.usage if self._parser else None
         prompt = (use.prompt if use else 0) or total or len(self.prompt)
         cached = min(use.cached if use else 0, prompt)
         goes_on = self.command.continue_last or self.command.begin is not None
@@ -180,19 +180,19 @@ class RemoteAnswer:
         self.emit(GenerationStarted(self.command.request, prompt, cached, self.prompt, thinking))
 
     def _context_used(self) -> int:
-        prompt = self._hearing.usage.prompt if self._hearing else 0
+        prompt = self._parser.usage.prompt if self._parser else 0
         return (prompt or len(self.prompt)) + self._count
 
     def _ending(self) -> tuple[StopReason, str]:
-        hearing = self._hearing
-        assert hearing is not None
+        parser = self._parser
+        assert parser is not None
         note = "; ".join(self._notes)
-        if hearing.finish == "stop" and hearing.stop_text:
+        if parser.finish == "stop" and parser.stop_text:
             known = self.dialect.name == "llm-lite"
-            return (_OURS.get(hearing.stop_text, "stop string") if known else "stop string"), note
-        if hearing.finish in _REASONS:
-            return _REASONS[hearing.finish], note
-        return "end", f"{hearing.host} ended the answer: {quote(hearing.finish)}"
+            return (_OURS.get(parser.stop_text, "stop string") if known else "stop string"), note
+        if parser.finish in _REASONS:
+            return _REASONS[parser.finish], note
+        return "end", f"{parser.host} ended the answer: {quote(parser.finish)}"
 
     def _finish(self, reason: StopReason, problem: str) -> None:
         self._close_thought()
@@ -202,9 +202,9 @@ class RemoteAnswer:
         self.emit(GenerationFinished(self.command.request, reason, stats, problem))
 
     def _stats(self) -> GenerationStats:
-        if self._hearing is None:
+        if self._parser is None:
             return GenerationStats()
-        use = self._hearing.usage
+        use = self._parser.usage
         new, seconds = use.new or self._count, self._last - self._first
         measured = (new - 1) / seconds if seconds > 0 and new > 1 else 0.0
         return GenerationStats(
@@ -218,7 +218,7 @@ class RemoteAnswer:
         )
 
 
-def refused_fields(error: RemoteStatusError, asked: Asked, known: set[str]) -> set[str]:
+def refused_fields(error: RemoteStatusError, asked: RemoteRequest, known: set[str]) -> set[str]:
     """Optional fields that a refusal names: the answer can do without them."""
     if error.status not in (400, 422, 500):
         return set()

@@ -16,15 +16,17 @@ MOST_ALTERNATIVES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RemoteRequest:
     path: str
     body: dict[str, Any]
     optional: tuple[str, ...]  # fields that the answer can do without
     begun: str = ""  # what the answer begins with: the server continues it
 
 
-def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> Asked:
-    """RequestError says what the protocol cannot carry."""
+def build_request(
+    command: Generate, model: str, dialect: Dialect, response: str = ""
+) -> RemoteRequest:
+    """Return the request for a command. RequestError says what the protocol cannot carry."""
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body)]
     if command.raw:
@@ -32,7 +34,7 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
         body["prompt"] = "".join(message.content for message in command.messages) + begin
         if dialect.tells_likelihoods:
             body["logprobs"] = MOST_ALTERNATIVES
-        return Asked("/v1/completions", body, (*optional, "logprobs"), begin)
+        return RemoteRequest("/v1/completions", body, (*optional, "logprobs"), begin)
     begun = _beginning(command, dialect)
     told = command.messages[:-1] if command.continue_last else command.messages
     body["messages"] = written(told, dialect)
@@ -51,11 +53,11 @@ def ask(command: Generate, model: str, dialect: Dialect, response: str = "") -> 
         if dialect.continuing == "field":
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     shown = "" if command.continue_last else begun
-    return Asked("/v1/chat/completions", body, tuple(optional), shown)
+    return RemoteRequest("/v1/chat/completions", body, tuple(optional), shown)
 
 
 def _beginning(command: Generate, dialect: Dialect) -> str:
-    """What the answer begins with; "" where it begins afresh."""
+    """Return the text that the answer begins with; "" if it begins afresh."""
     begin = command.messages[-1] if command.continue_last else command.begin
     if command.forced and begin is None:
         raise RequestError("a server takes no tokens to begin with: only text can be continued")
@@ -115,7 +117,8 @@ def tool_row(spec: ToolSpec) -> dict[str, Any]:
 
 
 def written(messages: Sequence[ChatMessage], dialect: Dialect) -> list[dict[str, Any]]:
-    """Messages as the protocol has them: results of functions name the calls that they answer."""
+    """Return messages in the form of the protocol: results of functions name the calls that they
+    answer."""
     found: list[dict[str, Any]] = []
     waiting: list[str] = []  # ids of calls without a result yet
     for message in messages:
@@ -137,7 +140,8 @@ def written(messages: Sequence[ChatMessage], dialect: Dialect) -> list[dict[str,
 
 
 def _call(call: ToolCall, number: str) -> dict[str, Any]:
-    """Servers read the arguments as JSON: what the model wrote wrongly is told as a text."""
+    """Return a call in the form of the protocol. Servers read the arguments as JSON: invalid ones
+    are sent as a text."""
     try:
         whole = isinstance(json.loads(call.arguments), dict)
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ _QUIET = ("httpx2", "httpcore2")
 
 
 class Exchange:
-    """A request under way. `cancel`, from any thread, ends it at once: whoever waits for it gets
+    """A request under way. `cancel`, from any thread, ends it at once: the waiting thread gets
     CancelledError."""
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ class Exchange:
 
 
 class Client:
-    """Of one server. RemoteError says what it refuses, CancelledError that `Exchange.cancel` was
-    called."""
+    """The client of one server. RemoteError says what it refuses, CancelledError that
+    `Exchange.cancel` was called."""
 
     def __init__(self, address: Address, key: ApiKey) -> None:
         self.address, self._key = address, key
@@ -87,7 +87,7 @@ class Client:
         seconds: float = TELL_SECONDS,
         most: int = MOST_BYTES,
     ) -> bytes:
-        """The whole answer, of at most so many bytes in so many seconds."""
+        """Return the whole answer, of at most `most` bytes in `seconds`."""
         end = time.monotonic() + seconds
         with self._open(method, path, body, exchange, seconds) as answer:
             found = bytearray()
@@ -106,7 +106,7 @@ class Client:
     def stream(
         self, path: str, body: Any, exchange: Exchange, reader: EventReader
     ) -> Generator[str, None, None]:
-        """The data of the events with which a server answers; a whole JSON is one event."""
+        """Yield the data of the events with which a server answers; a whole JSON is one event."""
         with self._open("POST", path, body, exchange, FIRST_SECONDS) as answer:
             kind = answer.headers.get("Content-Type", "")
             if "json" in kind and "event-stream" not in kind:
@@ -123,7 +123,7 @@ class Client:
         import httpx2
 
         _silence()
-        self._say_cancelled(exchange)
+        self._raise_if_cancelled(exchange)
         host = self.address.host
         try:
             client = httpx2.Client(
@@ -157,10 +157,10 @@ class Client:
                 self._check_packing(answer)
                 yield answer
         except httpx2.TimeoutException as error:
-            self._say_cancelled(exchange)
+            self._raise_if_cancelled(exchange)
             raise RemoteError(_slow(host, error, seconds)) from None
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            self._say_cancelled(exchange)
+            self._raise_if_cancelled(exchange)
             raise RemoteError(_unreachable(host, error)) from None
         except httpx2.InvalidURL as error:
             raise RemoteError(f"{host} is no address: {quote(str(error))}") from None
@@ -212,7 +212,7 @@ class Client:
                 f"{self.address.host} packs its answer as {quote(coding)}, which was not asked for"
             )
 
-    def _say_cancelled(self, exchange: Exchange) -> None:
+    def _raise_if_cancelled(self, exchange: Exchange) -> None:
         if exchange.cancelled:
             raise CancelledError("stopped") from None
 

@@ -1,4 +1,4 @@
-"""Who answers at an address: its dialect by what only it tells, and the models that it has."""
+"""The connection to a server: its dialect by what only it answers, and the models that it has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _DETAIL_SECONDS = 5.0  # for what is good to know, and no more
 
 
 def connect(client: Client, exchange: Exchange) -> RemoteServer:
-    """RemoteError says why nobody answers there, or what is no server of this protocol."""
+    """Connect to a server. RemoteError says why nothing answers there, or that it is no server of
+    this protocol."""
     host = client.address.host
     found = client.get_json("/v1/models", exchange)
     rows = [an_object(row) for row in a_list(an_object(found).get("data"))[:MOST_MODELS]]
@@ -48,7 +49,7 @@ def connect(client: Client, exchange: Exchange) -> RemoteServer:
 
 
 def chosen(server: RemoteServer, name: str | None = None) -> RemoteModel:
-    """The model of a name, or one that is loaded. RequestError lists what there is."""
+    """Return the model of a name, or one that is loaded. RequestError lists what there is."""
     if name is None:
         return next((model for model in server.models if model.loaded), server.models[0])
     found = next((model for model in server.models if model.name == name), None)
@@ -80,7 +81,8 @@ def _is_lm_studio(rows: list[dict[str, Any]]) -> bool:
 def _described(
     name: DialectName, rows: list[dict[str, Any]], client: Client, exchange: Exchange
 ) -> tuple[tuple[RemoteModel, ...], str]:
-    """With what one more question tells; a server that does not answer it says less of itself."""
+    """Return models and version, by one more question; a server that does not answer it is
+    described by less."""
     if name == "vllm":
         version = text(_detail(client, exchange, "/version").get("version"), 60)
         return tuple(_plain(row) for row in rows), one_line(version)

@@ -21,7 +21,7 @@ SECONDS = 10.0
 def count_tokens(
     command: CountTokens, client: Client, dialect: Dialect, model: str, exchange: Exchange
 ) -> TokensCounted:
-    """RemoteError where the server cannot count."""
+    """Count tokens on the server. RemoteError if it cannot count."""
     if not dialect.counting:
         raise RemoteError(f"{client.address.host} does not tell how many tokens a text has")
     counts, kept = [], []
@@ -55,7 +55,8 @@ def _tokens(
 def prompt_of(
     command: Generate, client: Client, dialect: Dialect, model: str, exchange: Exchange
 ) -> tuple[PromptToken, ...]:
-    """The prompt's tokens with the messages that say them; () where the server does not tell."""
+    """Return the prompt's tokens with the messages that contain them; () if the server does not
+    tell."""
     if dialect.name not in ("llama-server", "llm-lite") or command.raw:
         return ()
     if dialect.name == "llm-lite" and (not command.thinking or command.continue_last):
@@ -103,15 +104,15 @@ def _our_prompt(
 
 
 def _piece(told: Any) -> str:
-    """A text, or the bytes of a part of a character."""
+    """Return a text, or U+FFFD for the bytes of a part of a character."""
     return text(told) if isinstance(told, str) else "\ufffd"
 
 
 def placed(
     ids: Sequence[int], pieces: Sequence[str], contents: Sequence[str]
 ) -> tuple[PromptToken, ...]:
-    """Which message says each token: messages stand in the prompt one after the other; what
-    stands between them is the template's."""
+    """Return the message of each token: messages follow each other in the prompt; what is between
+    them is the template's."""
     whole = "".join(pieces)
     spans, at = [], 0
     for number, content in enumerate(contents):

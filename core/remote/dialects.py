@@ -1,8 +1,10 @@
-"""What servers with OpenAI's protocol have of their own: which options of sampling, which names.
+"""The dialects of servers with OpenAI's protocol: which options of sampling they have, under which
+names.
 
 Sources: https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html,
 https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md,
-https://lmstudio.ai/docs/developer/openai-compat, https://platform.openai.com/docs/api-reference/chat.
+https://lmstudio.ai/docs/developer/openai-compat,
+https://platform.openai.com/docs/api-reference/chat.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Dialect:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Fields of SamplingOptions that it does not know."""
+        """Return the fields of SamplingOptions that the dialect lacks."""
         return tuple(name for name in OPTIONS if name not in self.sampling)
 
 

@@ -1,4 +1,4 @@
-"""A server's model with the face of the local engine: commands in, the same events out."""
+"""A server's model with the interface of the local engine: commands in, the same events out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ _LOOK_SECONDS = 10.0
 
 
 class RemoteEngine:
-    """Of one model of one server. `wake` is called from its thread when there are events."""
+    """The engine for one model of one server. `wake` is called from its thread when there are
+    events."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class RemoteEngine:
         self._closing = False
         self._unknown: set[str] = set()  # fields that the server refuses
         self.glass = Glass(client)
-        self.held: RemoteResponse | None = None  # the last answer, where it can be looked into
+        self.held: RemoteResponse | None = None  # the last answer, if it can be inspected
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
 
@@ -124,15 +125,15 @@ class RemoteEngine:
         self._commands.put((number, command))
 
     def poll(self) -> list[Event]:
-        """The events since the last call, in order; never waits."""
+        """Return the events since the last call, in order; never waits."""
         return self._outbox.poll()
 
     def wait(self, timeout: float) -> list[Event]:
-        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        """Return the events as `poll` does, but wait up to `timeout` seconds for the first one."""
         return self._outbox.wait(timeout)
 
     def loaded(self) -> ModelLoaded:
-        """Its model, as if it had just been loaded."""
+        """Return an event for its model, as if it had just been loaded."""
         return ModelLoaded(self.info, self.executor, 0.0)
 
     def close(self, timeout: float = 2.0) -> bool:
@@ -186,11 +187,11 @@ class RemoteEngine:
         elif isinstance(command, MakeTitle):
             self._emit(TitleMade(command.conversation, None))
         elif isinstance(command, Inspect):
-            held = self._looked_into("what its layers would say")
+            held = self._inspected("what its layers would say")
             rows = self.glass.lens(held, min(command.position, len(held.tokens) - 1), exchange)
             self._emit(LensResult(command.request, command.position, rows))
         elif isinstance(command, ReadAttentionRows):
-            held = self._looked_into("where its heads look")
+            held = self._inspected("where its heads look")
             self._emit(self.glass.rows(held, command, exchange))
         else:
             self._fail(
@@ -205,7 +206,7 @@ class RemoteEngine:
         def emit(event: Event) -> None:
             if isinstance(event, GenerationFinished):  # the window may ask again now
                 if event.stop_reason != "error":
-                    self._look_into(command, answer)
+                    self._inspect(command, answer)
                 with self._lock:
                     self._answering = 0
             else:  # the server is read no faster than the window folds: TCP holds it back
@@ -228,14 +229,14 @@ class RemoteEngine:
         for name in sorted(self._unknown - before):
             self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
-    def _looked_into(self, what: str) -> RemoteResponse:
+    def _inspected(self, what: str) -> RemoteResponse:
         if not self.server.glass:
             raise RemoteError(f"{self._name} does not tell {what}")
         if self.held is None:
             raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
         return self.held
 
-    def _look_into(self, command: Generate, answer: RemoteAnswer) -> None:
+    def _inspect(self, command: Generate, answer: RemoteAnswer) -> None:
         """Tell what tokens the answer and its prompt really are, where the server says it."""
         self.held = None
         if not self.server.glass or not answer.response:
@@ -280,7 +281,7 @@ class RemoteEngine:
 
 
 def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
-    """0 stands for what the server does not tell."""
+    """Return what is known of the model; 0 stands for what the server does not tell."""
     return ModelInfo(
         name=model.title,
         path=Address(server.address).model_path(model.name),

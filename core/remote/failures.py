@@ -1,4 +1,4 @@
-"""What a server or the way to it refuses, a sentence each."""
+"""The failures of a server or of the way to it, a sentence each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import lines, one_line, shortened
 
-_LONGEST = 300  # characters of what a server says
+_LONGEST = 300  # characters of a server's sentence
 _LONGEST_WAIT = 86_400.0  # seconds
 
 
 class RemoteError(RequestError):
-    """What was asked of a server cannot be had."""
+    """Raised if a server cannot give what was requested."""
 
 
 class RemoteStatusError(RemoteError):
@@ -55,7 +55,7 @@ def refusal(
 
 
 def message_of(body: bytes) -> str:
-    """The sentence in an error's JSON, as servers put it in several places; else short plain
+    """Return the sentence in an error's JSON, which servers put in several places; else short plain
     text."""
     text = body.decode("utf-8", "replace")
     try:
@@ -82,7 +82,7 @@ def _short(text: str) -> str:
 
 
 def retry_after(text: str) -> float | None:
-    """Seconds, of a number of them or of a date."""
+    """Return the seconds of a number of them or until a date."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), _LONGEST_WAIT)

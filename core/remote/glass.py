@@ -1,5 +1,5 @@
-"""What another llm-lite tells of the inside of an answer: its tokens, where heads look, what layers
-would say, how full its cache is. Arrays come as NPZ; they are checked before they are used."""
+"""The inspection of an answer in another llm-lite: its tokens, its attention, its logit lens, how
+full its cache is. Arrays come as NPZ; they are checked before they are used."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class RemoteResponse:
     cache: HeldCache
 
     def as_prompt(self, messages: tuple[ChatMessage, ...], answer: int) -> tuple[PromptToken, ...]:
-        """Its tokens with the messages that say them; `answer` is the index of the answer."""
+        """Return its tokens with the messages that contain them; `answer` is the index of the
+        answer."""
         count = self.prompt_tokens
         contents = [message.content for message in messages]
         prompt = placed(self.tokens[:count], self.texts[:count], contents)
@@ -56,7 +57,7 @@ class RemoteResponse:
 
 
 class Glass:
-    """Of one server. RemoteError where an answer is no longer kept."""
+    """The inspection of answers of one server. RemoteError if an answer is no longer kept."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +97,7 @@ class Glass:
         last: int,
         exchange: Exchange,
     ) -> F32:
-        """Probabilities float32 [heads, last - first, length]."""
+        """Return probabilities float32 [heads, last - first, length]."""
         length = len(held.tokens)
         asked = {
             "response": held.response, "layer": layer, "heads": ",".join(map(str, heads)),
@@ -130,7 +131,7 @@ class Glass:
     def rows(
         self, held: RemoteResponse, asked: ReadAttentionRows, exchange: Exchange
     ) -> AttentionRows:
-        """RemoteError where the server cannot tell it."""
+        """Return attention rows. RemoteError if the server cannot compute them."""
         length, at = len(held.tokens), asked.position
         if asked.mode == "rollout":
             raise RemoteError(
@@ -159,7 +160,8 @@ class Glass:
         return self._client.address.host
 
     def _array(self, raw: bytes, name: str, shape: tuple[int, ...]) -> F32:
-        """Float32 of an NPZ in which nothing is packed: it is no larger than it looks."""
+        """Return the float32 array of an NPZ that is not compressed: it is no larger than it
+        looks."""
         try:
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
                 info = archive.getinfo(f"{name}.npy")

@@ -1,5 +1,6 @@
-"""The events of an answer, as servers stream them, to pieces: thoughts and words token by token,
-calls of functions, how it ended and what it took. Everything is looked at before it is used."""
+"""Parses the events of an answer, as servers stream them, into pieces: thoughts and words token by
+token, calls of functions, how it ended and what it took. Everything is checked before it is used.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ MOST_TEXT = 1 << 20  # characters in one event
 MOST_CALLS = 32
 MOST_EARLY = 64  # tokens
 MOST_ARGUMENTS = 1 << 20  # characters of a call
-LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are told in parts
+LONGEST_PIECE = 100  # characters of one token: longer ones are no tokens, and are split
 _DEEP = 64  # lists and objects within each other
 
 NOTHING = -9999.0  # OpenAI's logprob of what has none
@@ -36,13 +37,13 @@ class Piece:
     kind: Kind
     text: str
     token: int
-    probability: float  # nan: not told
+    probability: float  # nan: not known
     alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(slots=True)
 class Usage:
-    """0: not told."""
+    """The token counts of an answer. 0: not known."""
 
     prompt: int = 0
     cached: int = 0
@@ -59,21 +60,22 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Hearing:
-    """Of one answer. `hear` takes the data of an event and gives the pieces in it."""
+class StreamParser:
+    """The parser of one answer. `feed` takes the data of an event and yields the pieces in it."""
 
     host: str
     usage: Usage = field(default_factory=Usage)
     finish: str = ""  # the protocol's reason
-    stop_text: str = ""  # the string that ended it, where that is told
+    stop_text: str = ""  # the string that ended it, if the server says it
     response: str = ""  # the server's name of the answer
     damaged: bool = False  # some text was no UTF-8
     _early: list[dict[str, Any]] = field(default_factory=list)  # tokens without a text yet
     _calls: dict[int, _Call] = field(default_factory=dict)
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
-    def hear(self, data: str) -> Iterator[Piece]:
-        """RemoteError for an error that the server tells in the middle, and for what is no JSON."""
+    def feed(self, data: str) -> Iterator[Piece]:
+        """Yield the pieces of an event. RemoteError for an error in the middle of an answer, and
+        for what is no JSON."""
         event = self._parsed(data)
         if event.get("error"):
             said = error_message(event["error"]) or "an error that it does not name"
@@ -110,13 +112,13 @@ class Hearing:
             logs = logs if said and not thought else []
         yield from self._spelled("said", said, logs, ended)
         for row in a_list(delta.get("tool_calls"))[:MOST_CALLS]:
-            self._hear_call(an_object(row))
+            self._feed_call(an_object(row))
 
     def _spelled(
         self, kind: Kind, words: str, logs: list[dict[str, Any]], ended: bool
     ) -> Iterator[Piece]:
-        """The words divided among the tokens that are told with them. Tokens that are parts of
-        characters have no text until the last of them."""
+        """Divide words among the tokens that come with them. Tokens that are parts of characters
+        have no text until the last of them."""
         if not logs:
             for at in range(0, len(words), LONGEST_PIECE):
                 part = words[at : at + LONGEST_PIECE]
@@ -141,7 +143,7 @@ class Hearing:
                 chance = math.nan
             yield Piece(kind, part, _number(row, spelled), chance, _alternatives(row))
 
-    def _hear_call(self, row: dict[str, Any]) -> None:
+    def _feed_call(self, row: dict[str, Any]) -> None:
         place = whole(row.get("index"))
         if place not in self._calls and len(self._calls) >= MOST_CALLS:
             return
@@ -155,14 +157,14 @@ class Hearing:
             call.room -= len(more)
 
     def calls(self) -> list[str]:
-        """What was called, marked as the window reads calls of models here ("tags")."""
+        """Return the calls, marked as the window reads calls of models here ("tags")."""
         found = []
         for _, call in sorted(self._calls.items()):
             written = "".join(call.parts)
             try:
                 arguments = json.loads(written or "{}")
             except (ValueError, RecursionError):
-                arguments = written  # a text where an object is expected: told as it is
+                arguments = written  # a text where an object is expected: kept as it is
             if levels_of(arguments) > _DEEP:  # it could be read and not written
                 arguments = written
             body = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
@@ -197,7 +199,7 @@ class Hearing:
 
 
 def progress(data: str) -> tuple[int, int] | None:
-    """Tokens of the prompt that a llama-server has read, and how many there are."""
+    """Return how many tokens of the prompt a llama-server has read, and how many there are."""
     if '"prompt_progress"' not in data[:2000]:
         return None
     try:
@@ -209,7 +211,7 @@ def progress(data: str) -> tuple[int, int] | None:
 
 
 def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The logprobs of /v1/completions, in the form of those of the chat."""
+    """Return the logprobs of /v1/completions, in the form of those of the chat."""
     rows: list[dict[str, Any]] = []
     tops = a_list(logs.get("top_logprobs"))
     pairs = zip(a_list(logs.get("tokens")), a_list(logs.get("token_logprobs")), strict=False)
@@ -221,7 +223,7 @@ def _completion_rows(logs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _bytes_of(row: dict[str, Any]) -> bytes:
-    """What a token stands for; it may be a part of a character."""
+    """Return the bytes of a token, which may be a part of a character."""
     told = row.get("bytes")
     if isinstance(told, list) and len(told) <= 1024:
         try:
@@ -232,7 +234,8 @@ def _bytes_of(row: dict[str, Any]) -> bytes:
 
 
 def _number(row: dict[str, Any], spelled: str) -> int:
-    """Of a token; where it is not told, one that is the same for the same text."""
+    """Return a token's id; if the server does not tell it, one that is the same for the same
+    text."""
     told = row.get("id")
     if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < UNTOLD_TOKENS:
         return told

@@ -1,4 +1,4 @@
-"""Values out of JSON that a server sent: of the kind that is expected, or nothing."""
+"""Reads values from JSON that a server sent: of the kind that is expected, or nothing."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def text(value: Any, limit: int = LONGEST_NAME) -> str:
 
 
 def whole(value: Any) -> int:
-    """A count; 0 for what is none."""
+    """Return a count; 0 for an invalid one."""
     found = finite(value)
     return int(found) if found is not None and 0 <= found < 1 << 53 else 0
 
 
 def number(value: Any) -> float:
-    """nan for what is none."""
+    """Return a number; nan for an invalid one."""
     found = finite(value)
     return math.nan if found is None else found
 
 
 def rate(value: Any) -> float:
-    """Of so many a second; 0 for what is none."""
+    """Return a rate per second; 0 for an invalid one."""
     found = number(value)
     return found if 0 < found < 1e9 else 0.0
 
 
 def share(log: Any) -> float:
-    """A probability of its logarithm; nan for what is none."""
+    """Return a probability of its logarithm; nan for an invalid one."""
     found = number(log)
     return math.exp(min(found, 0.0)) if found == found else math.nan

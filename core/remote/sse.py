@@ -15,14 +15,15 @@ SLOWEST_LINE = 60.0  # seconds from its first byte to its last
 
 
 class EventReader:
-    """`damaged` says whether some bytes were no UTF-8: U+FFFD stands in their places."""
+    """Reads server-sent events. `damaged` is True once some bytes were no UTF-8: U+FFFD is in their
+    places."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self.damaged = False
 
     def read(self, pieces: Iterable[bytes]) -> Iterator[str]:
-        """The data of each event, as it comes. RemoteError for what has no end."""
+        """Yield the data of each event, as it comes. RemoteError for one without an end."""
         data: list[str] = []
         size = 0
         for raw in self._lines(pieces):

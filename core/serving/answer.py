@@ -18,7 +18,7 @@ from llm_lite.core.generation.prompts import prompt
 from llm_lite.core.generation.sampling import Sampler, check_bias
 from llm_lite.core.generation.speculation.decoder import DraftCounts
 from llm_lite.core.generation.steps import PATIENCE, choose_next
-from llm_lite.core.generation.token_texts import TokenTeller, labelled
+from llm_lite.core.generation.token_texts import TokenEmitter, labelled
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
     AnswerRequest,
@@ -66,8 +66,8 @@ class ServedAnswer:
         spelled = self._guide.token_bytes if self._guide else None
         self._sampler = Sampler(sampling, spelled, request.alternatives)
         endings = Endings[TokenDecoded](sampling, encoded)
-        self._teller = TokenTeller(tokenizer, number, self._tell, endings, continued)
-        self._teller.requested = asked
+        self._emitter = TokenEmitter(tokenizer, number, self._tell, endings, continued)
+        self._emitter.requested = asked
         self.paged = PagedTokens(encoded.ids, pages_for(context))
         self.prompt_tokens, self._context = len(encoded.ids), context
         self._labels, self._thinking = labelled(tokenizer, encoded), thinking
@@ -95,7 +95,7 @@ class ServedAnswer:
 
     @property
     def new_tokens(self) -> int:
-        return len(self._teller.produced)
+        return len(self._emitter.produced)
 
     @property
     def left(self) -> int:
@@ -106,7 +106,7 @@ class ServedAnswer:
     @property
     def seconds(self) -> float:
         """Since it was asked."""
-        return time.perf_counter() - self._teller.requested
+        return time.perf_counter() - self._emitter.requested
 
     @property
     def is_over(self) -> bool:
@@ -119,7 +119,7 @@ class ServedAnswer:
             self.reused(reused)
             if self._guide is not None:
                 self._guide.prepare()  # beside the prompt
-            self._teller.begin_steps()
+            self._emitter.begin_steps()
             self._tell(
                 GenerationStarted(
                     self.number, self.prompt_tokens, self._reused, self._labels, self._thinking
@@ -194,9 +194,9 @@ class ServedAnswer:
             return
         is_drafted = drafted[:1] == (choice.token,)
         choice = replace(choice, accepted=is_drafted, rejected=() if is_drafted else drafted)
-        self._teller.take(choice, self.paged.computed, step_seconds)
-        if self._teller.reason is not None:
-            self.end(self._teller.reason)
+        self._emitter.emit(choice, self.paged.computed, step_seconds)
+        if self._emitter.reason is not None:
+            self.end(self._emitter.reason)
         elif self.new_tokens >= self.request.sampling.max_new_tokens:
             self.end("length")
         elif self.paged.computed >= self._context:
@@ -215,12 +215,14 @@ class ServedAnswer:
         """Tell what was held back, and how the answer ended. `read_bytes`: see GenerationStats."""
         assert self.reason is not None
         self.close()
-        self._teller.flush()
+        self._emitter.flush()
         used = self.paged.computed
         stats = GenerationStats()
         if self._is_begun:
             stats = replace(
-                self.counts.told(self._teller.stats(self.prompt_tokens - self._reused)),
+                self.counts.with_draft_counts(
+                    self._emitter.stats(self.prompt_tokens - self._reused)
+                ),
                 prompt_tokens=self.prompt_tokens,
                 reused_tokens=self._reused,
                 context_used=used,

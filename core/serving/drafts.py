@@ -84,7 +84,7 @@ class ServedDrafts:
         assert self.speculation is not None
         if text is self._text:
             new = text[self._known : self._known + PIECE]
-            self.speculation.judge(new)
+            self.speculation.record_outcome(new)
             for token in new:
                 self.speculation.add(token)
             self._known += len(new)

@@ -1,4 +1,4 @@
-"""Messages to the text a chat model was trained on, by the Jinja template in its file."""
+"""Renders messages to the text a chat model was trained on, by the Jinja template in its file."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ Segment = tuple[str, bool]  # text, whether the template (and not a message) wro
 
 
 class ChatTemplate:
-    """Rendered in a process apart, within limits: a template from anywhere may be tried.
+    """A chat template, rendered in a separate process within limits: a template from anywhere may
+    be tried.
 
-    Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError
-    when it refuses the messages (for instance because roles do not alternate).
+    Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError when
+    it refuses the messages (for instance because roles do not alternate).
     """
 
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", origin: str = "model"
     ) -> None:
-        """Errors: UnsupportedError with the line where the template is broken."""
+        """Check a template. UnsupportedError with the line where it is broken."""
         if len(source) > MAX_SOURCE_CHARS:
             raise UnsupportedError(
                 f"the chat template has {len(source)} characters, "
@@ -76,13 +77,13 @@ class ChatTemplate:
         # What it calls the functions that a model may call, and how answers mark these calls.
         self.tools_variable = tool_calls.variable_of(source)
         self.tool_style = tool_calls.style_of(source)
-        answer = self._ask("check template", COMPILING)
+        answer = self._call_sandbox("check template", COMPILING)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
-        """The file's own template, or a default that its vocabulary allows.
+        """Return the file's own template, or a default that its vocabulary allows.
 
         Errors: UnsupportedError when the template is broken.
         """
@@ -93,7 +94,7 @@ class ChatTemplate:
 
     @classmethod
     def of(cls, source: str, tokenizer: Tokenizer) -> ChatTemplate:
-        """The template, or a default that the vocabulary allows where `source` is blank."""
+        """Return the template, or a default that the vocabulary allows if `source` is blank."""
         ids = (tokenizer.bos_id, tokenizer.eos_id)
         bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
         if source.strip():
@@ -110,12 +111,12 @@ class ChatTemplate:
         thinking: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> str:
-        """The prompt for messages of `role`, `content` and perhaps `thought_key`. `thinking` is
-        what its switch is set to, where it has one. `tools` are functions as transformers takes
+        """Render the prompt for messages of `role`, `content` and perhaps `thought_key`. `thinking`
+        is what its switch is set to, if it has one. `tools` are functions as transformers takes
         them; a template that knows of none is given none."""
         typed = sum(len(text) for message in messages for text in _texts_of(message))
         given = {self.tools_variable: list(tools)} if tools and self.tools_variable else {}
-        answer = self._ask(
+        answer = self._call_sandbox(
             "render template",
             RENDERING,
             messages=[dict(message) for message in messages],
@@ -142,9 +143,9 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] = (),
         control_tokens: Collection[str] = (),
     ) -> list[Segment]:
-        """The same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
+        """Return the same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
 
-        What the messages say is not trusted: '<|im_end|>' typed by the user must stay text.
+        Contents of messages are not trusted: '<|im_end|>' typed by the user must stay text.
         Templates that rewrite contents so that their place is lost are handled by comparison with
         neutral contents: a control token that contents bring in is not trusted anywhere.
         """
@@ -165,8 +166,8 @@ class ChatTemplate:
         expected = render([_changed(m, lambda _: _NEUTRAL) for m in messages])
         return _distrust_additions(plain, expected, control_tokens)
 
-    def _ask(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
-        """What the sandbox answers; a sandbox that ended is the template's failure."""
+    def _call_sandbox(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
+        """Return the sandbox's answer; a sandbox that ended is the template's failure."""
         try:
             return sandbox().call(action, {"source": self.source, **request}, limits=limits)
         except SandboxError as error:
@@ -178,13 +179,12 @@ def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
 
 
 def _changed(message: Message, change: Callable[[str], str]) -> Message:
-    """With all that the message says changed."""
     return {key: v if key in _OURS else _changed_in(v, change) for key, v in message.items()}
 
 
 def _changed_in(value: Any, change: Callable[[str], str]) -> Any:
-    """Texts at any depth; a call's own fields, which are ours, stay. Names of arguments, which a
-    model writes, are changed too, and stay different."""
+    """Change texts at any depth; a call's own fields, which are ours, stay. Names of arguments,
+    which a model writes, are changed too, and stay different."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
@@ -203,7 +203,7 @@ def _changed_in(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _texts_of(value: Any) -> Iterator[str]:
-    """All texts that a message says."""
+    """Yield all texts of a message."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -226,7 +226,7 @@ def _marked_segments(
 
 
 def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
-    """Two private-use characters that occur nowhere in `texts`."""
+    """Return two private-use characters that occur nowhere in `texts`."""
     used = {char for text in texts for char in text if char >= "\ue000"}
     free = (chr(code) for code in range(0xE000, 0x10FFFE) if chr(code) not in used)
     return next(free), next(free)
@@ -237,7 +237,8 @@ def _mark_all(content: str, start: str, end: str) -> str:
 
 
 def _mark_inside_whitespace(content: str, start: str, end: str) -> str:
-    """For templates that trim contents: the outer whitespace stays outside the marks."""
+    """Put marks around a text, for templates that trim contents: the outer whitespace stays outside
+    the marks."""
     core = content.strip()
     if not core:
         return content

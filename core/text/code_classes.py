@@ -1,4 +1,4 @@
-"""What a token of code is, for its colour: in the window and on the page alike."""
+"""The class of a token of code, for its colour: in the window and on the page alike."""
 
 # The first that a token is of, in the order of pygments' tree from leaf to root.
 CLASSES = {

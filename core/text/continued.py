@@ -15,12 +15,12 @@ PARAGRAPH = "\n\n"
 
 
 def is_text(messages: Sequence[ChatMessage]) -> bool:
-    """Whether the conversation is a text that is continued."""
+    """Return True if the conversation is a text that is continued."""
     return any(message.role == "text" for message in messages)
 
 
 def pieces(messages: Sequence[ChatMessage]) -> list[str]:
-    """What each message adds to the text."""
+    """Return what each message adds to the text."""
     found: list[str] = []
     before = ""
     for message in messages:

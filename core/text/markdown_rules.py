@@ -1,7 +1,7 @@
-"""What answers write in Markdown beyond CommonMark: formulas and footnotes, rules of markdown-it.
+r"""The Markdown of answers beyond CommonMark: formulas and footnotes, rules of markdown-it.
 
-Formulas are `$..$`, `$$..$$`, `\\(..\\)`, `\\[..\\]` and environments of formulas, as
-`\\begin{align}..\\end{align}`.
+Formulas are `$..$`, `$$..$$`, `\(..\)`, `\[..\]` and environments of formulas, as
+`\begin{align}..\end{align}`.
 
 A dollar is money more often than not: as in Pandoc, what opens has no space behind it, what closes
 none before it and no digit behind it. What looks like words about money is no formula either.
@@ -30,7 +30,7 @@ APART = "\u2009"  # a thin space between two references
 
 
 def add_math(parser: Any) -> None:
-    """Teach a MarkdownIt formulas."""
+    """Add formulas to a MarkdownIt."""
     parser.inline.ruler.before("escape", "math", _inline_rule)
     alternatives = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     parser.block.ruler.before("fence", "math_block", _block_rule, alternatives)
@@ -51,7 +51,8 @@ def _inline_rule(state: Any, silent: bool) -> bool:
 
 
 def _span(src: str, at: int, most: int) -> tuple[str, int, bool] | None:
-    """What is inside the formula that begins at `at`, its end, and whether it is a display."""
+    """Return what is inside the formula that begins at `at`, its end, and whether it is a
+    display."""
     most = min(most, at + LONGEST)
     if src[at] == "\\" and at + 1 < most and src[at + 1] in BACKSLASHED:
         end = src.find(BACKSLASHED[src[at + 1]], at + 2, most)
@@ -68,7 +69,7 @@ def _span(src: str, at: int, most: int) -> tuple[str, int, bool] | None:
 
 
 def _dollar(src: str, at: int, most: int, marks: int) -> int:
-    """Where the next dollars are that no backslash escapes; -1: nowhere."""
+    """Return the position of the next dollars that no backslash escapes; -1: nowhere."""
     while True:
         at = src.find("$" * marks, at, most)
         if at < 0:
@@ -91,7 +92,7 @@ def _is_formula(src: str, start: int, end: int, inner: str) -> bool:
 
 
 def _block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
-    """Lines from one that begins with `$$`, `\\[` or an environment to one that ends with its
+    r"""Parse lines from one that begins with `$$`, `\[` or an environment to one that ends with its
     counterpart. An empty line ends what is no formula; a text that ends before may still become
     one."""
     if state.is_code_block(start):
@@ -122,7 +123,7 @@ def _block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
 def _formula_lines(
     state: Any, start: int, end: int, mark: str, closer: str
 ) -> tuple[list[str], int, bool]:
-    """The formula's lines, the line behind them, and whether they are closed."""
+    """Return the formula's lines, the line behind them, and whether they are closed."""
     lines: list[str] = []
     size = 0
     for at in range(start, end):
@@ -144,7 +145,7 @@ def _formula_lines(
 
 
 def add_footnotes(parser: Any) -> None:
-    """Teach a MarkdownIt footnotes."""
+    """Add footnotes to a MarkdownIt."""
     parser.inline.ruler.before("link", "footnote", _reference)
     alternatives = {"alt": ["paragraph", "reference"]}
     parser.block.ruler.before("reference", "footnote", _definition, alternatives)
@@ -165,7 +166,7 @@ def _reference(state: Any, silent: bool) -> bool:
 
 
 def _definition(state: Any, start: int, end: int, silent: bool) -> bool:
-    """A line that begins with `[^1]:`, and lines below it that are indented."""
+    """Parse a line that begins with `[^1]:`, and lines below it that are indented."""
     if state.is_code_block(start):
         return False
     low, high = state.bMarks[start] + state.tShift[start], state.eMarks[start]
@@ -184,7 +185,7 @@ def _definition(state: Any, start: int, end: int, silent: bool) -> bool:
 
 
 def _push_item(state: Any, number: int, words: str, lines: list[int]) -> None:
-    """A list of one item that has the number."""
+    """Push a list of one item that has the number."""
     token = state.push("ordered_list_open", "ol", 1)
     token.attrs, token.map, token.markup = {"start": number}, lines, "."
     token = state.push("list_item_open", "li", 1)

@@ -33,13 +33,13 @@ _ROBERTA = {
 
 
 def has_pairs(folder: Path) -> bool:
-    """Whether a directory has both files."""
+    """Return True if a directory has both files."""
     return (folder / PAIRS).is_file() and (folder / MERGES).is_file()
 
 
 def read_pairs(folder: Path, rows: int) -> Vocabulary:
-    """For an embedding of `rows` rows. Texts of RoBERTa are <s> A </s>, its pairs <s> A </s></s> B
-    </s>; GPT-2 has nothing around them. FileError naming file and field."""
+    """Read the vocabulary for an embedding of `rows` rows. Texts of RoBERTa are <s> A </s>, its
+    pairs <s> A </s></s> B </s>; GPT-2 has nothing around them. FileError naming file and field."""
     known = _tokens(folder / PAIRS, rows)
     ids = _special_ids(folder, known)
     encodes = "mask_token" in ids  # RoBERTa's
@@ -76,7 +76,7 @@ def read_pairs(folder: Path, rows: int) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: int) -> dict[str, int]:
-    """Ids by token, each once and within the embedding."""
+    """Return ids by token, each once and within the embedding."""
     ids = read_object(path, limit=MAX_TOKENIZER_BYTES)
     for token, i in ids.items():
         if type(i) is not int or not 0 <= i < rows:
@@ -89,7 +89,8 @@ def _tokens(path: Path, rows: int) -> dict[str, int]:
 
 
 def _special_ids(folder: Path, known: Mapping[str, int]) -> dict[str, int]:
-    """By name: as the files beside it say, else as GPT-2 or RoBERTa have them."""
+    """Return ids of special tokens by name: those in the files beside it, else those of GPT-2 or
+    RoBERTa."""
     said: dict[str, object] = {}
     for name in (NAMED, CONFIG):
         if (folder / name).is_file():

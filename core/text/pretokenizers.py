@@ -1,4 +1,5 @@
-"""How pair encoding cuts text into words before merging: one rule for each name in GGUF files.
+"""The rules by which pair encoding cuts text into words before merging: one for each name in GGUF
+files.
 
 The names are those that conversion writes as `tokenizer.ggml.pre`: llama-bpe (Llama 3), smaug-bpe
 (SmolLM3), qwen2 (Qwen2 to Qwen3), qwen35, tekken (Mistral, Ministral), gpt-4o (Phi-4-mini,
@@ -26,7 +27,7 @@ _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]
 
 
 def _cased(short: str, digits: str) -> str:
-    """Words end where small letters are followed by capitals."""
+    """Return a pattern whose words end where small letters are followed by capitals."""
     lead = r"[^\r\n\p{L}\p{N}]?"
     words = rf"{lead}{_UPPER}*{_LOWER}+{short}|{lead}{_UPPER}+{_LOWER}*{short}"
     return rf"{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*" + _SPACES
@@ -34,7 +35,8 @@ def _cased(short: str, digits: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """Patterns are applied one after the other, each to the words the ones before it left."""
+    """A rule of cutting text into words. Patterns are applied one after the other, each to the
+    words the ones before it left."""
 
     patterns: tuple[str, ...]
     whole_words: bool = False  # a word that is a token is taken as it is, without merging
@@ -62,12 +64,12 @@ DEFAULT = "default"
 
 
 def rule_of(name: str) -> Rule:
-    """The rule of that name; the default's for a name that is not known."""
+    """Return the rule of that name; the default's for a name that is not known."""
     return RULES.get(name, RULES[DEFAULT])
 
 
 def pretokenizer_note(metadata: Mapping[str, object]) -> str:
-    """A sentence where a GGUF header names no rule that is known; "" else.
+    """Return a sentence if a GGUF header names no rule that is known; "" else.
 
     Other words before merging give other tokens than the model was trained on: answers get worse.
     """

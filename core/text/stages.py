@@ -40,8 +40,8 @@ BytesOf = Callable[[str, int], bytes]
 def tokenized(
     tokenizer: Tokenizer, name: str, segments: Sequence[Segment], *, around: bool = True
 ) -> TokenizedText:
-    """Of the joined text, as `Tokenizer.encode_segments` encodes it; `around`: with the tokens that
-    the file asks for before and after every text.
+    """Return the stages of the joined text, as `Tokenizer.encode_segments` encodes it; `around`:
+    with the tokens that the file puts before and after every text.
 
     Errors: RequestError for a text that is too long or has a lone surrogate, FileError where the
     tokenizer fails.
@@ -92,7 +92,7 @@ class TokenizerFile:
     """A tokenizer.json without its model."""
 
     def __init__(self, path: Path) -> None:
-        """FileError where it is no tokenizer."""
+        """Load a tokenizer.json. FileError if it is no tokenizer."""
         self.path = path
         request = {"most_tokens": _MOST_IDS, "most_ids": 0}
         data = partial(read_bytes, path, MAX_TOKENIZER_BYTES)
@@ -107,7 +107,8 @@ class TokenizerFile:
         return one_line(self.path.parent.name or self.path.name)
 
     def tokenized(self, text: str, *, control: bool = True) -> TokenizedText:
-        """As `tokenized` above; `control`: names of control tokens in the text count as these."""
+        """Return the stages as `tokenized` above; `control`: names of control tokens in the text
+        count as these."""
         _refuse_long(text)
         shown = text[:MOST_CHARACTERS]
         answer = self._library.trace_all([shown], stepped=MOST_STEPPED, control=control)
@@ -132,7 +133,7 @@ class TokenizerFile:
         )
 
     def count(self, text: str) -> int:
-        """Tokens of a text, without those around it."""
+        """Count the tokens of a text, without those around it."""
         return len(self._library.encode_all([text])[0])
 
     def _added_pieces(self, named: Sequence[tuple[str, int]], at: int) -> tuple[TokenPiece, ...]:
@@ -149,7 +150,7 @@ class TokenizerFile:
 
 
 def _at_ends(answer: Mapping[str, Any], text: str) -> Iterator[tuple[Any, int]]:
-    """What the file puts around a text, and where."""
+    """Yield what the file puts around a text, and where."""
     yield from zip(answer["around"], (0, len(text)), strict=True)
 
 
@@ -175,7 +176,7 @@ def _beginning(segments: Sequence[Segment], most: int) -> list[Segment]:
 
 
 def _typed(segments: Sequence[Segment]) -> tuple[tuple[int, int], ...]:
-    """Spans of what is not trusted, where something is."""
+    """Return spans of what is not trusted, if something is."""
     spans, at = [], 0
     for text, trusted in segments:
         spans += [] if trusted or not text else [(at, at + len(text))]
@@ -188,7 +189,8 @@ def _added(tokenizer: Tokenizer, number: int, at: int) -> TokenPiece:
 
 
 def _word(shift: int, least: int, bytes_of: BytesOf, told: Mapping[str, Any]) -> Word:
-    """What the sandbox told, its spans moved; nothing begins before character `least`."""
+    """Return a word that the sandbox described, its spans moved; nothing begins before character
+    `least`."""
 
     def moved(at: int) -> int:
         return max(least, at + shift)

@@ -1,4 +1,4 @@
-"""What of an answer is thinking: a model's own notes before what it says.
+"""Splits an answer into thinking, a model's own notes, and what it says.
 
 A reasoning model begins its answer with thoughts between two marks, or its template has begun them
 already. `Split` takes the answer's text in pieces, however it is cut, and keeps both parts.
@@ -70,10 +70,10 @@ _SOURCES: tuple[tuple[ThinkingStyle, str], ...] = (  # what a template of each s
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An answer as far as it was heard. Pure: `fed` and `ended` give another one."""
+    """An answer as far as it is known. Pure: `fed` and `ended` give another one."""
 
     thinking: Thinking
-    raw: str = ""  # all that was heard
+    raw: str = ""  # all of the answer so far
     phase: str = (
         "before"  # before (of marks or text), primed (the template has opened), inside, after
     )
@@ -89,13 +89,12 @@ class Split:
 
     @property
     def thought(self) -> str:
-        """The thoughts without whitespace around them."""
+        """Return the thoughts without whitespace around them."""
         late = self.held if self.is_ended and self.phase in ("inside", "primed") else ""
         return (self.thoughts + late).strip()
 
     @property
-    def said(self) -> str:
-        """The visible text."""
+    def visible_text(self) -> str:
         late = self.held if self.is_ended and self.phase in ("before", "after") else ""
         return self.words + (_shown(late) if self.marked and not self.words else late)
 
@@ -104,7 +103,7 @@ class Split:
         return self.phase in ("primed", "inside")
 
     def fed(self, text: str) -> Split:
-        """With more of the answer, which may go on behind its end too."""
+        """Return the split with more of the answer, which may continue behind its end too."""
         split = replace(self, raw=self.raw + text, held=self.held + text, is_ended=False)
         while split.held:
             after = _STEPS[split.phase](split, MARKS[split.thinking.style])
@@ -114,7 +113,7 @@ class Split:
         return split
 
     def ended(self) -> Split:
-        """With what was held back, as nothing follows."""
+        """Return the split with what was held back, as nothing follows."""
         return replace(self, is_ended=True)
 
 
@@ -138,7 +137,7 @@ def _before(split: Split, marks: Marks) -> Split:
 
 
 def _primed(split: Split, marks: Marks) -> Split:
-    """Some models write the mark once more that their template has written."""
+    """Skip the mark that some models write once more although their template has written it."""
     bare = split.held.lstrip()
     if marks.opening.startswith(bare) and bare != marks.opening:
         return split
@@ -175,24 +174,25 @@ _STEPS = {"before": _before, "primed": _primed, "inside": _inside, "after": _aft
 
 
 def _begun(text: str, mark: str) -> int:
-    """How many last characters of `text` may be the beginning of `mark`."""
+    """Return how many last characters of `text` may be the beginning of `mark`."""
     longest = min(len(text), len(mark) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
 
 
 def _shown(text: str) -> str:
-    """Without the empty lines between thoughts and what is said; its own indentation stays."""
+    """Return the text without the empty lines between thoughts and what is said; its own
+    indentation stays."""
     lead = len(text) - len(text.lstrip())
     return text[text.rfind("\n", 0, lead) + 1 :] if text.strip() else ""
 
 
 def style_of(source: str) -> ThinkingStyle | None:
-    """How answers to prompts of a chat template think; None where it knows of no thoughts."""
+    """Return how answers to prompts of a chat template think; None if it knows of no thoughts."""
     return next((style for style, found in _SOURCES if re.search(found, source)), None)
 
 
 def begun_by(prompt: str, style: ThinkingStyle) -> Thinking:
-    """How the answer to a prompt thinks: within thoughts already, where the prompt has opened
+    """Return how the answer to a prompt thinks: within thoughts already, if the prompt has opened
     them at its end."""
     return Thinking(style, prompt.rstrip().endswith(MARKS[style].opening.rstrip()))
 
@@ -200,8 +200,8 @@ def begun_by(prompt: str, style: ThinkingStyle) -> Thinking:
 def written_out(
     thinking: Thinking, thought: str, said: str, *, thinks_on: bool = False
 ) -> list[tuple[str, bool]]:
-    """An answer of which the parts are known, as the model wrote it after its prompt: (text,
-    whether it is a mark). With `thinks_on` its thoughts have not ended."""
+    """Return an answer whose parts are known as the model wrote it after its prompt: (text, True
+    for a mark). With `thinks_on` its thoughts have not ended."""
     if not thought:
         return [(said, False)]
     opening, closing = MARKS[thinking.style].written

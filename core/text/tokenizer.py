@@ -42,7 +42,7 @@ class PairEncoder:
     """Text to ids. `control` are tokens that no text may become."""
 
     def __init__(self, vocabulary: Vocabulary, control: frozenset[str]) -> None:
-        """FileError for a token that is not valid UTF-8."""
+        """Make the encoder. FileError for a token that is not valid UTF-8."""
         for i, token in enumerate(vocabulary.tokens):
             if _SURROGATE.search(token):
                 raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
@@ -53,18 +53,18 @@ class PairEncoder:
         self._known_bytes = b"".join(BYTE_OF.get(char, b"") for char in single)
 
     def load(self) -> None:
-        """What the first text would wait for else. FileError where it can never encode."""
+        """Load what the first text would wait for otherwise. FileError if it can never encode."""
         self._library.load()
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return self._library.encode_all([self._spelled(text) for text in texts])
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
         return self._library.trace_all([self._spelled(text) for text in texts], stepped=stepped)
 
     def _parts(self) -> bytes:
-        """The vocabulary as `core.text.sandbox.tokenizers` loads it."""
+        """Return the vocabulary in the form that `core.text.sandbox.tokenizers` loads."""
         # What a user types must not become a control token by merging either.
         tokens, control, rule = (
             self._vocabulary.tokens,
@@ -84,7 +84,7 @@ class PairEncoder:
         return json.dumps(parts).encode()
 
     def _spelled(self, text: str) -> str:
-        """With U+FFFD for characters that the vocabulary has no bytes for."""
+        """Return the text with U+FFFD for characters that the vocabulary has no bytes for."""
         if not self._of_bytes or not text.encode().translate(None, self._known_bytes):
             return text
         return "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
@@ -127,10 +127,11 @@ class Tokenizer:
     """Ids are those of the embedding's rows. Thread-safe: nothing changes after construction."""
 
     def __init__(self, vocabulary: Vocabulary, words: _WordEncoder | None = None) -> None:
-        """`words` encodes what lies between marked tokens; made from the vocabulary if left out."""
+        """Make a tokenizer. `words` encodes what lies between marked tokens; made from the
+        vocabulary if left out."""
         self._vocabulary = vocabulary
         self._tokens, self._types = vocabulary.tokens, vocabulary.types
-        self._bytes: dict[int, bytes] = {}  # of tokens that were asked for
+        self._bytes: dict[int, bytes] = {}  # of tokens that were used
         self._is_bpe = vocabulary.model == BYTE_LEVEL_BPE
         control = [i for i in self._marked_ids() if self.is_special(i)]
         literal = [i for i in self._marked_ids() if not self.is_special(i)]
@@ -148,7 +149,7 @@ class Tokenizer:
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], path: Path) -> Tokenizer:
-        """From the keys `tokenizer.ggml.*`.
+        """Read the keys `tokenizer.ggml.*`.
 
         Errors: UnsupportedError for an unknown kind, FileError naming `path` and the key for a
         malformed vocabulary. An unknown pre-tokenizer is none: `pretokenizer_note` tells of it.
@@ -160,7 +161,7 @@ class Tokenizer:
 
     @classmethod
     def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
-        """From a directory's tokenizer.json, or else its vocab.txt, Marian's files, or vocab.json
+        """Read a directory's tokenizer.json, or else its vocab.txt, Marian's files, or vocab.json
         with merges.txt, for an embedding of `rows` rows.
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
@@ -179,7 +180,7 @@ class Tokenizer:
         return cls(*read_tokenizer(folder, rows))
 
     def load(self) -> None:
-        """What the first text would wait for else. FileError where it can never encode."""
+        """Load what the first text would wait for otherwise. FileError if it can never encode."""
         if isinstance(self._words, PairEncoder | WordPieceEncoder):
             self._words.load()
 
@@ -189,7 +190,7 @@ class Tokenizer:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """By id, as the file spells them."""
+        """Return all tokens by id, as the file spells them."""
         return tuple(self._tokens)
 
     @property
@@ -198,7 +199,7 @@ class Tokenizer:
 
     @property
     def adds_bos(self) -> bool:
-        """Whether the file asks for a begin token before every text."""
+        """Return True if the file requires a begin token before every text."""
         return self._vocabulary.add_bos and self.bos_id is not None
 
     @property
@@ -207,17 +208,17 @@ class Tokenizer:
 
     @property
     def mask_id(self) -> int | None:
-        """The token that stands for one that is to be guessed; None where there is none."""
+        """Return the token that stands for one that is to be guessed; None if there is none."""
         return self._vocabulary.mask_id
 
     @property
     def around_pair(self) -> tuple[tuple[int, ...], ...]:
-        """Ids before, between and behind two texts; () where the file has no pairs."""
+        """Return the ids before, between and behind two texts; () if the file has no pairs."""
         return self._vocabulary.around_pair
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
-        """Ids after which the model has nothing more to say in this turn."""
+        """Return the ids after which the model has nothing more to say in this turn."""
         ends = _END_TOKENS - {"<|end|>"} if self._id_of_marked.keys() >= _HARMONY else _END_TOKENS
         named = {self._id_of_marked[t] for t in ends if t in self._id_of_marked}
         struck = self._id_of_marked.get("</s>")  # HTML's, where it is no control token
@@ -228,7 +229,7 @@ class Tokenizer:
 
     @cached_property
     def longest_token_bytes(self) -> int:
-        """The most bytes of text that one token stands for."""
+        """Return the most bytes of text that one token stands for."""
         characters = max(map(len, self._tokens), default=0)
         long = (  # a character has at most four bytes: no other can have the most
             i for i, token in enumerate(self._tokens) if 4 * len(token) >= characters
@@ -237,44 +238,45 @@ class Tokenizer:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of the vocabulary: equal for tokenizers that give every text the same ids."""
+        """Hash the vocabulary: equal for tokenizers that give every text the same ids."""
         return self._vocabulary.identity()
 
     def has_token(self, token: str) -> bool:
-        """Whether `token` is one of the vocabulary's control or user-defined tokens."""
+        """Return True if `token` is one of the vocabulary's control or user-defined tokens."""
         return token in self._id_of_marked
 
     def token_text(self, token_id: int) -> str:
-        """The token as the file spells it: 'Ġthe', '▁the', '<|im_end|>'."""
+        """Return the token as the file spells it: 'Ġthe', '▁the', '<|im_end|>'."""
         return self._tokens[self._checked(token_id)]
 
     def is_special(self, token_id: int) -> bool:
-        """Whether the token steers the model rather than stands for text."""
+        """Return True if the token steers the model rather than stands for text."""
         kind = self._types[self._checked(token_id)]
         if kind == TokenType.USER_DEFINED:
             return _LOOKS_LIKE_CONTROL.fullmatch(self._tokens[token_id]) is not None
         return kind in (TokenType.CONTROL, TokenType.UNKNOWN)
 
     def is_unknown(self, token_id: int) -> bool:
-        """Whether the token stands for text that the vocabulary cannot spell."""
+        """Return True if the token stands for text that the vocabulary cannot spell."""
         return bool(self._types[self._checked(token_id)] == TokenType.UNKNOWN)
 
     def encode(
         self, text: str, *, add_special: bool = False, parse_special: bool = True
     ) -> list[int]:
-        """Ids of `text`; with add_special, begin and end tokens where the file asks for them.
+        """Return the ids of `text`; with add_special, begin and end tokens if the file requires
+        them.
 
-        parse_special: '<|im_end|>' in the text becomes that control token; without it, the text
-        is only text, as what a user typed must be.
-        Errors: RequestError for a lone surrogate. Characters for which the vocabulary has no
-        bytes are encoded as U+FFFD.
+        parse_special: '<|im_end|>' in the text becomes that control token; without it, the text is
+        only text, as what a user typed must be. Errors: RequestError for a lone surrogate.
+        Characters for which the vocabulary has no bytes are encoded as U+FFFD.
         """
         return self.encode_segments([(text, parse_special)], add_special=add_special)
 
     def encode_segments(
         self, segments: Sequence[tuple[str, bool]], *, add_special: bool = False
     ) -> list[int]:
-        """Ids of the joined text of (text, trusted): control tokens count in trusted parts only.
+        """Return the ids of the joined text of (text, trusted): control tokens count in trusted
+        parts only.
 
         Words may reach across a border, so that the ids are those of the whole text.
         """
@@ -287,15 +289,16 @@ class Tokenizer:
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens that the file asks for before and after every text."""
+        """Return the tokens that the file puts before and after every text."""
         adds_eos = self._vocabulary.add_eos and self.eos_id is not None
         begin = (self.bos_id,) if self.adds_bos and self.bos_id is not None else ()
         return begin, (self.eos_id,) if adds_eos and self.eos_id is not None else ()
 
     def parts(self, segments: Sequence[tuple[str, bool]]) -> Iterator[tuple[int, str, int | None]]:
-        """(start, text, id) of every marked token; with id None, of what lies between them.
+        """Yield (start, text, id) of every marked token; with id None, of what lies between them.
 
-        Errors: RequestError for a lone surrogate."""
+        Errors: RequestError for a lone surrogate.
+        """
         text = "".join(part for part, _ in segments)
         _refuse_surrogates(text)
         start = 0
@@ -306,13 +309,14 @@ class Tokenizer:
         yield start, text[start:], None
 
     def trace_words(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of texts between marked tokens, as `led` gives them: those of
+        """Return the stages of texts between marked tokens, as `led` gives them: those of
         `SandboxedEncoder.trace_all`."""
         return self._words.trace_all(texts, stepped)
 
     def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
-        """Of each as `encode` has it with add_special and without parse_special: text is only text.
-        Together, as each call of the sandbox takes as long as a sentence."""
+        """Return the ids of each text, as `encode` does with add_special and without parse_special:
+        text is only text. Texts are encoded together, as each call of the sandbox takes as long as
+        a sentence."""
         if self._literal is not None:
             return [self.encode(text, add_special=True, parse_special=False) for text in texts]
         for text in texts:
@@ -323,7 +327,7 @@ class Tokenizer:
         return [[*begin, *ids, *end] for ids in self._words.encode_all(led)]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
-        """Text of `ids`; invalid UTF-8 becomes U+FFFD.
+        """Return the text of `ids`; invalid UTF-8 becomes U+FFFD.
 
         Where encoding puts a space before the text (SentencePiece), decoding takes it away.
         """
@@ -335,7 +339,7 @@ class Tokenizer:
         return data.decode(errors="replace")
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes a token stands for, perhaps a part of a character."""
+        """Return the bytes a token stands for, perhaps a part of a character."""
         known = self._bytes.get(token_id)
         if known is None:
             known = self._bytes[token_id] = self._bytes_of(token_id)
@@ -354,8 +358,8 @@ class Tokenizer:
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
 
     def _most_bytes(self, token_id: int) -> int:
-        """Without making the bytes, as there are 262,144 tokens. Of byte-level BPE a character is
-        a byte."""
+        """Return the most bytes that a token can stand for, without making them, as there are
+        262,144 tokens. In byte-level BPE a character is a byte."""
         token, kind = self._tokens[token_id], self._types[token_id]
         if self._is_bpe and kind == TokenType.NORMAL:
             return len(token)
@@ -371,25 +375,26 @@ class Tokenizer:
         return (i for i, kind in enumerate(self._types) if kind in kinds and self._tokens[i])
 
     def _marked(self, text: str, segments: Sequence[tuple[str, bool]]) -> Iterator[re.Match[str]]:
-        """Control tokens inside trusted parts and user-defined tokens anywhere, in order."""
+        """Yield control tokens inside trusted parts and user-defined tokens anywhere, in order."""
         for start, end, trusted in _joined_spans(segments):
             pattern = self._any_marked if trusted else self._literal
             yield from pattern.finditer(text, start, end) if pattern else ()
 
     def _after(self, match: re.Match[str]) -> int:
-        """Where the text goes on behind a marked token, which may take the spaces there along."""
+        """Return where the text continues behind a marked token, which may include the spaces
+        there."""
         if self._id_of_marked[match[0]] not in self._vocabulary.stripping:
             return match.end()
         spaces = _WHITESPACE.match(match.string, match.end())
         return spaces.end() if spaces else match.end()
 
     def led(self, text: str) -> str:
-        """With the space that SentencePiece puts before the text, and before whatever follows a
-        control token."""
+        """Return the text with the space that SentencePiece puts before it, and before whatever
+        follows a control token."""
         return " " + text if text and self._vocabulary.add_space_prefix else text
 
     def _before(self, match: re.Match[str]) -> int:
-        """Where the text ends before a marked token, which may take the spaces there along."""
+        """Return where the text ends before a marked token, which may include the spaces there."""
         if self._id_of_marked[match[0]] not in self._vocabulary.stripping_before:
             return match.start()
         return len(match.string[: match.start()].rstrip())
@@ -406,13 +411,13 @@ class StreamDecoder:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, *ids: int) -> str:
-        """What `ids` complete; '' while a character is unfinished."""
+        """Return the text that `ids` complete; '' while a character is unfinished."""
         tokenizer = self._tokenizer
         shown = (i for i in ids if not self._skip_special or not tokenizer.is_special(i))
         return "".join(self._decoder.decode(tokenizer.token_bytes(i)) for i in shown)
 
     def flush(self) -> str:
-        """What is left at the end: U+FFFD for an unfinished character. Starts over."""
+        """Return what is left at the end: U+FFFD for an unfinished character. Starts over."""
         rest = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return rest
@@ -433,7 +438,7 @@ def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _Wor
 
 
 def _joined_spans(segments: Sequence[tuple[str, bool]]) -> list[tuple[int, int, bool]]:
-    """(start, end, trusted) with neighbours of the same trust as one."""
+    """Return (start, end, trusted) with neighbours of the same trust as one."""
     spans: list[tuple[int, int, bool]] = []
     end = 0
     for part, trusted in segments:
@@ -456,8 +461,8 @@ def _refuse_surrogates(text: str) -> None:
 
 
 def any_of(tokens: Iterable[str]) -> re.Pattern[str] | None:
-    """Matches any of `tokens`, the longest first; of thousands (Gemma has 6400) as a tree, which
-    compiles and matches ten times as fast."""
+    """Return a pattern that matches any of `tokens`, the longest first; for thousands (Gemma has
+    6400) as a tree, which compiles and matches ten times as fast."""
     ordered = sorted(tokens, key=len, reverse=True)
     if not ordered:
         return None
@@ -467,7 +472,8 @@ def any_of(tokens: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _tree_pattern(tokens: Sequence[str]) -> str:
-    """Of texts that differ: their first characters, and behind each the pattern of what follows."""
+    """Return the pattern of texts that differ: their first characters, and behind each the pattern
+    of what follows."""
     tails: dict[str, list[str]] = {}
     for token in tokens:
         tails.setdefault(token[:1], []).append(token[1:])

@@ -16,5 +16,5 @@ ALL = tuple(dict.fromkeys([*(name for names in SETS for name in names), CONFIG, 
 
 
 def makes_tokenizer(names: Container[str]) -> bool:
-    """Whether a tokenizer can be made of files of these names."""
+    """Return True if a tokenizer can be made of files of these names."""
     return any(all(name in names for name in one) for one in SETS)

@@ -47,7 +47,7 @@ class LibraryEncoder:
         ]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
         answer = self._library.trace_all(texts, stepped=stepped)
         for number, told in enumerate(answer["traced"]):
             ids = {piece[1] for word in told["words"] for piece in word["pieces"]}
@@ -56,7 +56,7 @@ class LibraryEncoder:
         return answer
 
     def _traced_by_characters(self, text: str, whole: dict[str, Any]) -> dict[str, Any]:
-        """As `_by_characters`; every character is a word."""
+        """Return the stages as `_by_characters` encodes; every character is a word."""
         words = []
         for at, each in enumerate(self._library.trace_all(list(text), stepped=0)["traced"]):
             found = [piece for word in each["words"] for piece in word["pieces"]]
@@ -72,7 +72,7 @@ class LibraryEncoder:
 
 
 def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]:
-    """Ids up to `rows`, as many as the embedding has; those without a token stand for nothing.
+    """Read ids up to `rows`, as many as the embedding has; those without a token stand for nothing.
 
     Reads tokenizer.json and, where they are there, tokenizer_config.json and the end tokens in
     generation_config.json and config.json. Raises FileError, UnsupportedError.
@@ -134,8 +134,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
 
 
 def _decoding(path: Path, model: str, decoder: str) -> str:
-    """How tokens stand for bytes: GPT-2's characters, text with "▁" for spaces, or words with "##"
-    before their later pieces."""
+    """Return how tokens stand for bytes: GPT-2's characters, text with "▁" for spaces, or words
+    with "##" before their later pieces."""
     if model == "WordPiece":
         return WORD_PIECE
     if '"ByteLevel"' in decoder:
@@ -161,14 +161,14 @@ def _mark_added(
 
 
 def _additions(around: Sequence[int], eos: int | None) -> tuple[int | None, int | None]:
-    """The begin and the end token that the library would put around a text."""
+    """Return the begin and the end token that the library would put around a text."""
     if list(around) == [eos]:
         return None, eos
     return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 
 def _special_names(folder: Path) -> dict[str, str]:
-    """bos_token and the like, as tokenizer_config.json or special_tokens_map.json say."""
+    """Return bos_token and the like from tokenizer_config.json or special_tokens_map.json."""
     names: dict[str, str] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if not (folder / file).exists():

@@ -23,7 +23,7 @@ SENTENCE_PIECE = "llama"
 WORD_PIECE = "bert"
 UNIGRAM = "t5"
 SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
-_LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
+_LARGEST_SCORE = 1 << 64  # as an integer: JSON has longer ones than floats can be
 
 
 class TokenType(IntEnum):
@@ -37,7 +37,7 @@ class TokenType(IntEnum):
 
 @dataclass(frozen=True)
 class Normalization:
-    """How BERT's text is made plain before it is cut; strip_accents None: if it is lowercase."""
+    """The normalisation of BERT's text before it is cut; strip_accents None: if it is lowercase."""
 
     lowercase: bool
     split_chinese: bool = True  # characters of Chinese are words of their own
@@ -74,7 +74,7 @@ class Vocabulary:
     joins_spaces: bool = True  # of UNIGRAM: several become one
 
     def identity(self) -> str:
-        """Hash of all that decides which ids a text becomes: 32 hex digits."""
+        """Hash all that decides which ids a text becomes, as 32 hex digits."""
         digest = hashlib.sha256(repr((self.model, self.pre, self.add_space_prefix)).encode())
         digest.update("\0".join(self.tokens).encode("utf-8", "surrogateescape"))
         digest.update(self.types)
@@ -92,12 +92,13 @@ class Vocabulary:
 
 
 def pair_of_roberta(bos: int | None, eos: int | None) -> tuple[tuple[int, ...], ...]:
-    """Ids around two texts: <s> A </s></s> B </s>; () where it lacks one of these."""
+    """Return the ids around two texts: <s> A </s></s> B </s>; () if one of these is missing."""
     return () if bos is None or eos is None else ((bos,), (eos, eos), (eos,))
 
 
 def read_vocabulary(metadata: Mapping[str, object], path: Path) -> Vocabulary:
-    """Errors: UnsupportedError for another kind of tokenizer, FileError for a malformed one."""
+    """Read a vocabulary. UnsupportedError for another kind of tokenizer, FileError for a malformed
+    one."""
     return VocabularyReader(metadata, path).vocabulary()
 
 
@@ -251,7 +252,7 @@ class VocabularyReader:
 
 
 def byte_named(vocabulary: Vocabulary, token_id: int) -> int:
-    """What a token of the type BYTE stands for. FileError where its name is none."""
+    """Return the byte of a token of the type BYTE. FileError if its name is none."""
     token = vocabulary.tokens[token_id]
     byte = named_byte(token)
     if byte is None:

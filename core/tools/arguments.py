@@ -55,7 +55,8 @@ def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
 
 
 def coerced(call: ToolCall, spec: ToolSpec) -> ToolCall:
-    """With texts as what the schema wants them to be, where a style of marks has texts only."""
+    """Return the call with texts converted to the types of the schema, for a style of marks that
+    has texts only."""
     try:
         values, schema = read_json(call.arguments), read_json(spec.parameters)
     except JsonProblem:
@@ -79,7 +80,8 @@ def _coerced(value: Any, schema: Any) -> Any:
 
 
 def _problems(value: Any, schema: Any, path: str) -> Iterator[str]:
-    """Schemas are bounded in depth by who declared them."""
+    """Yield what is wrong with a value by its schema. The depth of schemas is limited where they
+    are declared."""
     if not isinstance(schema, dict):
         return
     name = path or "the arguments"

@@ -1,4 +1,4 @@
-"""Calls of functions in an answer: told from what is said, however the text is cut into pieces.
+"""Splits calls of functions from the text of an answer, however the text is cut into pieces.
 
 What a model writes is not trusted: half a call, broken JSON and names that are none become a call
 with a problem, which is shown and never run. Marks, by style:
@@ -65,7 +65,7 @@ _NAME_IN_BODY = re.compile(
 
 
 def variable_of(source: str) -> str:
-    """What a chat template calls the functions that it is given; "" where it takes none."""
+    """Return the variable in which a chat template takes functions; "" if it takes none."""
     found: set[str] = set()
     for block in _BLOCK.split(source)[1:]:  # one pattern for all would be quadratic
         found.update(_TOOLS.findall(block.partition("}")[0]))
@@ -73,7 +73,7 @@ def variable_of(source: str) -> str:
 
 
 def style_of(source: str) -> ToolStyle:
-    """How answers to prompts of a chat template mark their calls."""
+    """Return how answers to prompts of a chat template mark their calls."""
     if not variable_of(source):
         return ""
     return next((style for style, found in _TEMPLATES if re.search(found, source)), "unknown")
@@ -81,11 +81,11 @@ def style_of(source: str) -> ToolStyle:
 
 @dataclass(frozen=True, slots=True)
 class CallSplit:
-    """An answer as far as it was heard, without its thoughts. Pure: `fed` and `ended` give another
+    """An answer as far as it is known, without its thoughts. Pure: `fed` and `ended` give another
     one."""
 
     style: ToolStyle
-    raw: str = ""  # all that was heard
+    raw: str = ""  # all of the answer so far
     words: str = ""  # what is said
     held: str = ""  # within a call, or perhaps the beginning of a mark
     inside: bool = False
@@ -94,21 +94,20 @@ class CallSplit:
     trusting: bool = False  # the first closing mark ends a call, wherever it stands
 
     @property
-    def said(self) -> str:
-        """The visible text."""
+    def visible_text(self) -> str:
         late = self.held if self.is_ended and not self.inside else ""
         text = self.words + late
         return text.rstrip() if self.calls or self.inside else text
 
     @property
     def begun(self) -> ToolCall | None:
-        """A call that is being written: its name as far as it is known, and its text."""
+        """Return a call that is being written: its name as far as it is known, and its text."""
         if not self.inside or self.is_ended:
             return None
         return ToolCall(_guessed_name(self.held), self.held)
 
     def fed(self, text: str) -> CallSplit:
-        """With more of the answer, which may go on behind its end too."""
+        """Return the split with more of the answer, which may continue behind its end too."""
         split = replace(self, raw=self.raw + text, held=self.held + text, is_ended=False)
         while split.held:
             after = _inside(split) if split.inside else _outside(split)
@@ -118,13 +117,13 @@ class CallSplit:
         return split
 
     def up_to(self, text: str) -> CallSplit:
-        """With all of an answer of which this one heard the beginning."""
+        """Return the split of a whole answer that begins with this one."""
         if not text.startswith(self.raw) or (self.is_ended and text != self.raw):
             return CallSplit(self.style).fed(text)
         return self.fed(text[len(self.raw) :]) if len(text) > len(self.raw) else self
 
     def ended(self) -> CallSplit:
-        """With what was held back, as nothing follows."""
+        """Return the split with what was held back, as nothing follows."""
         split = replace(self, is_ended=True)
         if not split.inside:
             return split
@@ -142,7 +141,7 @@ class CallSplit:
 
 
 def read_calls(style: ToolStyle, text: str) -> CallSplit:
-    """A whole answer."""
+    """Split a whole answer."""
     return CallSplit(style).fed(text).ended()
 
 
@@ -177,7 +176,7 @@ def _inside(split: CallSplit) -> CallSplit:
 
 
 def _closings(split: CallSplit) -> list[tuple[int, str]]:
-    """Where the call may end, first to last."""
+    """Return where the call may end, first to last."""
     found: list[tuple[int, str]] = []
     for mark in MARKS[split.style].closings:
         at = split.held.find(mark)
@@ -188,19 +187,19 @@ def _closings(split: CallSplit) -> list[tuple[int, str]]:
 
 
 def _first_closing(split: CallSplit) -> tuple[str, str]:
-    """The body of the call that is open at the end, and what follows it."""
+    """Return the body of the call that is open at the end, and what follows it."""
     for at, mark in _closings(split):
         return split.held[:at], split.held[at + len(mark) :]
     return split.held, ""
 
 
 def _in_text(body: str) -> bool:
-    """Whether the end of some JSON lies within one of its texts."""
+    """Return True if the end of some JSON is within one of its texts."""
     return body.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
 
 
 def _begun(text: str, mark: str) -> int:
-    """How many last characters of `text` may be the beginning of `mark`."""
+    """Return how many last characters of `text` may be the beginning of `mark`."""
     longest = min(len(text), len(mark) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
 
@@ -211,7 +210,7 @@ def _with_calls(split: CallSplit, calls: tuple[ToolCall, ...]) -> CallSplit:
 
 
 def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
-    """The calls in a body; one with a problem where it cannot be read."""
+    """Return the calls in a body, or one with a problem if it cannot be read."""
     try:
         calls = _as_calls(style, body)
         if calls:
@@ -223,8 +222,8 @@ def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
 
 
 def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
-    """() where there is none. JsonProblem, but for the style of Llama, where any JSON may be an
-    answer."""
+    """Return the calls in a body; () if there are none. JsonProblem, except for the style of Llama,
+    where any JSON may be an answer."""
     if style == "harmony":
         return _addressed(body)
     if style == "mistral":
@@ -243,7 +242,7 @@ def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
 
 
 def _values(body: str) -> list[Any]:
-    """One value, a list of them, or several behind each other."""
+    """Return one value, a list of them, or several behind each other."""
     text = body.strip().removesuffix("<|eom_id|>").removesuffix("<|eot_id|>").strip()
     try:
         value = read_json(text)
@@ -302,7 +301,7 @@ def _named(name: str, arguments: str, problem: str = "") -> ToolCall:
 
 
 def _tagged(part: str) -> ToolCall:
-    """What follows "<function=": texts only, of which the schema says what they are."""
+    """Return the call behind "<function=": it has texts only, whose types are in the schema."""
     name, _, inner = part.partition(">")
     arguments = {}
     for parameter in inner.partition("</function>")[0].split("<parameter=")[1:]:

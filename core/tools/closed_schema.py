@@ -40,7 +40,7 @@ def _is_put_together(part: dict[str, Any]) -> bool:
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """The schema and those in it; what stands in `enum`, `const` or `default` is none."""
+    """Yield the schema and those in it; values of `enum`, `const` or `default` are none."""
     if not isinstance(schema, dict):
         return
     yield schema

@@ -8,7 +8,7 @@ from llm_lite.core.errors import RequestError
 
 
 def split_command(command: str) -> list[str]:
-    """Program and arguments. RequestError."""
+    """Return program and arguments. RequestError."""
     try:
         parts = shlex.split(command)
     except ValueError as error:

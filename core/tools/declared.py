@@ -25,7 +25,8 @@ _NOTHING = {"type": "object", "properties": {}}
 
 
 def read_functions(text: str) -> tuple[ToolSpec, ...]:
-    """Of a text that a person writes; none of an empty one. JsonProblem names line or field."""
+    """Read functions from a text that a person writes; () for an empty one. JsonProblem names line
+    or field."""
     if not text.strip():
         return ()
     value = read_json(text)
@@ -44,7 +45,7 @@ def read_functions(text: str) -> tuple[ToolSpec, ...]:
 
 
 def checked(name: Any, description: Any, parameters: Any, where: str) -> ToolSpec:
-    """A function of these parts. JsonProblem that begins with `where`."""
+    """Return a function of these parts. JsonProblem that begins with `where`."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         shown = quote(name) if isinstance(name, str) else kind_of(name)
         raise JsonProblem(f"{where}, name: expected {NAME_RULE}, found {shown}")
@@ -63,8 +64,9 @@ def checked(name: Any, description: Any, parameters: Any, where: str) -> ToolSpe
 
 
 def _schema_text(schema: dict[str, Any], where: str) -> str:
-    """Of the size that is offered, and readable again: a value that a server's JSON reader has
-    let through, such as NaN, would fail every prompt that offers the function."""
+    """Return the schema as text, checked for its size, and that it can be read again: a value that
+    a server's JSON reader has let through, such as NaN, would fail every prompt that offers the
+    function."""
     try:
         text = written(schema)
         if len(text) > MOST_SCHEMA:
@@ -76,7 +78,7 @@ def _schema_text(schema: dict[str, Any], where: str) -> str:
 
 
 def offered(spec: ToolSpec) -> dict[str, Any]:
-    """As chat templates take it."""
+    """Return a function in the form that chat templates take."""
     function = {
         "name": spec.name,
         "description": spec.description,
@@ -100,7 +102,8 @@ def _read(item: Any, where: str) -> ToolSpec:
 
 
 def _check_schema(schema: Any, where: str) -> None:
-    """What templates and checks rely on: objects where objects belong, and bounds."""
+    """Check what templates and checks of arguments rely on: objects where objects belong, and
+    bounds."""
     if not isinstance(schema, dict):
         raise JsonProblem(f"{where}: expected an object, found {kind_of(schema)}")
     if schema.get("type", "object") != "object":
@@ -112,7 +115,7 @@ def _check_schema(schema: Any, where: str) -> None:
 
 
 def _parts(schema: dict[str, Any], where: str) -> Iterable[tuple[str, Any]]:
-    """A schema and those of its properties and items, each with its path."""
+    """Return a schema and those of its properties and items, each with its path."""
     waiting: list[tuple[str, Any]] = [(where, schema)]
     while waiting:
         path, part = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a tool says as code of Markdown: as it is, whatever stands in it."""
+"""Formats what a tool returns as code of Markdown, unchanged whatever it contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def result_as_code(text: str, most: int = 0) -> str:
-    """JSON with its colours; `most` characters of it, 0: all."""
+    """Return a result as code, JSON with its colours; `most` characters of it, 0: all."""
     language = "json" if text.lstrip()[:1] in ("{", "[") else ""
     if most and len(text) > most:
         text = f"{text[:most]}\n… {len(text) - most:,} more characters"

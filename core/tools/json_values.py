@@ -13,11 +13,11 @@ MOST_LEVELS = 32
 
 
 class JsonProblem(ValueError):  # noqa: N818 - a sentence for a person, not a defect
-    """What is wrong, and on which line."""
+    """Raised for invalid JSON, with the line."""
 
 
 def read_json(text: str, most: int = MOST_CHARS) -> Any:
-    """The value. JsonProblem."""
+    """Parse a JSON value. JsonProblem."""
     if len(text) > most:
         raise JsonProblem(f"it has {len(text):,} characters, at most {most:,} are read")
     try:
@@ -46,7 +46,7 @@ def _explained(text: str) -> Any:
 
 
 def _can_be_encoded(text: str, value: Any) -> bool:
-    """Of a lone surrogate neither a file, a server nor a tokenizer takes anything."""
+    """Return False for a lone surrogate, which no file, server or tokenizer accepts."""
     try:
         text.encode()
         if "\\u" in text:  # as an escape
@@ -57,7 +57,7 @@ def _can_be_encoded(text: str, value: Any) -> bool:
 
 
 def levels_of(value: Any) -> int:
-    """How deep lists and objects lie within each other."""
+    """Return how deep lists and objects are nested."""
     deepest, level = 0, [value] if isinstance(value, dict | list) else []
     while level:
         deepest += 1
@@ -71,7 +71,7 @@ def written(value: Any, indent: int | None = None) -> str:
 
 
 def pretty(text: str) -> str:
-    """With a line for each member; as it is where it is no JSON."""
+    """Return JSON with a line for each member; text that is no JSON is unchanged."""
     try:
         return written(read_json(text), indent=2)
     except JsonProblem:
@@ -79,7 +79,7 @@ def pretty(text: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, as a sentence names it."""
+    """Return what a value is, as a sentence names it."""
     if value is None:
         return "null"
     for types, name in _NAMES:

@@ -1,4 +1,4 @@
-"""Tool servers, run over MCP in a thread of its own, of which one polls what happened.
+"""Tool servers, run over MCP in a thread of its own, whose events are polled.
 
 The `mcp` package is imported in that thread, when the first server is started: it takes more than
 half a second.
@@ -43,7 +43,7 @@ class ServerEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSaid:
+class ServerLogged:
     """A line for the log."""
 
     server: str
@@ -58,7 +58,7 @@ class CallEnded:
     failed: bool = False
 
 
-ServerEvent = ServerReady | ServerEnded | ServerSaid | CallEnded
+ServerEvent = ServerReady | ServerEnded | ServerLogged | CallEnded
 
 
 @dataclass(slots=True)
@@ -71,7 +71,8 @@ class _Running:
 
 
 class ToolServers:
-    """For one thread. `wake` is called, on another, when there is something to poll."""
+    """The tool servers, for one thread. `wake` is called, on another, when there is something to
+    poll."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self._wake = wake
@@ -90,7 +91,7 @@ class ToolServers:
     def call(
         self, call: str, server: str, tool: str, arguments: dict[str, Any], seconds: float
     ) -> None:
-        """CallEnded follows, whatever happens."""
+        """Call a tool; CallEnded follows, whatever happens."""
         self._do(lambda: self._begin_call(call, server, tool, arguments, seconds))
 
     def cancel(self, call: str) -> None:
@@ -104,7 +105,7 @@ class ToolServers:
         return events
 
     def close(self, timeout: float = 1.0) -> None:
-        """All servers end, with all that they have started."""
+        """End all servers, with all processes that they have started."""
         if self._loop is None or self._thread is None:
             return
         self._do(self._end_all)
@@ -132,7 +133,7 @@ class ToolServers:
         finally:
             self._loop.close()
 
-    def _say(self, event: ServerEvent) -> None:
+    def _emit(self, event: ServerEvent) -> None:
         self._events.put(event)
         self._wake()
 
@@ -186,7 +187,7 @@ class ToolServers:
             problem = _why(error)
         running = self._servers[spec.name]
         try:
-            if running.calls:  # they hear that the connection is closed, and say so
+            if running.calls:  # they fail as the connection is closed, and report it
                 await asyncio.wait(running.calls.values(), timeout=_LAST_WORDS)
         finally:  # also where it is stopped meanwhile
             for task in list(running.calls.values()):
@@ -198,14 +199,14 @@ class ToolServers:
                 if running.successor is not None:
                     self._start(running.successor)
                 else:
-                    self._say(ServerEnded(spec.name, problem))
+                    self._emit(ServerEnded(spec.name, problem))
 
     async def _run_server(self, spec: ServerSpec) -> str:
-        """Why it ended, as a sentence."""
+        """Run a server and return a sentence on why it ended."""
         from mcp import ClientSession, Implementation
 
         running = self._servers[spec.name]
-        heard = _Lines(self._say, spec.name)
+        heard = _Lines(self._emit, spec.name)
         process = running.process = ServerProcess(spec, heard)
         async with process.streams() as (incoming, outgoing):
             name = Implementation(name="llm-lite", version="0.1")
@@ -214,7 +215,7 @@ class ToolServers:
                 begun = self._begin_session(session, spec, process)
                 tools = await _within(spec.start_seconds, begun, _late(spec))
                 running.session = session
-                self._say(ServerReady(spec.name, tools))
+                self._emit(ServerReady(spec.name, tools))
                 await process.finished.wait()
         return process.ending
 
@@ -244,17 +245,17 @@ class ToolServers:
         return self._checked(spec.name, found)
 
     def _checked(self, server: str, found: list[Any]) -> tuple[ToolSpec, ...]:
-        """Those that can be offered; of the others the log tells."""
+        """Return the tools that can be offered; the log tells of the others."""
         tools: dict[str, ToolSpec] = {}
         for number, tool in enumerate(found[:MOST_FUNCTIONS], 1):
             try:
                 spec = checked(tool.name, tool.description, tool.input_schema, f"tool {number}")
             except JsonProblem as problem:
-                self._say(ServerSaid(server, f"a tool is left out: {problem}"))
+                self._emit(ServerLogged(server, f"a tool is left out: {problem}"))
                 continue
             tools.setdefault(spec.name, spec)
         if len(found) > MOST_FUNCTIONS:
-            self._say(ServerSaid(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
+            self._emit(ServerLogged(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
         return tuple(tools.values())
 
     def _begin_call(
@@ -262,25 +263,25 @@ class ToolServers:
     ) -> None:
         running = self._servers.get(server)
         if running is None or running.session is None:
-            self._say(CallEnded(call, f"The server {server} is not running.", 0.0, True))
+            self._emit(CallEnded(call, f"The server {server} is not running.", 0.0, True))
             return
         began = time.monotonic()
-        task = self._spawn(self._asked(running, tool, arguments, seconds))
+        task = self._spawn(self._call_tool(running, tool, arguments, seconds))
         running.calls[call] = task
-        task.add_done_callback(lambda done: self._tell_call(running, call, began, done))
+        task.add_done_callback(lambda done: self._emit_call(running, call, began, done))
 
-    def _tell_call(
+    def _emit_call(
         self, running: _Running, call: str, began: float, done: asyncio.Task[tuple[str, bool]]
     ) -> None:
-        """Also of a call that was stopped before it began."""
+        """Emit the end of a call, also of one that was stopped before it began."""
         running.calls.pop(call, None)
         text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
-        self._say(CallEnded(call, text, time.monotonic() - began, failed))
+        self._emit(CallEnded(call, text, time.monotonic() - began, failed))
 
-    async def _asked(
+    async def _call_tool(
         self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
     ) -> tuple[str, bool]:
-        """What a tool answered, and whether it failed."""
+        """Return what a tool answered, and whether it failed."""
         import mcp_types as types
 
         try:
@@ -299,11 +300,11 @@ class ToolServers:
 
 
 class _Lines:
-    def __init__(self, say: Callable[[ServerEvent], None], server: str) -> None:
-        self._say, self._server = say, server
+    def __init__(self, emit: Callable[[ServerEvent], None], server: str) -> None:
+        self._emit, self._server = emit, server
 
     def __call__(self, line: str) -> None:
-        self._say(ServerSaid(self._server, line))
+        self._emit(ServerLogged(self._server, line))
 
 
 async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:
@@ -318,14 +319,14 @@ def _late(spec: ServerSpec) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """One line; of a group of errors the first."""
+    """Return the error as one line; of a group of errors the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return shortened(one_line(str(error)), 300) or type(error).__name__
 
 
 def _text_of(result: Any) -> str:
-    """What a tool answered, cut to what a conversation can hold."""
+    """Return what a tool answered, cut to what a conversation can hold."""
     parts, room = [], MOST_RESULT
     for block in result.content:
         parts.append(_block_text(block))

@@ -43,7 +43,7 @@ def main() -> None:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, frame: None)  # each wakes the loop below
     server = _begun(command, control)
-    _let_go_of_streams()
+    _close_streams()
     with suppress(OSError):
         control.sendall(STARTED)
     status = _waited_for(server, control, woken)
@@ -64,8 +64,8 @@ def _end_by(number: int) -> None:
 
 
 def _begun(command: list[str], control: socket.socket) -> int:
-    """The server's process, in a session of its own. Where its program cannot be run, the errno is
-    told and the supervisor ends."""
+    """Start the server's process in a session of its own. If its program cannot be run, the errno
+    is sent and the supervisor ends."""
     failed, fails = os.pipe()  # closed by a successful exec
     parent = os.getpid()
     server = os.fork()
@@ -92,7 +92,7 @@ def _begun(command: list[str], control: socket.socket) -> int:
     return server
 
 
-def _let_go_of_streams() -> None:
+def _close_streams() -> None:
     """The server alone has its input and outputs: each end of a pipe is to show."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -115,8 +115,8 @@ def _waited_for(server: int, control: socket.socket, woken: int) -> int | None:
 
 
 def _reaped(server: int) -> tuple[int | None, bool]:
-    """The status of the server, if it has ended, and whether children are left. Others that ended
-    are forgotten."""
+    """Return the status of the server, if it has ended, and whether children are left. Others that
+    ended are forgotten."""
     found = None
     try:
         while True:
@@ -159,7 +159,8 @@ def _end_all(server: int, status: int | None) -> int | None:
 
 
 def _children() -> list[int]:
-    """Found in microseconds, on Linux: orphans that fork and exit, over and over, are met so."""
+    """Return the children. On Linux they are found in microseconds, which catches orphans that fork
+    and exit over and over."""
     with suppress(OSError, ValueError):
         return [int(pid) for pid in _OURS.read_text().split()]
     return []
@@ -179,7 +180,6 @@ def _descendants() -> set[int]:
 
 
 def _parents() -> list[tuple[int, int]]:
-    """Each process with its parent."""
     if not LINUX:
         listed = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, check=False)
         rows = [line.split() for line in listed.stdout.splitlines()]
@@ -199,7 +199,8 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Without effect where the C library cannot be called: groups and parents are known still."""
+    """Call prctl; it has no effect where the C library cannot be called: groups and parents are
+    known still."""
     with suppress(OSError, AttributeError, ImportError):
         import ctypes
 

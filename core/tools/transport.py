@@ -37,7 +37,8 @@ _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
 
 class ServerProcess:
-    """`heard` is told each line of its standard error, and nothing after the first LOG_LINES."""
+    """The process of a tool server. `heard` is called with each line of its standard error, and not
+    after the first LOG_LINES."""
 
     def __init__(self, spec: ServerSpec, heard: Callable[[str], None]) -> None:
         self.spec = spec
@@ -53,14 +54,15 @@ class ServerProcess:
 
     @property
     def ending(self) -> str:
-        """Why it ended, as a sentence."""
+        """Return a sentence on why it ended."""
         if self.problem:
             return self.problem
         return "it ended" if self.code is None else f"it ended with code {self.code}"
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """What `mcp.ClientSession` reads and writes. RequestError where it cannot be started."""
+        """Yield the streams that `mcp.ClientSession` reads and writes. RequestError if the server
+        cannot be started."""
         import anyio
         from mcp.shared.message import SessionMessage
 
@@ -193,7 +195,7 @@ class ServerProcess:
             self._heard(_shown(begun))
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """With all that it has started."""
+        """End the process with all that it has started."""
         assert process.stdin is not None
         process.stdin.close()
         with suppress(TimeoutError, asyncio.CancelledError):

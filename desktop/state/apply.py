@@ -225,9 +225,9 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
     if running.thinking and not last.tokens and not last.text:
         thought = Thought.of(running.thinking)
     thought = thought and thought.heard(events, since)
-    text = thought.split.said if thought else last.spoken + "".join(texts)
+    text = thought.split.visible_text if thought else last.spoken + "".join(texts)
     calls = heard(last.calls, running.tool_style, text)
-    text = calls.said if calls else text
+    text = calls.visible_text if calls else text
     last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))
     state = _with_answer(state, last)
     owner = len(state.messages) - 1

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from itertools import count
 from typing import Literal
 
-from llm_lite.core.attached_text import Attachment, told
+from llm_lite.core.attached_text import Attachment, message_text
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
@@ -158,13 +158,15 @@ class Message:
     def ended(self) -> Message:
         """Of an answer: nothing more comes, its thoughts and calls end where they are."""
         thought = self.thought and self.thought.ended()
-        spoken = thought.split.said if thought else self.spoken
+        spoken = thought.split.visible_text if thought else self.spoken
         calls = self.calls and self.calls.up_to(spoken).ended()
-        return replace(self, text=calls.said if calls else spoken, thought=thought, calls=calls)
+        return replace(
+            self, text=calls.visible_text if calls else spoken, thought=thought, calls=calls
+        )
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
-        text = told(self.text, self.attachments) if self.attachments else self.text
+        text = message_text(self.text, self.attachments) if self.attachments else self.text
         thought = self.thought.text if self.thought else ""
         calls, name = self.calls.calls if self.calls else (), self.reply.name if self.reply else ""
         return ChatMessage(self.role, text, ids, thought, calls, name)

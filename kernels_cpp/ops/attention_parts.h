@@ -1,7 +1,7 @@
 // Parts of the positions that a query sees. Each is attended to by itself, and what was gathered
 // there is added in the order of the parts (Dao et al. 2023, "Flash-Decoding"). Where parts end
 // depends on positions alone: a token gets the same bits alone, beside drafted tokens, in a prompt
-// and in a shared step, whoever takes a part and however many take parts at once.
+// and in a shared step, whichever thread takes a part and however many take parts at once.
 #pragma once
 
 #include <algorithm>

@@ -97,7 +97,7 @@ class Answer:
         if self._thinking is None:
             return ChatMessage("assistant", text, ids)
         split = Split.of(self._thinking).fed(text).ended()
-        return ChatMessage("assistant", split.said, ids, split.thought)
+        return ChatMessage("assistant", split.visible_text, ids, split.thought)
 
     def __str__(self) -> str:
         return self.text

@@ -105,7 +105,7 @@ class Encoder(Model):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise RequestError(loader.what_it_is_for(self._file))
+        raise RequestError(loader.encoder_refusal(self._file))
 
     def _use_gains(self, *, throughout: bool) -> None:
         self._encoder.session.set_gains(gains_of(self._gains))

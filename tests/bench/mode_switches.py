@@ -15,7 +15,7 @@ import time
 from itertools import product
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.memory import give_back, resident_bytes
+from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
@@ -126,7 +126,7 @@ def _switch(talk: Talk, mode: str, backend: str, every: int) -> dict[str, object
     assert isinstance(changed, ExecutorChanged) and changed.executor.mode == mode
     seconds, meanwhile = time.perf_counter() - started, len(talk.text) - before
     talk.until(TokenDecoded, SETTLED)
-    give_back()
+    trim_heap()
     resident = resident_bytes()
     talk.text += f" [{mode} {backend}] "
     talk.until(TokenDecoded, max(1, every - SETTLED))

@@ -153,7 +153,7 @@ class FakeEngine:
         """By a small tokenizer; a conversation as if there were no template."""
         source = command.source or str(FIXTURES / "qwen" / "tokenizer.json")
         if command.messages is None:
-            self._tokenizing.ask(replace(command, source=source), None)
+            self._tokenizing.submit(replace(command, source=source), None)
             return
         told = open_tokenizer(source).stages(command.text, False)
         told = replace(told, typed=((0, len(command.text)),))

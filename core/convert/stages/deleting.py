@@ -10,13 +10,13 @@ from typing import Any
 from llm_lite.core.convert.stages.report import Report
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub.local.listing import local_models
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from llm_lite.core.loading.checking.verification import require_sound
 from llm_lite.core.loading.sources import open_source
 
 
 def delete(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Models that a person has chosen, by the paths that they had then."""
+    """Delete models that a person has chosen, by the paths that they had then."""
     report.part(0.0, 1.0)("looking for what is shared", 0.0)
     return {"freed": _remove(task["paths"])}
 
@@ -45,7 +45,7 @@ def _check_views(sources: Sequence[str]) -> None:
 
 
 def _read_back(path: Path, report: Report) -> None:
-    """FileError where it is not what was written."""
+    """Read a file back and raise FileError if it is not what was written."""
     source = open_source(path)
     try:
         parts, done = source.parts, 0
@@ -60,10 +60,10 @@ def _read_back(path: Path, report: Report) -> None:
 
 
 def _remove(paths: Sequence[str]) -> int:
-    """The bytes that the disk has more of."""
+    """Delete the models at these paths and return by how many bytes the disk has more room."""
     known = {str(model.path) for model in local_models(companions=True)}
     here = [path for path in paths if path in known]
     for path in paths:
         if path not in known and os.path.lexists(path):
             raise FileError(path, "is no model that this program may delete, and is left there")
-    return carry_out(removal(here)) if here else 0
+    return delete_models(removal(here)) if here else 0

@@ -1,4 +1,4 @@
-"""A model of a hub into the cache of huggingface_hub."""
+"""Fetches a model of a hub into the cache of huggingface_hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def download(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
 
 
 def _file_of(told: PullProgress) -> str:
-    """The file that comes now; of several how far it is itself."""
+    """Return the name of the file that is being fetched; of several, with how far it is itself."""
     if not 0 < told.total < told.all_total:
         return told.file
     return f"{told.file} ({told.done / told.total:.0%})"

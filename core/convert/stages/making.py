@@ -70,7 +70,8 @@ def cut(task: Mapping[str, Any], report: Report) -> dict[str, Any]:
 
 
 def _name_of(text: str, cut: Slice) -> str:
-    """A name of the table; of a JSON file its name and what it says, since others are called so."""
+    """Return a slice's name in the table; for a JSON file its stem and a hash of its values, since
+    several files may have one name."""
     path = Path(text)
     if path.suffix != ".json":
         return text
@@ -78,7 +79,7 @@ def _name_of(text: str, cut: Slice) -> str:
 
 
 def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bool:
-    """Whether an earlier run has come to its end: the variant, made the same way."""
+    """Return True if an earlier run has finished the variant in the same way."""
     try:
         if not is_variant(place):
             return False
@@ -90,7 +91,8 @@ def _is_there(place: Path, model: ModelFile, mode: Mode, calibrated: bool) -> bo
 
 
 def _moments(model: ModelFile, folder: Path, report: Report) -> Moments:
-    """By a text that the model writes itself, which takes most of the time."""
+    """Measure the moments with a text that the model writes itself, which takes most of the
+    time."""
     writing, measuring = report.part(0.01, 0.6), report.part(0.6, 0.85)
 
     def progress(what: str, fraction: float) -> None:

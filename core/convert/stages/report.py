@@ -1,4 +1,4 @@
-"""How a stage says how far it is, and hears that it is to stop."""
+"""A stage's reports of its progress, and its check for a request to stop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _NO_PROGRAM = 3  # the exit code of a process that did not stop by itself
 
 
 class Report:
-    """`stop` says whether the stage is to end; every progress raises CancelledError then."""
+    """The report of a stage. `stop` says whether the stage is to end; every progress raises
+    CancelledError then."""
 
     def __init__(self, tasks: BinaryIO, messages: BinaryIO) -> None:
-        self._messages, self._told = messages, 0.0
+        self._messages, self._reported_at = messages, 0.0
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, args=(tasks,), name="program", daemon=True).start()
@@ -30,23 +31,24 @@ class Report:
         return self._stopped.is_set()
 
     def check(self) -> None:
-        """CancelledError where the stage is to end."""
+        """Raise CancelledError once the stage is to stop."""
         if self._stopped.is_set():
             raise CancelledError("stopped")
 
     def count(self, done: int, total: int, detail: str = "", *, no_rate: bool = False) -> None:
-        """Bytes. no_rate: none of them came just now, as of a file that is gone on with."""
+        """Report the bytes done. no_rate: none of them were transferred just now, as when a partial
+        file is resumed."""
         self.check()
         now = time.monotonic()
-        if now - self._told >= _EVERY or done == total:
-            self._told = now
-            self.say({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
+        if now - self._reported_at >= _EVERY or done == total:
+            self._reported_at = now
+            self.send({"done": done, "total": total, "detail": detail, "no_rate": no_rate})
 
     def part(self, low: float, high: float) -> Progress:
-        """A part of a stage whose whole is 0 to 1."""
+        """Return the reporter of a part of the stage, whose whole goes from 0 to 1."""
         return Progress(self, low, high)
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         try:
             with self._lock:
                 self._messages.write(json.dumps(message).encode() + b"\n")
@@ -64,7 +66,8 @@ class Report:
 
 
 class Progress:
-    """As quantizing and calibrating call it: what is being done, 0 to 1."""
+    """A reporter as quantizing and calibrating call it: with what is being done, and the part done
+    from 0 to 1."""
 
     def __init__(self, report: Report, low: float, high: float) -> None:
         self._report, self._low, self._high = report, low, high

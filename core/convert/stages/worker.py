@@ -1,4 +1,4 @@
-"""What the process of a stage runs: one task from standard input, then its end."""
+"""The process of a stage: it reads one task from standard input, runs it and ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> None:
     report = Report(tasks, messages)
     with contextlib.suppress(OSError, AttributeError):
         os.nice(_NICENESS)
-    report.say(_outcome(task, report))
+    report.send(_outcome(task, report))
     messages.flush()
     os._exit(0)  # threads of libraries are not waited for
 
@@ -50,7 +50,7 @@ def _outcome(task: Task, report: Report) -> dict[str, Any]:
 
 
 def _named(result: dict[str, Any]) -> dict[str, Any]:
-    """With the name by which commands know what was made."""
+    """Return the result with the name by which commands know the model that was made."""
     if "path" in result:
         from llm_lite.core.hub.local.listing import local_models
 
@@ -76,7 +76,8 @@ def _alone(folder: Path) -> Any:
 
 
 def _defect(error: BaseException, folder: Path) -> str:
-    """A sentence on an error that is the program's own, whose traceback is kept."""
+    """Return a sentence on an error that is a defect of the program, and write its traceback to a
+    file."""
     path = folder / "defect.txt"
     what = f"a defect of the program: {type(error).__name__}: {error}"
     try:
@@ -126,7 +127,7 @@ _STAGES: Mapping[str, Callable[[Task, Report], dict[str, Any]]] = {
 
 
 def _streams() -> tuple[BinaryIO, BinaryIO]:
-    """The two pipes; what libraries print is lost."""
+    """Return the pipes of tasks and of messages; what libraries print is discarded."""
     tasks, messages = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):

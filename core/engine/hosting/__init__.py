@@ -1,1 +1,1 @@
-"""The model in use and its executor: put in place, switched to another mode or device, let go."""
+"""The model in use and its executor: loaded, switched to another mode or device, closed."""

@@ -1,4 +1,4 @@
-"""From one executor to another with the conversation, and to a file and back."""
+"""Moves a conversation from one executor to another, and to a file and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 
 def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
-    """What the cache holds; None where that is nothing, or the device gives it no more."""
+    """Return what the cache holds; None if that is nothing, or the device cannot return it."""
     if not isinstance(runner, Runner) or runner.translator is not None:
         return None
     if not runner.session.context_used:
@@ -41,9 +41,9 @@ def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
 
 
 def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
-    """The conversation, and the prefixes of others, to a new executor of the same model. Of an
-    encoder-decoder the source and its target, which are read again with the gains of its heads; of
-    an encoder, which keeps no conversation, these gains."""
+    """Move the conversation, and the prefixes of others, to a new executor of the same model. For
+    an encoder-decoder the source and its target are read again with the gains of its heads; for an
+    encoder, which keeps no conversation, only these gains move."""
     if not isinstance(old, Runner) or not isinstance(new, Runner):
         new.set_gains(old.gains)
         return
@@ -58,7 +58,8 @@ def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
 
 
 def _read_again(translator: Translator, source: Sequence[int], old: Session) -> None:
-    """Nothing is there where that fails, as in a context that is too small."""
+    """Read the source and its target again; if that fails, as in a context that is too small, the
+    new executor holds nothing."""
     if not source or not old.context_used:
         return
     try:
@@ -69,7 +70,7 @@ def _read_again(translator: Translator, source: Sequence[int], old: Session) -> 
 
 
 def _check_kept(runner: Runner) -> None:
-    """RequestError for an encoder-decoder."""
+    """Raise RequestError for an encoder-decoder, whose cache no file can hold."""
     if runner.translator is not None:
         raise RequestError(
             f"{runner.model_info.name} is an encoder-decoder: its cache belongs to a source, which "
@@ -78,8 +79,8 @@ def _check_kept(runner: Runner) -> None:
 
 
 def save(runner: Runner, path: Path) -> int:
-    """Bytes written; RequestError where there is nothing to save and for an encoder-decoder,
-    FileError where it cannot be written."""
+    """Save the cache and return the bytes written. RequestError where there is nothing to save and
+    for an encoder-decoder, FileError where it cannot be written."""
     _check_kept(runner)
     return on_disk.save(path, runner.session.take_out(), identity(runner))
 
@@ -87,7 +88,8 @@ def save(runner: Runner, path: Path) -> int:
 def open_saved(
     runner: Runner, path: Path, known: on_disk.Identity | None = None, conversation: int = 0
 ) -> int:
-    """How many positions came back; FileError where the file is not this model's or damaged."""
+    """Restore a saved cache and return how many positions it has. FileError where the file is
+    another model's or damaged."""
     _check_kept(runner)
     session = runner.session
     vocabulary = runner.model_info.vocabulary

@@ -1,4 +1,4 @@
-"""What the engine does with the model in use while nobody asks for anything."""
+"""Work that the engine does with the loaded model while it is idle."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def work_while_idle(
     log: Callable[[Level, str], None],
     emit: Callable[[Event], None],
 ) -> bool:
-    """A pass that measures what drafts cost, or else an answer that drafts learn from, or else a
-    slice of the files in use is checked, until `is_wanted` says that a command or a client waits;
-    whether more is left."""
+    """Do one unit of idle work and return True if more is left: measure what drafts cost, or else
+    let drafts learn from an answer, or else check a slice of the files in use; it stops when
+    `is_wanted` returns True for a command or a client."""
     try:
         if measure(host.runner, is_wanted) or learn(host.runner, emit):
             return True
@@ -34,9 +34,9 @@ def work_while_idle(
 
 
 def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
-    """A pass of the model in use; whether there was something to measure. NumPy's steps are long,
-    end only between two ops, and are not there to be fast. An encoder-decoder has no text to go on
-    with."""
+    """Run one pass that measures what drafts cost; return True if there was something to measure.
+    NumPy's steps are not timed, as they are long and end only between two ops, nor are those of an
+    encoder-decoder, which has no text to continue."""
     if runner is None or runner.choice.backend == "numpy" or runner.translator is not None:
         return False
     speculation = runner.session.speculation
@@ -49,7 +49,7 @@ def measure(runner: Runner | None, is_wanted: Callable[[], bool]) -> bool:
 
 def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
     """Read what drafts learned before, learn an answer or write what was learned; whether there was
-    any of these to do. Where drafts learn nothing, it is told once what lies on disk."""
+    any of these to do. If drafts learn nothing, the files on disk are reported once."""
     if runner is None:
         return False
     learned, is_told = runner.learned, runner.learned_told
@@ -58,11 +58,11 @@ def learn(runner: Runner | None, emit: Callable[[Event], None]) -> bool:
         return False
     if learned is not None and not learned.work():
         return False
-    tell_learned(runner, emit)
+    emit_learned(runner, emit)
     return True
 
 
-def tell_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
+def emit_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
     model = runner.learned.model if runner is not None and runner.learned is not None else None
     answers, tokens = (model.answers, model.tokens) if model is not None else (0, 0)
     emit(DraftsLearned(answers, tokens, learned_files.disk_bytes()))
@@ -71,7 +71,7 @@ def tell_learned(runner: Runner | None, emit: Callable[[Event], None]) -> None:
 def forget_learned_drafts(
     runner: Runner | None, log: Callable[[Level, str], None], emit: Callable[[Event], None]
 ) -> None:
-    """Of all models, in memory and on disk; what cannot be deleted is said in the log."""
+    """Delete what drafts learned of all models, in memory and on disk; a failure is logged."""
     if runner is not None and runner.learned is not None:
         runner.learned.forget()
     try:
@@ -79,4 +79,4 @@ def forget_learned_drafts(
         log("info", f"what drafts learned from answers was deleted: {freed / 1e6:.1f} MB")
     except LlmLiteError as error:
         log("warning", str(error))
-    tell_learned(runner, emit)
+    emit_learned(runner, emit)

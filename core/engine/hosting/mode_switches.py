@@ -13,7 +13,7 @@ UNDER_WAY = "the weight mode is being switched to {mode}: wait, or cancel that f
 
 
 class ModeSwitches:
-    """For any thread. `send` hands the engine a command."""
+    """The switches of the weight mode, for any thread. `send` sends the engine a command."""
 
     def __init__(self, send: Callable[[SwitchMode], None]) -> None:
         self._send = send
@@ -23,11 +23,11 @@ class ModeSwitches:
 
     @property
     def last(self) -> ModeSwitch | None:
-        """The one under way, or the one before."""
+        """Return the switch under way, or else the last one."""
         return self._last
 
     def ask(self, mode: Mode, activations: Activations) -> None:
-        """RequestError while another one is under way."""
+        """Start a switch of the mode. RequestError while another one is under way."""
         with self._lock:
             before = self._last
             if before is not None and before.is_under_way:
@@ -37,13 +37,13 @@ class ModeSwitches:
         self._send(SwitchMode(mode, activations))
 
     def cancel(self) -> None:
-        """The one under way ends soon, unless it is done before."""
+        """Cancel the switch under way; it ends soon, unless it is done before."""
         self._is_cancelled = True
 
     # For the engine's threads.
 
     def progress(self, stage: str, fraction: float) -> None:
-        """CancelledError where a client cancelled it."""
+        """Record the progress of the switch. CancelledError where a client cancelled it."""
         with self._lock:
             if self._is_cancelled:
                 raise CancelledError("cancelled")
@@ -51,7 +51,8 @@ class ModeSwitches:
                 self._last = replace(self._last, phase="preparing", stage=stage, fraction=fraction)
 
     def end(self, failed: LoadFailed | None, problem: str = "") -> None:
-        """It is done, or else why not; `problem` says it where `failed` names a path."""
+        """Record that the switch is done, or why it failed; `problem` replaces the message of
+        `failed` that names a path."""
         with self._lock:
             if self._last is None:
                 return

@@ -1,4 +1,4 @@
-"""The model in use and the executor that runs it: put in place, replaced, given back.
+"""The model in use and the executor that runs it: loaded, replaced, closed.
 
 Only `prepare` is for another thread than the engine's.
 """
@@ -36,7 +36,7 @@ from llm_lite.core.loading.encoders.starting import AnyRunner, start_runner
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, name_of
-from llm_lite.core.memory import give_back
+from llm_lite.core.memory import trim_heap
 from llm_lite.core.messages import (
     EngineOptions,
     ExecutorChanged,
@@ -61,11 +61,12 @@ NO_MODEL = "no model is loaded: open one first"
 
 
 class ModelHost:
-    """`device` is the Vulkan device that also draws, None where nothing draws.
+    """The host of the model in use. `device` is the Vulkan device that also draws, None if nothing
+    draws.
 
-    `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
-    Variants that a person kept lie in the folder `variants`. `modes` are switches that clients of a
-    server ask for, and hear of.
+    `cancelled` says for a command's number whether its load is to end, `closing` whether all is.
+    Variants that a person kept lie in the folder `variants`. `modes` are the switches that clients
+    of a server request.
     """
 
     def __init__(
@@ -95,18 +96,18 @@ class ModelHost:
 
     @property
     def runner(self) -> Runner | None:
-        """What writes text; None where there is no model, or where it is an encoder."""
+        """Return the runner that writes text; None if there is no model, or if it is an encoder."""
         return self.loaded if isinstance(self.loaded, Runner) else None
 
     @property
     def no_runner(self) -> str:
-        """A sentence on why there is no `runner`."""
+        """Return a sentence on why there is no `runner`."""
         if self.file is None or self.loaded is None:
             return NO_MODEL
-        return loader.what_it_is_for(self.file)
+        return loader.encoder_refusal(self.file)
 
     def load(self, number: int, command: LoadModel) -> bool:
-        """Whether the model is in the place of what was there."""
+        """Load a model and return True if it has replaced the one before."""
         source = command.source or catalog.DEFAULT
         self._emit(LoadStarted(source))
         started = time.perf_counter()
@@ -127,7 +128,7 @@ class ModelHost:
             return False
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(command, error)
+            self._emit_does_not_fit(command, error)
             self._emit(LoadFailed(source, str(error)))
             return False
         finally:
@@ -139,7 +140,7 @@ class ModelHost:
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
-        self._tell_cache()
+        self._emit_cache()
         self._verification = Verification()  # what waits is of the model before
         if file.file.checked_later:
             self._verification.add(file.file.parts, file.model.on_disk)
@@ -147,7 +148,8 @@ class ModelHost:
         return True
 
     def _install(self, file: ModelFile, runner: AnyRunner, options: EngineOptions) -> bool:
-        """Into the place of what is in use, unless that belongs to a successor by now."""
+        """Replace the model in use, unless a successor owns the host by now; return True if it was
+        replaced."""
         unused: tuple[ModelFile | None, AnyRunner | None] = (file, runner)
         with self._lock:
             if not self._is_left:
@@ -165,10 +167,10 @@ class ModelHost:
             self.file = self.loaded = None
 
     def start_over(self) -> None:
-        """After a defect: nothing in the cache counts any more."""
+        """Clear the cache after a defect, as nothing in it can be trusted."""
         if self.runner is not None:
             self.runner.session.clear()
-        self._tell_cache()
+        self._emit_cache()
 
     def verify_next(self) -> bool:
         """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
@@ -184,7 +186,7 @@ class ModelHost:
         return self._verification.pending
 
     def prepare(self, request: Request) -> AnyRunner:
-        """A runner beside the one in use; on the switching thread."""
+        """Make a runner while the old one stays in use; called on the switching thread."""
         if self.file is None:
             raise RequestError(NO_MODEL)
         options, command = request.options(self.options), request.command
@@ -197,14 +199,14 @@ class ModelHost:
         path, command = str(self.file.path) if self.file else "", preparation.request.command
         self._request = command.request if isinstance(command, Reconfigure) else 0
         failed: LoadFailed | None = None
-        pathless = ""  # the sentence, for clients, who hear of no path
+        pathless = ""  # the sentence, for clients, who see no path
         try:
             self._put(preparation)
         except CancelledError:
             failed = LoadFailed(path, "the change was cancelled", True, self._request)
         except LlmLiteError as error:
             self._log("error", str(error))
-            self._tell_of_memory(command, error)
+            self._emit_does_not_fit(command, error)
             failed = LoadFailed(path, str(error), request=self._request)
             pathless = error.problem if isinstance(error, FileError) else ""
         except Exception as error:
@@ -215,7 +217,7 @@ class ModelHost:
         if failed is not None:
             self._emit(failed)
 
-    def _tell_of_memory(
+    def _emit_does_not_fit(
         self, command: LoadModel | Reconfigure | SwitchMode, error: LlmLiteError
     ) -> None:
         """A person at the window is asked; a client of a server reads the sentence."""
@@ -262,7 +264,8 @@ class ModelHost:
     def _begin(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> AnyRunner:
-        """As `_start`, but lack of memory passes through while there is some to be freed."""
+        """Start a runner as `_start` does, but let lack of memory pass through while there is some
+        to be freed."""
         try:
             return start_runner(file, options, self.device, progress)
         except OutOfDeviceMemoryError:
@@ -275,7 +278,7 @@ class ModelHost:
     def _start(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> AnyRunner:
-        """A runner as asked for; the C++ executor where the device fails."""
+        """Start a runner as requested, or on the C++ executor where the device fails."""
         try:
             return start_runner(file, options, self.device, progress)
         except DeviceError as error:
@@ -290,10 +293,10 @@ class ModelHost:
             self._log("warning", self.no_runner)
             return
         cache_transfer.file_away(self.runner, command, self._log)
-        self._tell_cache()
+        self._emit_cache()
 
     def fall_back(self, error: DeviceError) -> None:
-        """The device failed in the middle of an answer: go on with the C++ executor."""
+        """Continue on the C++ executor, as the device failed in the middle of an answer."""
         if self.file is None or self.loaded is None or self.loaded.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
@@ -304,7 +307,8 @@ class ModelHost:
     def _start_anyway(
         self, file: ModelFile, start: Callable[[ModelFile, EngineOptions], AnyRunner]
     ) -> AnyRunner:
-        """With the options in use; better slow, or without the draft model, than no answer."""
+        """Start a runner with the options in use, ignoring the limits of memory and if need be
+        without the draft model: a slow answer is better than none."""
         options = replace(self.options, force=True)
         try:
             return start(file, options)
@@ -330,7 +334,7 @@ class ModelHost:
         changed = ExecutorChanged(runner.executor_info, runner.model_info, self.options)
         self._emit(replace(changed, request=self._request))
         self._log_executor(runner)
-        self._tell_cache()
+        self._emit_cache()
 
     def unload(self) -> None:
         self._verification = Verification()
@@ -346,10 +350,10 @@ class ModelHost:
         if runner is not None:
             try:
                 runner.close()
-            except DeviceError as error:  # a lost device may refuse even to be let go
+            except DeviceError as error:  # a lost device may refuse even to be closed
                 self._log("warning", f"the old executor could not be closed cleanly: {error}")
             del runner
-            give_back()
+            trim_heap()
         if file is not None:
             file.close()
 
@@ -381,7 +385,7 @@ class ModelHost:
 
         return report
 
-    def _tell_cache(self) -> None:
+    def _emit_cache(self) -> None:
         if self.runner is not None:
             self._emit(cache_status(self.runner.session))
 

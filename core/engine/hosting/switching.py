@@ -26,7 +26,7 @@ class Request:
     command: Reconfigure | SwitchMode
 
     def options(self, used: EngineOptions) -> EngineOptions:
-        """How to run the model that runs with the options `used`."""
+        """Return how to run the model that runs with the options `used`."""
         if isinstance(self.command, Reconfigure):
             return self.command.options
         mode, activations = self.command.mode, self.command.activations
@@ -56,11 +56,11 @@ class Preparation:
         return not self._thread.is_alive()
 
     def wait(self, seconds: float) -> None:
-        """For its end, but no longer than that."""
+        """Wait for the end, at most `seconds`."""
         self._thread.join(seconds)
 
     def result(self) -> AnyRunner:
-        """Waits for the end; raises what the making raised."""
+        """Wait for the end and return the runner; raises what making it raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -69,13 +69,13 @@ class Preparation:
 
 
 class Switching:
-    """Requests in order, one prepared at a time. `ask`, `supersede` and `is_superseded` are for any
-    thread, the rest for one."""
+    """Requests in order, one prepared at a time. `submit`, `supersede` and `is_superseded` are for
+    any thread, the rest for one."""
 
     def __init__(
         self, make: Callable[[Request], AnyRunner], dropped: Callable[[Request], None]
     ) -> None:
-        """`dropped` is told of each request that gives way to a later one."""
+        """`dropped` is called with each request that gives way to a later one."""
         self._make, self._dropped = make, dropped
         self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._preparing: Preparation | None = None
@@ -88,11 +88,12 @@ class Switching:
     def is_superseded(self, number: int) -> bool:
         return number in self._wished[:-1]
 
-    def ask(self, number: int, command: Reconfigure | SwitchMode) -> None:
+    def submit(self, number: int, command: Reconfigure | SwitchMode) -> None:
         self._waiting.put(Request(number, command))
 
     def ready(self) -> Preparation | None:
-        """Between two steps: begin what was asked for; the one that has ended, well or not."""
+        """Begin the requested preparation, or return the one that has ended, well or not; called
+        between two steps."""
         if self._preparing is None:
             self._preparing = self._begin()
             return None
@@ -102,7 +103,7 @@ class Switching:
         return self._wanted(preparation)
 
     def left(self) -> Preparation | None:
-        """After an answer: the preparation that is left, begun if it was not yet."""
+        """Return the preparation that is left after an answer, begun if it was not yet."""
         preparation, self._preparing = self._preparing or self._begin(), None
         return preparation
 

@@ -1,1 +1,1 @@
-"""The lesson that follows one token, asked of whatever model is loaded."""
+"""The lesson, which traces one token through the loaded model."""

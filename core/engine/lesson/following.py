@@ -1,4 +1,4 @@
-"""A token followed through whatever model is loaded, for the lesson."""
+"""A token traced through whatever model is loaded, for the lesson."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llm_lite.core.encoding.pooling import Pooler
 from llm_lite.core.encoding.similarity import cosines
 from llm_lite.core.encoding.texts import encode_text
 from llm_lite.core.generation.token_texts import with_texts
-from llm_lite.core.inspect.lesson.collecting import follow, follow_text
+from llm_lite.core.inspect.lesson.collecting import trace_text, trace_token
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.loading.encoders.runner import EncoderRunner
 from llm_lite.core.loading.runner import Runner
@@ -29,14 +29,16 @@ from llm_lite.core.quant.tensor import TensorData
 F32 = NDArray[np.float32]
 
 
-def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
-    """All numbers of the token, with the texts of tokens that may stand there. RequestError where
-    the token, layer or head is not there; NotFiniteError."""
+def traced(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
+    """Return all numbers of the token, with the texts of tokens that may stand there. RequestError
+    where the token, layer or head does not exist; NotFiniteError."""
     tokenizer = runner.model_file.tokenizer
     if isinstance(runner, EncoderRunner):
         return with_texts(tokenizer, _of_text(runner, asked))
     encoder = runner.source_encoder
-    trace = follow(runner.session, runner.attention, asked, encoder.hidden if encoder else None)
+    trace = trace_token(
+        runner.session, runner.attention, asked, encoder.hidden if encoder else None
+    )
     if encoder is None:
         return with_texts(tokenizer, trace)
     decoding, plan = runner.model_file.model.decoding, encoder.executor.program.plans[0]
@@ -48,14 +50,15 @@ def followed(runner: Runner | EncoderRunner, asked: FollowToken) -> TokenTrace:
 def _of_text(runner: EncoderRunner, asked: FollowToken) -> TokenTrace:
     session = runner.session
     head = session.head_logits if session.has_head else None
-    trace, states = follow_text(session, runner.attention, asked, head)
+    trace, states = trace_text(session, runner.attention, asked, head)
     if session.has_head:
         return trace
     return replace(trace, pooled=_pooled(runner, trace, states, asked.beside[:MOST_BESIDE]))
 
 
 def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) -> Pooled:
-    """How the hidden states [tokens, width] become a vector, and how alike another text's is."""
+    """Return how the hidden states [tokens, width] become a vector, and its similarity to another
+    text's."""
     how = runner.embedding
     states = states[: runner.most_tokens]
     raw = Pooler(replace(how, normalized=False), runner.model_file.file.tensors)(states)
@@ -75,7 +78,8 @@ def _pooled(runner: EncoderRunner, trace: TokenTrace, states: F32, beside: str) 
 
 
 def _dense_shapes(how: TextEmbedding, weights: Mapping[str, TensorData]) -> tuple[DenseShape, ...]:
-    """Of the layers behind the pooling, as `core/encoding/pooling.py` applies them."""
+    """Return the shapes of the dense layers behind the pooling, as `core/encoding/pooling.py`
+    applies them."""
     shapes = list[DenseShape]()
     for i, activation in enumerate(how.dense):
         rows, columns = weights[f"dense.{i}.weight"].shape

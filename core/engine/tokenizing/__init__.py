@@ -1,1 +1,2 @@
-"""Stages of texts on their way to tokens, told by a thread of their own while the model works."""
+"""Stages of texts on their way to tokens, computed by a thread of their own while the model
+works."""

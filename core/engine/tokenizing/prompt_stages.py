@@ -19,8 +19,8 @@ def prompt_stages(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> TokenizedText:
-    """Its stages, from the text that the template makes on, or that is continued. LlmLiteError as
-    `encode_chat`."""
+    """Return the tokenizer's stages of a prompt, from the text that the template makes, or that is
+    continued. LlmLiteError as of `encode_chat`."""
     tokenizer = file.tokenizer
     if is_text(messages):
         segments = [("".join(pieces(messages)), False)]

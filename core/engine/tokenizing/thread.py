@@ -20,7 +20,8 @@ Emit = Callable[[TextTokenized], None]
 
 
 class Tokenizing:
-    """`ask` is for any thread. Of requests that wait, the last of a slot is answered."""
+    """Tokenizes texts on a thread of its own. `submit` is for any thread. Of requests that wait,
+    the last of a slot is answered."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -29,7 +30,7 @@ class Tokenizing:
         self._is_running = False
         self._opened: OrderedDict[str, NamedTokenizer] = OrderedDict()  # the thread's own
 
-    def ask(self, request: TokenizeText, file: ModelFile | None) -> None:
+    def submit(self, request: TokenizeText, file: ModelFile | None) -> None:
         """The answer follows as an event; `file` is the model in use."""
         with self._lock:
             self._waiting[request.slot] = (request, file)

@@ -20,7 +20,7 @@ from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.exec.moving import move_rows
 from llm_lite.core.exec.step_check import check_step, known_tokens
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.plan.plan import Kind, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import (
@@ -42,7 +42,8 @@ _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish 
 
 
 class CpuExecutor:
-    """See `core.exec.executor.Executor`. threads=0: one a core; isa: one of `available_isas()`.
+    """The C++ executor; see `core.exec.executor.Executor`. threads=0: one a core; isa: one of
+    `available_isas()`.
 
     Raises RequestError for an instruction set or threads that cannot run here, ValueError for
     weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into
@@ -64,7 +65,7 @@ class CpuExecutor:
         tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
         self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
         self._tables = [self._weights[name].data for name in sorted(tables)]
-        self._looked_up = 0  # tokens since tables were let go
+        self._looked_up = 0  # tokens since the pages of tables were dropped
         self._vocabulary = known_tokens(program)
         try:
             self._allocate()
@@ -113,7 +114,7 @@ class CpuExecutor:
         if self._looked_up >= _TOKENS_HELD:
             self._looked_up = 0
             for table in self._tables:
-                let_go(table)
+                drop_pages(table)
 
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
@@ -150,7 +151,8 @@ class CpuExecutor:
         return None
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """As `Executor.measure`: of an op, what a thread is busy with it in the mean."""
+        """Measure a plan as `Executor.measure` does; an op's seconds are the mean over the
+        threads."""
         assert self._interpreter is not None, "the executor is closed"
         self._interpreter.measure(True)
         began = time.perf_counter()
@@ -162,7 +164,8 @@ class CpuExecutor:
         return whole, [seconds / times / self.threads for seconds in busy]
 
     def leave_a_core(self, wanted: bool) -> None:
-        """As `Executor.leave_a_core`. A thread that shares its core keeps the others waiting."""
+        """Leave a core to others as `Executor.leave_a_core` does: a thread that shares its core
+        keeps the other threads waiting."""
         interpreter = self._interpreter
         if interpreter is not None:
             interpreter.use(min(self.threads, default_threads() - wanted))
@@ -197,7 +200,7 @@ class CpuExecutor:
         return memory[: count * columns].reshape(count, columns)
 
     def _place(self, tensor: Tensor) -> tuple[str, int]:
-        """The type that the kernels know the tensor by, and where it lies."""
+        """Return the type by which the kernels know the tensor, and its address."""
         if tensor.kind not in _FROM_FILE:
             return tensor.dtype, self._address(tensor)
         weight = self._weights[tensor.name]
@@ -234,7 +237,8 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
 
 
 def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
-    """Tables stay where they lie: of them only rows are read."""
+    """Return the weights laid out for the kernels; tables stay where they are, as only rows of them
+    are read."""
     try:
         multiplied = [weight for name, weight in weights.items() if name not in tables]
         return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
@@ -263,5 +267,5 @@ def _tensor_bytes(tensor: Tensor) -> int:
 
 
 def _head_of(plan: Plan) -> int:
-    """The first op of those that make logits."""
+    """Return the index of the first op that makes logits."""
     return next((i for i, op in enumerate(plan.ops) if op.name == "output_rows"), len(plan.ops))

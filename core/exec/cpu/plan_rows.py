@@ -32,8 +32,8 @@ class ThreadMemory:
 
 
 def plan_rows(program: Program, plan: Plan, place: Place) -> tuple[Any, ...]:
-    """What `add_plan` of the interpreter takes: int64 [tensors, 7] and [ops, 8], float64 [ops, 6],
-    and the shape of steps."""
+    """Return the arguments of `add_plan` of the interpreter: int64 [tensors, 7] and [ops, 8],
+    float64 [ops, 6], and the shape of steps."""
     return (
         np.array([_tensor_row(tensor, place) for tensor in plan.tensors], np.int64),
         np.array([_op_row(op) for op in plan.ops], np.int64),
@@ -43,7 +43,8 @@ def plan_rows(program: Program, plan: Plan, place: Place) -> tuple[Any, ...]:
 
 
 def thread_memory(program: Program, isa: str | None = None) -> ThreadMemory:
-    """For this program, without its weights and caches. RequestError as of `isa_name`."""
+    """Return the memory that a thread needs for this program, without its weights and caches.
+    RequestError as of `isa_name`."""
     vectors = _vectors(program)  # alive as long as the interpreter
 
     def place(tensor: Tensor) -> tuple[str, int]:
@@ -83,7 +84,7 @@ def _param_row(op: Op) -> tuple[float, ...]:
 
 
 def _step_shape(program: Program, plan: Plan) -> tuple[int, ...]:
-    """As StepShape in kernels_cpp/base/step.h."""
+    """Return the fields of StepShape in kernels_cpp/base/step.h."""
     pages = program.pages
     shared = (0, 0, 0) if pages is None else (pages.segments, pages.table, pages.pages)
     return plan.max_tokens, plan.max_outputs, *shared, program.source, plan.stepwise

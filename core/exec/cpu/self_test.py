@@ -1,4 +1,4 @@
-"""A build of the kernels is tried before it is relied on, once for each machine and build.
+"""The self-test of a build of the kernels before it is relied on, once for each machine and build.
 
 Products of every kind of levels, for one token, few and many, are compared with what NumPy makes of
 them; a build that is wrong is left out, with a warning in the log, and the next lower one is used.
@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 
 
 def validated_isa() -> str:
-    """The highest build of `available_isas()` whose products are right, or the lowest, which has
-    no instructions that a processor of this kind may lack.
+    """Return the highest build of `available_isas()` whose products are right, or else the lowest,
+    which has no instructions that a processor of this kind may lack.
 
     Raises RequestError if LLM_LITE_ISA names a build that cannot run here.
     """
@@ -73,7 +73,8 @@ def _is_right(isa: str) -> bool:
 
 
 def largest_error(isa: str) -> float:
-    """Of products, relative to the largest value of each; infinite where one is no number."""
+    """Return the largest error of products, relative to the largest value of each; infinite if a
+    value is not finite."""
     worst = 0.0
     for integer_activations in (False, True):
         program, weights = _products(integer_activations)
@@ -100,7 +101,8 @@ def _error_of(program: Program, weights: Mapping[str, TensorData], isa: str) -> 
 
 
 def _products(integer_activations: bool) -> tuple[Program, dict[str, TensorData]]:
-    """The sum of a product with each format, of the same random numbers every time."""
+    """Return a program that adds up a product with each format, and its random weights, the same
+    every time."""
     random = np.random.default_rng(0)
     weights: dict[str, TensorData] = {}
     shapes = {"x": ("f32", (TOKENS, INPUTS))} | {f: (f, (OUTPUTS, INPUTS)) for f in FORMATS_TRIED}
@@ -136,7 +138,7 @@ def _random_q6_k(random: np.random.Generator, shape: tuple[int, int]) -> NDArray
 
 
 def _key() -> str:
-    """Of this processor, its system, and these kernels."""
+    """Return a hash that names this processor, its system, and these kernels."""
     library = Path(_cpp.__file__)
     state = library.stat()
     features = sorted(name for name, has in cpu_features().items() if has)

@@ -1,4 +1,4 @@
-"""Weights as the C++ kernels read them: where they lie in a mapped file, or as tiles of 16 rows.
+"""Weights as the C++ kernels read them: at their place in a mapped file, or as tiles of 16 rows.
 
 Products want the same columns of 16 rows side by side. Our own formats lie so on disk; blocks of a
 GGUF file, which are rows, are laid out once, value for value, and shared by all executors.
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData, with_own_vectors
@@ -25,7 +25,7 @@ _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 @dataclass(frozen=True, eq=False)
 class CpuWeight:
-    """A weight of a plan and what the kernels are given of it."""
+    """A weight of a plan and its form for the kernels."""
 
     source: TensorData  # as the plan knows it; holds the memory that `_laid_out` knows it by
     dtype: str  # of DTYPES
@@ -36,7 +36,8 @@ _laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = We
 
 
 def readable(weight: TensorData) -> CpuWeight:
-    """The weight, checked for its size; copied only if it lies where values may not.
+    """Check the size of a weight and return it; it is copied only if its address is not aligned as
+    the kernels need.
 
     ValueError for a format that the kernels do not know, or another size than its shape takes.
     """
@@ -54,8 +55,8 @@ def readable(weight: TensorData) -> CpuWeight:
 
 
 def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
-    """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
-    these."""
+    """Return the weights by name, checked as by `readable`, with rows of blocks rearranged to
+    tiles. MemoryError where there is no room for these."""
     own = with_own_vectors({weight.name: weight for weight in weights})
     found = {name: _known(weight) for name, weight in own.items()}
     missing = [weight for weight in found.values() if FORMATS[weight.dtype].layout == "rows"]
@@ -81,6 +82,6 @@ def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
     source = rows.source
     data = room(_tile_bytes(source))
     to_tiles(rows.dtype, rows.data, source.shape, data)
-    let_go(source.data)  # a mapped file's pages: nobody reads them again
+    drop_pages(source.data)  # a mapped file's pages: nobody reads them again
     laid_out = _laid_out[_key(source)] = CpuWeight(source, source.format.tiles, data)
     return laid_out

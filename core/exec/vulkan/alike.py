@@ -1,4 +1,4 @@
-"""Shared steps cut so that a sequence is multiplied alike, whatever else is in the step.
+"""Cuts shared steps so that a sequence is multiplied alike, whatever else is in the step.
 
 A device multiplies few tokens by one kernel and many by another, which add up in another order. Of
 a shared step the number of tokens is other sequences' matter, so that it must not choose: a
@@ -23,8 +23,8 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SubStep:
-    """Sequences of a step, by themselves a step, and which tokens and outputs of the step are
-    theirs."""
+    """A group of sequences of a step as a step of its own, with the step's tokens and outputs that
+    are theirs."""
 
     plan: Plan
     step: Step
@@ -32,7 +32,7 @@ class SubStep:
     outputs: NDArray[np.intp]
 
     def rows_of(self, tensor: Tensor) -> NDArray[np.intp]:
-        """Where its rows are among the step's."""
+        """Return the indices of the sub-step's rows of a tensor among those of the whole step."""
         return self.tokens if tensor.rows == "tokens" else self.outputs
 
 
@@ -56,15 +56,16 @@ def few_tokens(program: Program, tuning: Tuning) -> int:
 
 
 def fusions_of(program: Program, tuning: Tuning) -> Fusions:
-    """Of plans of one token: a product that makes its own norm adds up in an order of its own, and
-    products in tiles are not stacked."""
+    """Return the fusions for plans of one token. With shared steps a product must not make its own
+    norm, which adds up in another order, and products in tiles are not stacked."""
     if program.pages is None:
         return Fusions()
     return Fusions(norms=False, stacks=program.pages.segments <= tuning.matvec_tokens)
 
 
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
-    """`few`: see `few_tokens`."""
+    """Split a step into sub-steps whose sequences get the same bits as alone; `few`: see
+    `few_tokens`."""
     plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_of(step)
     if not plans or plan in plans:
@@ -93,7 +94,7 @@ def _fits(places: Iterable[_Place], plan: Plan) -> bool:
 
 
 def _packed(places: Iterable[_Place], plan: Plan) -> list[list[_Place]]:
-    """In their order, as many together as the plan takes."""
+    """Group places in their order, as many together as the plan takes."""
     found: list[list[_Place]] = []
     for place in places:
         if found and _fits([*found[-1], place], plan):

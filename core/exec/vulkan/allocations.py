@@ -1,4 +1,4 @@
-"""What a Vulkan executor would allocate, without a device: its own sizes, added up."""
+"""The allocations of a Vulkan executor, computed without a device: its own sizes, added up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """Bytes of buffers."""
+    """The bytes of the buffers."""
 
     weights: int
     states: int
@@ -28,7 +28,7 @@ class Allocations:
 
 
 class _NowhereTogether:
-    """Matrices of which nobody knows where they lie. Only a step of one token puts them together,
+    """Matrices whose places are not known. Only a step of one token puts them together,
     and its scratch is the smallest."""
 
     def stack(self, names: Sequence[str]) -> WeightPart | None:
@@ -38,7 +38,8 @@ class _NowhereTogether:
 def device_allocations(
     program: Program, weights: Iterable[WeightSpec], info: DeviceInfo
 ) -> Allocations:
-    """`weights` in the order of the plans. DeviceError where one cannot be bound."""
+    """Return what the executor would allocate; `weights` in the order of the plans. DeviceError
+    where one cannot be bound."""
     plans = program.plans
     tensors = {t.name: t for plan in plans for t in plan.tensors}
     states = [_bytes(t) for t in tensors.values() if t.kind is Kind.STATE]

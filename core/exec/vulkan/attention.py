@@ -61,7 +61,8 @@ def attention(c: Call) -> list[Dispatch]:
 
 
 def _layer_heads(c: Call) -> BufferRange:
-    """Where the layer's gains begin, and its sinks: a buffer, so that layers share a pipeline."""
+    """Return a table with the index of the layer's first gain and its sinks: a buffer, so that
+    layers share a pipeline."""
     words = np.array([int(c.p["layer"]) * int(c.p["heads"])], np.uint32)
     sinks = c.optional("sinks")
     name = sinks.name if sinks else ""
@@ -81,8 +82,8 @@ def _bias(c: Call, table: Tensor) -> BufferRange:
 
 
 def _seen(c: Call) -> dict[str, int]:
-    """Which positions are seen, and the sizes of a bias; left out where attention is causal and
-    without one, so that all such models share their pipelines."""
+    """Return the constants that say which positions are seen, and the sizes of a bias; empty for
+    causal attention without one, so that all such models share their pipelines."""
     sizes = {name.upper(): 1 for name in ("bidirectional", "cross") if c.p[name]}
     if (table := c.optional("bias")) is None:
         return sizes
@@ -93,7 +94,7 @@ def _seen(c: Call) -> dict[str, int]:
 
 
 def _most_seen(c: Call) -> int:
-    """Positions that a token sees, at most."""
+    """Return the most positions that a token sees."""
     program = c.binder.program
     return program.source if c.p["cross"] else program.context
 
@@ -119,8 +120,9 @@ def _shape(c: Call) -> Shape:
 
 
 def _shares(c: Call) -> dict[str, int]:
-    """Who takes which positions. Shares of a shared step begin at the same positions in all plans:
-    where the step has many tokens, a workgroup takes one share after the other."""
+    """Return the constants that share positions among workgroups. Shares of a shared step begin at
+    the same positions in all plans: where the step has many tokens, a workgroup takes one share
+    after the other."""
     tuning, program = c.binder.tuning, c.binder.program
     splits, share = tuning.attention_splits, tuning.attention_share
     if program.pages is None:
@@ -134,8 +136,8 @@ def _shares(c: Call) -> dict[str, int]:
 
 
 def attention_part_bytes(program: Program, tuning: Tuning) -> tuple[int, int]:
-    """What workgroups that share positions leave for the last of them, and counters: of the op that
-    needs the most."""
+    """Return the bytes of partial results that workgroups which share positions leave for the last
+    of them, and of their counters, for the op that needs the most."""
     ops = [op for plan in program.plans for op in plan.ops if op.name == "attention"]
     sizes = [_op_part_bytes(op, tuning.attention_splits) for op in ops]
     parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))

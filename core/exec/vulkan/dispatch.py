@@ -1,4 +1,4 @@
-"""What a dispatch is, and how an op with its tensors becomes one.
+"""A dispatch, and how an op with its tensors becomes one.
 
 The executor is the `Binder`; what is particular to an op is in `kernels.py`.
 """
@@ -41,7 +41,7 @@ class Dispatch:
 
 
 class Binder(Protocol):
-    """What the kernels need of the executor: where tensors lie."""
+    """The executor as the kernels need it: it knows the buffers of tensors."""
 
     program: Program
     tuning: Tuning
@@ -68,7 +68,8 @@ class Call:
     stepwise: bool = False  # as its plan
 
     def optional(self, operand: str) -> Tensor | None:
-        """An operand by its name in the op's row, without its `?`; None where it is left out."""
+        """Return an operand by its name in the op's row, without its `?`; None where it is left
+        out."""
         place = OPS[self.op.name].inputs.index(f"{operand}?")
         taken = self.op.inputs[place : place + 1]
         return next((t for t in self.inputs if t.id in taken), None)
@@ -79,7 +80,7 @@ class Call:
 
     @property
     def rows(self) -> int:
-        """Rows of the largest step."""
+        """Return the rows of the largest step."""
         return self.rows_tensor.shape[0]
 
     @property
@@ -110,20 +111,21 @@ class Call:
         items: int,
         **constants: int | float,
     ) -> list[Dispatch]:
-        """A lane an item of a row."""
+        """Dispatch a lane for each item of a row."""
         lanes = self.binder.tuning.lanes
         groups = (-(-items // lanes), self.rows)
         work = self.rows * items * ELEMENT_WORK
         return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
 
     def columnwise(self, **constants: int | float) -> list[Dispatch]:
-        """A lane a value of the output, by the shader of the op's name."""
+        """Dispatch a lane for each value of the output, with the shader of the op's name."""
         columns = self.outputs[0].shape[1]
         sizes = {"COLUMNS": columns, **self.constants(), **constants}
         return self.elementwise(self.op.name, self.named_operands(), columns, **sizes)
 
     def rowwise(self) -> list[Dispatch]:
-        """A workgroup a row, which sums over it, by the shader of the op's name."""
+        """Dispatch a workgroup for each row, which sums over it, with the shader of the op's
+        name."""
         columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
         work = self.rows * columns * ELEMENT_WORK
         sizes = {"LANES": lanes, "K": columns, **self.constants()}
@@ -131,7 +133,8 @@ class Call:
         return [self.dispatch(variant, self.named_operands(), groups, work, **sizes)]
 
     def constants(self) -> dict[str, int | float]:
-        """The op's parameters as specialization constants, which have their names in capitals."""
+        """Return the op's parameters as specialization constants, which have their names in
+        capitals."""
         kinds = OPS[self.op.name].params
         return {
             name.upper(): float(self.p[name]) if kind.startswith("float") else int(self.p[name])
@@ -139,7 +142,8 @@ class Call:
         }
 
     def pages(self) -> dict[str, int]:
-        """The constants by which shaders find what a shared step says; none of a plain one."""
+        """Return the constants by which shaders find the values of a shared step; {} for a plain
+        one."""
         program = self.binder.program
         if program.pages is None:
             return {}
@@ -151,12 +155,13 @@ class Call:
         }
 
     def named_operands(self) -> dict[str, BufferRange]:
-        """Where inputs and outputs lie; buffers have the names of the op's row, capitalized."""
+        """Return the ranges of inputs and outputs; buffers have the names of the op's row,
+        capitalized."""
         spec = OPS[self.op.name]
         return self.operands(tuple(name.capitalize() for name in (*spec.inputs, *spec.outputs)))
 
     def operands(self, names: tuple[str, ...]) -> dict[str, BufferRange]:
-        """Where inputs and outputs lie, by the shader's names for them."""
+        """Return the ranges of inputs and outputs, by the shader's names for them."""
         tensors = (*self.inputs, *self.outputs)
         return dict(zip(names, map(self.binder.tensor, tensors), strict=True))
 

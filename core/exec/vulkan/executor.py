@@ -150,7 +150,7 @@ class VulkanExecutor:
                 )
 
     def _open_parts(self) -> tuple[BufferRange, BufferRange]:
-        """Shared by all attention ops: one at a time uses them."""
+        """Allocate what all attention ops share: one at a time uses it."""
         parts, arrived = attention_part_bytes(self.program, self.tuning)
         arena: Arena = self._own(FixedArena(self._device, (parts, arrived)))
         ranges = arena.reserve(parts), arena.reserve(arrived)
@@ -174,17 +174,18 @@ class VulkanExecutor:
 
     @property
     def recorded(self) -> int:
-        """Command buffers recorded so far; constant while tokens are decoded."""
+        """Return how many command buffers were recorded so far; constant while tokens are
+        decoded."""
         return int(self._pool.recorded) + self._device.staging.recorded
 
     @property
     def dispatches(self) -> int:
-        """Recorded so far for replays."""
+        """Return how many dispatches were recorded so far."""
         return int(self._recorder.dispatches)
 
     @property
     def barriers(self) -> int:
-        """Likewise, between dispatches of a command buffer."""
+        """Return how many barriers between dispatches were recorded so far."""
         return int(self._recorder.barriers)
 
     @property
@@ -234,9 +235,9 @@ class VulkanExecutor:
         queue.wait(queue.submit(segments))
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """As `Executor.measure`: the whole as replayed, the ops by the device's clock, one behind
-        the other; those that run side by side in the replay add up to more than it. Ops that are
-        done at once share their time as they share what is read."""
+        """Measure a plan as `Executor.measure` does: the whole as replayed, the ops by the device's
+        clock, one behind the other; those that run side by side in the replay add up to more than
+        it. Ops that are done at once share their time as they share what is read."""
         families = self._device.info.queue_families
         if not families[self._device.family].timestamp_bits:
             raise UnsupportedError(f"{self._device.info.name} has no clock to measure ops with")
@@ -282,7 +283,7 @@ class VulkanExecutor:
         return None
 
     def leave_a_core(self, wanted: bool) -> None:
-        """Nothing to leave."""
+        """Do nothing: this executor does not occupy CPU cores."""
 
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]
@@ -329,7 +330,7 @@ class VulkanExecutor:
         return self._weights.vector(name)
 
     def host_rows(self, name: str) -> BufferRange:
-        """Where the rows of a table on disk lie that the step's tokens name, float32."""
+        """Return the range of the rows, float32, that the step's tokens name in a table on disk."""
         buffer = self._host_rows[name]
         return buffer, 0, buffer.size
 
@@ -337,7 +338,7 @@ class VulkanExecutor:
         return self._parts
 
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange:
-        """A constant table on the device, uploaded when its key is first used."""
+        """Return a constant table on the device, uploaded when its key is first used."""
         if key not in self._tables:
             buffer, offset, size = self._table_arena.reserve(values.nbytes)
             buffer.upload(values, offset)
@@ -358,7 +359,6 @@ class VulkanExecutor:
         return self._recordings[id(plan)]
 
     def _calls(self, plan: Plan) -> list[list[Dispatch]]:
-        """What a replay does for each group."""
         fused = self._fused[id(plan)]
         groups = self._groups[id(plan)]
         return [group_dispatches(self, g, fused, self._vector(plan, g.ops[0])) for g in groups]
@@ -367,7 +367,8 @@ class VulkanExecutor:
         return dispatches(self, op, plan, self._vector(plan, op))
 
     def _vector(self, plan: Plan, op: Op) -> F32 | None:
-        """What the host makes a table of."""
+        """Return the vector from which the host makes a table: rope's factors or attention's
+        sinks."""
         place = {"rope": 1, "attention": 4}.get(op.name, len(op.inputs))
         number = next(iter(op.inputs[place:]), LEFT_OUT)
         return None if number == LEFT_OUT else self._data[plan.tensors[number].name].dequantize()
@@ -387,7 +388,8 @@ class VulkanExecutor:
 
 
 def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:
-    """A group's time by the bytes of weights and caches that its ops read; alike if none do."""
+    """Divide a group's time by the bytes of weights and caches that its ops read; equally if none
+    do."""
     read = [op_read_bytes(plan, op, step) for op in group.ops]
     shares = read if any(read) else [1] * len(read)
     return [seconds * share / sum(shares) for share in shares]

@@ -1,4 +1,4 @@
-"""Which neighbouring ops of a plan one dispatch does, and where their scratch then lies.
+"""Fusion: which neighbouring ops of a plan one dispatch does, and where their scratch is then.
 
 Of a small model a dispatch and the barrier before it take longer than what they compute. So a
 product takes over the residual's addition behind it; of a step of one token also the norm before
@@ -26,10 +26,10 @@ GATES = ("silu_mul", "gelu_mul")
 
 
 class Stacks(Protocol):
-    """Who knows where weights lie."""
+    """The owner of weights, who knows which of them are adjacent."""
 
     def stack(self, names: Sequence[str]) -> WeightPart | None:
-        """The matrices as one of all their rows, if they lie so."""
+        """Return the matrices as one with all their rows, if they are adjacent."""
         ...
 
 
@@ -51,14 +51,14 @@ class Group:
 
     @property
     def stacked(self) -> tuple[int, ...]:
-        """Tensors that its product writes one behind the other."""
+        """Return the tensors that its product writes one behind the other."""
         written = () if self.ops[-1].name in GATES else self.named("matmul")
         return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fusions:
-    """What a step of one token does at once beside what all do."""
+    """The fusions of a step of one token, besides those of all steps."""
 
     norms: bool = True  # products make their own
     stacks: bool = True  # products of one tensor are one product
@@ -72,7 +72,8 @@ def groups_of(plan: Plan, weights: Stacks, fusions: Fusions = ALL) -> tuple[Grou
 
 
 def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
-    """The plan with scratch for these groups: what one reads and writes never shares memory."""
+    """Return the plan with scratch for these groups: what one reads and writes never shares
+    memory."""
     norms = [(group.norm,) if group.norm else () for group in groups]
     done = [(*norm, *group.ops) for norm, group in zip(norms, groups, strict=True)]
     lives = lifetimes(plan.tensors, done, plan.logits)
@@ -110,10 +111,11 @@ class _Grouping:
         return tuple(found)
 
     def _group(self, at: int) -> Group:
-        return Group(self._products(at) or self._turned(at) or self._plan.ops[at : at + 1])
+        return Group(self._products(at) or self._ropes_and_store(at) or self._plan.ops[at : at + 1])
 
     def _normed(self, at: int) -> list[Group]:
-        """All products of a norm, each of which makes it too."""
+        """Return the groups of a norm and all its products, which each compute the norm
+        itself."""
         norm = self._plan.ops[at]
         if norm.name != "rms_norm" or not (self._as_one_token and self._fusions.norms):
             return []
@@ -127,7 +129,8 @@ class _Grouping:
         return [Group((norm, *found[0].ops), norm), *found[1:]]
 
     def _worth_it(self, norm: Op, products: Sequence[Op]) -> bool:
-        """Whether these are all that read a norm, of whole rows, and are small enough."""
+        """Return True if these products are all that read the norm, of whole rows, and are small
+        enough."""
         width = self._tensor(norm.inputs[0]).shape[1]
         weighted = len(norm.inputs) > 1 and int(norm.params["width"]) == width
         all_read = bool(products) and self._only(norm.outputs[0], products)
@@ -135,7 +138,8 @@ class _Grouping:
         return weighted and width % 4 == 0 and all_read and work <= MOST_NORMED
 
     def _products(self, at: int) -> tuple[Op, ...]:
-        """Products of one tensor whose weights lie together, and what is done with the result."""
+        """Return adjacent products of one tensor that can be one product, and the gate or addition
+        behind them."""
         ops = self._plan.ops[at:]
         if not ops or ops[0].name != "matmul":
             return ()
@@ -164,7 +168,7 @@ class _Grouping:
         return one_input and alike and self._weights.stack([w.name for w in weights]) is not None
 
     def _lie_together(self, products: Sequence[Op]) -> bool:
-        """Whether their results can: each could be bound by itself too."""
+        """Return True if their results can be adjacent: each must be bindable by itself too."""
         results = [self._tensor(op.outputs[0]) for op in products]
         return all(_bytes(y) % ALIGNMENT == 0 for y in results[:-1])
 
@@ -178,8 +182,9 @@ class _Grouping:
         (y,) = product.outputs
         return tail.name == "add" and tail.inputs.count(y) == 1 and self._only(y, [tail])
 
-    def _turned(self, at: int) -> tuple[Op, ...]:
-        """Turns of the first and third rows that a `store` keeps as floats, and that store."""
+    def _ropes_and_store(self, at: int) -> tuple[Op, ...]:
+        """Return the rotations of the first and third rows that a `store` keeps as floats, and that
+        store."""
         ops, end = self._plan.ops, at
         while end < len(ops) and ops[end].name == "rope":
             end += 1
@@ -200,7 +205,7 @@ class _Grouping:
         return floats and place == 0 and not rope.params["temperature"] and self._only(y, [store])
 
     def _only(self, tensor: int, readers: Sequence[Op]) -> bool:
-        """Whether these ops alone read it."""
+        """Return True if these ops alone read the tensor."""
         others = [op for op in self._readers[tensor] if all(op is not r for r in readers)]
         return not others and tensor != self._plan.logits
 
@@ -210,7 +215,7 @@ class _Grouping:
 
     @property
     def _as_one_token(self) -> bool:
-        """Whether what adds up does so as in a step of one token."""
+        """Return True if sums are computed as in a step of one token."""
         return self._one_token or self._plan.stepwise
 
     def _tensor(self, number: int) -> Tensor:
@@ -218,7 +223,8 @@ class _Grouping:
 
 
 def _angles(rope: Op) -> tuple[tuple[str, float], ...]:
-    """The parameters that angles are made of; `store` knows a temperature of the third rows."""
+    """Return the parameters that determine a rotation's angles; `store` knows a temperature of the
+    third rows."""
     return tuple(sorted(p for p in rope.params.items() if not p[0].startswith("temperature")))
 
 

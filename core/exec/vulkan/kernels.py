@@ -33,8 +33,8 @@ def dispatches(
     plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """The dispatches of one op of the plan, independent of each other. `vector`: rope's factors or
-    attention's sinks, which become a part of tables."""
+    """Return the dispatches of one op of the plan, independent of each other. `vector`: rope's
+    factors or attention's sinks, which become a part of tables."""
     kernel = _BY_FORM.get(OPS[op.name].form) or _KERNELS[op.name]
     return kernel(_call(binder, op, plan, vector))
 
@@ -45,7 +45,8 @@ def group_dispatches(
     plan: Plan,
     vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """As `dispatches`, of ops that are done at once."""
+    """Return the dispatches of a group of ops that are done at once, as `dispatches` does for
+    one."""
     if len(group.ops) == 1 and group.norm is None:
         return dispatches(binder, group.ops[0], plan, vector)
     calls = [_call(binder, op, plan, vector) for op in group.ops]
@@ -79,7 +80,7 @@ def _type_rows(c: Call) -> list[Dispatch]:
 
 
 def _lookup(c: Call, **constants: int) -> list[Dispatch]:
-    """Rows of a table, of which each dispatch holds a part."""
+    """Look up rows of a table; each dispatch has a part of the table."""
     (table,), (y,) = c.inputs, c.outputs
     lanes, columns = c.binder.tuning.lanes, table.shape[1]
     groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
@@ -149,7 +150,8 @@ def _product(c: Call) -> Product:
 def _fused_product(
     group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
 ) -> list[Dispatch]:
-    """Products of one tensor, its norm before them, a gate or the residual behind."""
+    """Dispatch products of one tensor with the norm before them and a gate or the residual
+    behind."""
     products = [call for call in calls if call.op.name == "matmul"]
     tail, binder = calls[-1], calls[-1].binder
     made = _product(products[0])
@@ -169,7 +171,8 @@ def _fused_product(
 
 
 def _stacked(made: Product, products: Sequence[Call]) -> Product:
-    """Matrices that lie together as one; so do their results, where these are wanted at all."""
+    """Return adjacent matrices as one product; their results are adjacent too, if they are needed
+    at all."""
     part = made.call.binder.stack([call.inputs[1].name for call in products])
     if part is None:
         raise ValueError(f"{made.weight.name} and what it is grouped with do not lie together")
@@ -195,7 +198,8 @@ def _rotary(c: Call) -> dict[str, int]:
 
 
 def _temperature(c: Call) -> dict[str, int | float]:
-    """Left out where there is none, so that all other models share their pipelines."""
+    """Return the constants of the temperature; {} without one, so that all other models share their
+    pipelines."""
     length = int(c.p["temperature_length"])
     given = {"TEMPERATURE": float(c.p["temperature"]), "TEMPERATURE_LENGTH": length}
     return given if c.p["temperature"] else {}

@@ -1,4 +1,4 @@
-"""Where a model lies on the device: weights in parts the driver can bind, the cache, scratch.
+"""A model's memory on the device: weights in parts the driver can bind, the cache, scratch.
 
 Blocks of a file lie in rows, whose sizes (18, 20, 34 bytes) keep nothing aligned: they become
 tiles. Tiles lie as they do on disk. Rows of values are padded to whole blocks of 32. A matrix is
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.files.mapping import is_mapped, let_go
+from llm_lite.core.files.mapping import drop_pages, is_mapped
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.gpu.memory import Buffer
@@ -54,7 +54,7 @@ class Arena:
         self._at = 0
 
     def reserve(self, size: int) -> BufferRange:
-        """A range of `size` bytes, rounded up to whole words."""
+        """Return a range of `size` bytes, rounded up to whole words."""
         size = -(-size // 4) * 4
         if not self._buffers or self._at + size > self._buffers[-1].size:
             self._grow(size)
@@ -71,7 +71,7 @@ class Arena:
         return sum(buffer.size for buffer in self._buffers)
 
     def zero(self) -> None:
-        """All bytes of all ranges 0."""
+        """Set all bytes of all ranges to 0."""
         for buffer in self._buffers:
             buffer.zero()
 
@@ -96,7 +96,8 @@ class FixedArena(Arena):
 
 
 def buffer_sizes(sizes: Iterable[int]) -> list[int]:
-    """Of the buffers that a `FixedArena` of ranges of these sizes ends up with."""
+    """Return the sizes of the buffers that a `FixedArena` with ranges of these sizes ends up
+    with."""
     ranges = [_aligned(-(-size // 4) * 4) for size in sizes]
     limit, at, found = sum(ranges), 0, list[int]()
     for size in ranges:
@@ -116,13 +117,13 @@ def _aligned(size: int) -> int:
 
 
 def matrix_bytes(dtype: str, rows: int, columns: int) -> int:
-    """Bytes of `rows` rows of `columns` values."""
+    """Return the bytes of `rows` rows of `columns` values."""
     form = FORMATS[FORMATS[dtype].multiplied]
     return form.nbytes((rows, columns if form.layout == "tiles" else _padded(columns)))
 
 
 def as_read(dtype: str, data: Bytes, rows: int, columns: int) -> Bytes:
-    """Rows as they lie in the file -> as the kernels read them."""
+    """Rearrange rows from the file's layout to that of the kernels."""
     form = FORMATS[dtype]
     if form.layout == "rows":
         return to_tiles(dtype, data, (rows, columns))
@@ -157,10 +158,10 @@ class Weights:
         done, whole = 0, max(1, self.nbytes)
         try:
             for name in unique:
-                source = data[name]  # one after the other: they may be made when they are asked for
+                source = data[name]  # one after the other: they may be converted when they are read
                 self._upload(name, source)
                 if is_mapped(source.data):
-                    let_go(source.data)  # the device has them now
+                    drop_pages(source.data)  # the device has them now
                 done += source.nbytes
                 if progress:
                     progress(done / whole)
@@ -169,14 +170,15 @@ class Weights:
             raise
 
     def has(self, tensors: Iterable[Tensor]) -> bool:
-        """Whether all of these are here, as they are there."""
+        """Return True if all of these tensors are here, with the same type and shape."""
         return all(self._tensors.get(t.name) == (t.dtype, t.shape) for t in tensors)
 
     def matrix(self, name: str) -> tuple[WeightPart, ...]:
         return self._parts[name]
 
     def stack(self, names: Sequence[str]) -> WeightPart | None:
-        """Matrices of one format and width as one of all their rows; None unless they lie so."""
+        """Return matrices of one format and width as one with all their rows; None unless they are
+        adjacent."""
         parts = [self._parts[name] for name in names]
         if any(len(each) > 1 for each in parts):
             return None
@@ -189,7 +191,7 @@ class Weights:
         return whole
 
     def vector(self, name: str) -> BufferRange:
-        """A one-dimensional weight, float32."""
+        """Return the range of a one-dimensional weight, float32."""
         return self._vectors[name]
 
     def close(self) -> None:
@@ -222,19 +224,19 @@ class Weights:
 
 
 def first_rows(parts: Iterable[WeightPart], count: int) -> list[WeightPart]:
-    """The parts as far as they have some of the weight's first rows."""
+    """Return the parts as far as they have some of the weight's first rows."""
     return [replace(p, rows=min(p.rows, count - p.first)) for p in parts if p.first < count]
 
 
 def part_bytes(source: WeightSpec, info: DeviceInfo) -> list[int]:
-    """Bytes of a weight's parts on a device."""
+    """Return the bytes of a weight's parts on a device."""
     if len(source.shape) == 1:
         return [4 * source.shape[0]]
     return [matrix_bytes(source.dtype, rows, source.shape[1]) for _, rows in _cuts(source, info)]
 
 
 def _cuts(source: WeightSpec, info: DeviceInfo) -> list[tuple[int, int]]:
-    """(first, rows) of the parts that the device can bind whole."""
+    """Return (first, rows) of the parts that the device can bind whole."""
     rows, columns = source.shape
     limit = min(info.max_storage_buffer_range, MOST_PART_BYTES)
     unit = _unit_rows(source.dtype)
@@ -249,7 +251,7 @@ def _cuts(source: WeightSpec, info: DeviceInfo) -> list[tuple[int, int]]:
 
 
 def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:
-    """Two parts as one, if the lower's rows begin where the upper's end."""
+    """Return two parts as one, if the lower's rows begin where the upper's end."""
     if upper.rows % TILE_ROWS:  # a tile's last rows would be padding
         return None
     place = _end_to_end(upper.place, lower.place)
@@ -261,5 +263,5 @@ def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
 
 
 def _unit_rows(dtype: str) -> int:
-    """Rows that lie together and cannot be cut."""
+    """Return how many rows are stored together and cannot be cut."""
     return FORMATS[FORMATS[dtype].multiplied].tile_rows

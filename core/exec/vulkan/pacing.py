@@ -66,7 +66,7 @@ class Pacer:
             clock = self._finish(flying.popleft(), clock)
 
     def _end(self, first: int) -> int:
-        """The segments from `first` on that fit into TARGET_S, at least one."""
+        """Return the end of the segments from `first` on that fit into TARGET_S, at least one."""
         end, budget = first + 1, TARGET_S - self._segment_s[first]
         while end < len(self._segment_s) and self._segment_s[end] <= budget:
             budget -= self._segment_s[end]

@@ -1,4 +1,4 @@
-"""Products as dispatches: which kernel for how many tokens, and what it does beside (product.glsl).
+"""Products as dispatches: which kernel for how many tokens, and what else it does (product.glsl).
 
 `matmul_rows` is for software drivers, `matvec` for few tokens. Of many, `matmul` makes tiles of
 outputs, `matmul_a8` of int8 blocks, and `matmul_matrix` those where the device has cooperative
@@ -25,7 +25,7 @@ VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """Of the left operand: y = x / sqrt(mean(x^2) + eps) * weight."""
+    """A norm of the left operand: y = x / sqrt(mean(x^2) + eps) * weight."""
 
     weight: str
     eps: float
@@ -131,7 +131,7 @@ class Product:
 
     @property
     def _inputs(self) -> int:
-        """All columns of the weight, or its first."""
+        """Return how many of the weight's first columns are multiplied."""
         return self.x.shape[1]
 
     def _outputs(self, part: WeightPart) -> int:
@@ -139,7 +139,8 @@ class Product:
 
     @property
     def _sequences(self) -> int:
-        """That share steps, at most: these choose the kernel, and not how many do (alike.py)."""
+        """Return the most sequences that share steps: this number chooses the kernel, and not how
+        many do at the moment (alike.py)."""
         pages = self.call.binder.program.pages
         return pages.segments if pages else 0
 
@@ -153,11 +154,11 @@ class Product:
 
     @property
     def _variant(self) -> str:
-        """The format, with the instructions that the device has for it."""
+        """Return the format, with the suffix of the instructions that the device has for it."""
         integers = self.x.dtype == "a8" and self.call.binder.tuning.integer_dot
         return self._format + (".dot" if integers else "")
 
 
 def _power_of_two(least: int) -> int:
-    """The largest one that is not above, 1 at least."""
+    """Return the largest power of two that is not above `least`, 1 at least."""
     return 1 << max(0, least.bit_length() - 1)

@@ -21,7 +21,7 @@ Piece = tuple[Dispatch, tuple[int, int], tuple[int, int]]  # first workgroup, nu
 
 
 def pieces(dispatch: Dispatch, budget: int) -> list[Piece]:
-    """A dispatch cut along its longer side into pieces of about `budget` work."""
+    """Cut a dispatch along its longer side into pieces of about `budget` work."""
     axis = 0 if dispatch.groups[0] >= dispatch.groups[1] else 1
     length = dispatch.groups[axis]
     most = 1 if dispatch.whole else MOST_PIECES
@@ -45,7 +45,7 @@ class Hazards:
         self._writes: list[tuple[int, int, int]] = []
 
     def conflict(self, reads: Sequence[BufferRange], writes: Sequence[BufferRange]) -> bool:
-        """Whether these accesses must wait: read after write, write after read or write."""
+        """Return True if these accesses must wait: read after write, write after read or write."""
         return _overlap(reads, self._writes) or _overlap(writes, self._reads + self._writes)
 
     def add(self, reads: Sequence[BufferRange], writes: Sequence[BufferRange]) -> None:
@@ -91,8 +91,8 @@ class Recorder:
         self.barriers = 0  # between dispatches of a segment; each segment begins with one too
 
     def segments(self, ops: Sequence[Sequence[Dispatch]], budget: int) -> list[Any]:
-        """Command buffers of about `budget` work each, to be submitted in order, any number at a
-        time."""
+        """Record command buffers of about `budget` work each, to be submitted in order, any number
+        at a time."""
         plan = _segments(ops, budget)
         command_buffers = self._pool.allocate(len(plan))
         for command_buffer, segment in zip(command_buffers, plan, strict=True):
@@ -102,7 +102,8 @@ class Recorder:
         return command_buffers
 
     def timed(self, ops: Sequence[Sequence[Dispatch]], budget: int, times: Timestamps) -> list[Any]:
-        """As `segments`, one op at a time, with a mark before the first op and behind each."""
+        """Record as `segments` does, one op at a time, with a timestamp before the first op and
+        behind each."""
         before, *marks = self._pool.allocate(1 + len(ops))
         with self._pool.record(before):
             times.reset(before)
@@ -132,7 +133,8 @@ class Recorder:
                 self.dispatches += 1
 
     def _bound(self, dispatch: Dispatch) -> _Bound:
-        """Pieces of one dispatch, which lie side by side, share its descriptor set."""
+        """Return the pipeline and descriptor set of a dispatch; its pieces follow each other and
+        share it."""
         if self._last is None or self._last.dispatch is not dispatch:
             pipeline = self._pipelines.get(dispatch.variant, dispatch.constants)
             bindings = pipeline.interface.bindings
@@ -146,7 +148,7 @@ class Recorder:
         return self._last
 
     def readback(self, source: BufferRange, target: BufferRange) -> Any:
-        """A command buffer that copies what shaders wrote to host memory."""
+        """Record a command buffer that copies what shaders wrote to host memory."""
         command_buffer = self._pool.allocate()[0]
         shader = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
         copy, host = vk.VK_PIPELINE_STAGE_TRANSFER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
@@ -172,7 +174,7 @@ class OpRecordings:
         self._kept: dict[tuple[int, Ops], tuple[Plan, list[Any]]] = {}
 
     def get(self, plan: Plan, ops: Ops) -> list[Any] | None:
-        """To be submitted in order, one submit at a time."""
+        """Return the kept command buffers, to be submitted in order, one submit at a time."""
         kept = self._kept.get((id(plan), ops))
         return kept and kept[1]
 
@@ -185,7 +187,7 @@ class OpRecordings:
 
 
 def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[Piece]]]:
-    """Segments, each a list of ops, each a list of independent pieces."""
+    """Return segments, each a list of ops, each a list of independent pieces."""
     segments: list[list[list[Piece]]] = [[]]
     left = budget
     for op in ops:
@@ -202,7 +204,8 @@ def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[
 
 
 def compute_barrier(command_buffer: Any) -> None:
-    """Shaders, and copies out of their buffers, before; shaders after."""
+    """Record a barrier from shaders, and copies out of their buffers, to the shaders that
+    follow."""
     shader, copy = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT
     read, write = vk.VK_ACCESS_SHADER_READ_BIT, vk.VK_ACCESS_SHADER_WRITE_BIT
     source = (shader | copy, write | vk.VK_ACCESS_TRANSFER_WRITE_BIT)

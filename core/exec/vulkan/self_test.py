@@ -1,7 +1,7 @@
-"""What a device offers beyond plain shaders is tried before it is relied on.
+"""Tries what a device offers beyond plain shaders before it is relied on.
 
-Dot products of packed integers and cooperative matrices are the least travelled paths of drivers.
-A product of each kind is made once for a device and compared with what NumPy makes of it; what is
+Dot products of packed integers and cooperative matrices are the least travelled paths of drivers. A
+product of each kind is made once for a device and compared with what NumPy makes of it; what is
 wrong or fails is left out, with a warning in the log, and plain shaders do the same.
 """
 
@@ -75,7 +75,8 @@ def _is_right(device: Device, tuning: Tuning, what: str) -> bool:
 
 
 def _multiplies(device: Device, tuning: Tuning) -> bool:
-    """Whether products are right of few tokens and of many, for which there are other kernels."""
+    """Return True if products are right for few tokens and for many, which have different
+    kernels."""
     program, weights = _product()
     expected = NumpyExecutor(program, weights)
     executor = VulkanExecutor(device, program, weights, tuning=tuning)
@@ -91,7 +92,8 @@ def _close(found: np.ndarray, expected: np.ndarray) -> bool:
 
 
 def _product() -> tuple[Program, dict[str, TensorData]]:
-    """An embedding and a product of int8 activations, of the same random numbers every time."""
+    """Return a program with an embedding and a product of int8 activations, and its random weights,
+    the same every time."""
     random = np.random.default_rng(0)
     weights: dict[str, TensorData] = {}
     for name, dtype, shape in (("x", "f32", (TOKENS, INPUTS)), ("w", FORMAT, (OUTPUTS, INPUTS))):

@@ -16,15 +16,16 @@ VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at on
 
 
 def unfit_heads(head_dim: int) -> str:
-    """Why kernels, which read values in pairs, cannot attend with heads of so many; "" where they
-    can."""
+    """Return why the kernels, which read values in pairs, cannot attend with heads of this size; ""
+    if they can."""
     if head_dim % 2 == 0:
         return ""
     return f"attention heads of {head_dim} values: on Vulkan their number must be even"
 
 
 def shuffles_vectors(info: DeviceInfo) -> bool:
-    """Whether the 8 lanes of matmul_rows can read each other's values: elsewhere it is wrong."""
+    """Return True if the 8 lanes of matmul_rows can read each other's values: without that it would
+    be wrong."""
     return info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
 
 

@@ -1,4 +1,4 @@
-"""What `general.file_type` of a GGUF file says its weights mostly are, as people call it.
+"""The usual names of the weight types that `general.file_type` of a GGUF file stands for.
 
 Numbers: enum llama_ftype of https://github.com/ggml-org/llama.cpp/blob/master/include/llama.h
 """

@@ -32,7 +32,7 @@ _MIN_ARRAY_BYTES = 12
 
 
 class MetadataArray(Sequence[Any]):
-    """An array of the header, decoded when first looked at; equal to a list of the same values.
+    """An array of the header, decoded when first used; equal to a list of the same values.
 
     Elements are int, float, bool, str or MetadataArray. Bytes that are not UTF-8 (vocabularies
     may hold them) decode with surrogateescape.
@@ -78,7 +78,7 @@ class MetadataArray(Sequence[Any]):
 
 
 def read_value(reader: HeaderReader, key: str) -> Any:
-    """The value of `key`: a type number and what it says follows."""
+    """Return the value of `key`, which is a type number and the value itself."""
     what = f"value of metadata key {quote(key)}"
     kind = reader.u32(f"type of the {what}")
     if kind == _STRING:
@@ -97,7 +97,7 @@ def read_value(reader: HeaderReader, key: str) -> Any:
 
 
 def read_array(reader: HeaderReader, what: str, depth: int = 1) -> MetadataArray:
-    """Check that an array lies within the file and step over it; decoding waits."""
+    """Check that an array ends within the file and step over it; it is decoded later."""
     if depth > _MAX_NESTING:
         reader.fail(f"the {what} nests arrays deeper than {_MAX_NESTING} levels")
     kind = reader.u32(f"element type of the {what}")

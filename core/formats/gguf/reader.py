@@ -55,7 +55,7 @@ _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, 
 
 @dataclass(eq=False)
 class GgufFile(TensorFile):
-    """An open file, or the parts of one model. Values of metadata: int, float, bool, str, or a
+    """An open GGUF file, or the parts of one model. Values of metadata: int, float, bool, str, or a
     MetadataArray."""
 
     version: int
@@ -63,8 +63,8 @@ class GgufFile(TensorFile):
 
 
 def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None) -> GgufFile:
-    """Map a file and read its header; `progress` hears of the part done, 0 to 1. Of a model in
-    parts this is the first, and the others are mapped with it.
+    """Map a file and read its header; `progress` is called with the part done, 0 to 1. Of a model
+    in parts this is the first, and the others are mapped with it.
 
     Raises FileError for whatever is wrong with the file, UnsupportedError for a tensor whose
     block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.
@@ -112,7 +112,7 @@ def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | N
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """What a file says of itself, whatever its tensors are. FileError."""
+    """Return a file's metadata, whatever its tensors are. FileError."""
     file = Path(path)
     with mapped(file, "a GGUF file") as mapping:
         reader = HeaderReader(file, memoryview(mapping))
@@ -250,8 +250,8 @@ def _check_offset(reader: HeaderReader, info: _TensorInfo, base: int, alignment:
 
 
 def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
-    """The files that belong to the first one; none of a model in one file. FileError where this is
-    not the first, or its name does not say what its metadata says."""
+    """Return the files that belong to the first one, [] for a model in one file. FileError if this
+    is not the first, or its name contradicts its metadata."""
     count = metadata.get(COUNT, 0)
     if type(count) is not int or not 0 <= count <= _MOST:
         raise FileError(path, f"{COUNT} is {found(count)}, expected a number up to {_MOST}")
@@ -275,7 +275,7 @@ def parts_behind(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
 
 
 def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int) -> None:
-    """FileError where it is not this part of as many."""
+    """Raise FileError if the file is not this part of as many."""
     told = metadata.get(NUMBER), metadata.get(COUNT)
     if told != (number, count):
         shown = f"{NUMBER} {found(told[0])} and {COUNT} {found(told[1])}"
@@ -283,7 +283,7 @@ def check_part(path: Path, metadata: Mapping[str, Any], number: int, count: int)
 
 
 def check_tensors(path: Path, metadata: Mapping[str, Any], count: int) -> None:
-    """FileError where the parts have not all tensors together."""
+    """Raise FileError if the parts do not have all tensors together."""
     expected = metadata.get(TENSORS, count)
     if expected != count:
         raise FileError(path, f"{TENSORS}: expected {found(expected)} in all parts, found {count}")

@@ -1,4 +1,4 @@
-"""Matrices that a GGUF file has in one tensor, and graphs one by one."""
+"""Splits matrices that a GGUF file has in one tensor, and graphs use one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llm_lite.core.quant.tensor import TensorData
 
 
 def unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """Stacks of matrices under the names of these: "altup_proj.weight" [3,N,K] is
+    """Return stacks of matrices split under the names of these: "altup_proj.weight" [3,N,K] becomes
     "altup_proj.0.weight" [N,K] and so on."""
     result = {}
     for name, tensor in tensors.items():

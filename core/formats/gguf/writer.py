@@ -37,7 +37,7 @@ def write_gguf(
     tensors: Sequence[GgufTensor],
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Metadata of str, bool, int, float and lists of one of these."""
+    """Write a GGUF file; metadata are str, bool, int, float and lists of one of these."""
     infos, at = b"", 0
     for tensor in tensors:
         infos += _info(tensor, at)

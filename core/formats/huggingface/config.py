@@ -18,7 +18,7 @@ from llm_lite.core.formats.ranges import (
 
 
 class CheckpointConfig:
-    """`prefix` says where in the file the object lies ("text_config.")."""
+    """A config.json; `prefix` says where in the file the object is ("text_config.")."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, prefix: str = "") -> None:
         self._values, self.path, self._prefix = values, path, prefix
@@ -35,7 +35,7 @@ class CheckpointConfig:
         return CheckpointConfig({**defaults, **said}, self.path, self._prefix)
 
     def part(self, key: str) -> CheckpointConfig:
-        """The object under `key`; itself where there is none."""
+        """Return the object under `key`; the config itself if there is none."""
         value = self.get(key)
         if value is None:
             return self
@@ -84,7 +84,7 @@ class CheckpointConfig:
         return value
 
     def list_of(self, key: str, kinds: tuple[type, ...], length: int, default: Any = None) -> Any:
-        """A list of so many values of these types."""
+        """Return a list of `length` values of these types."""
         value = self._value(key, default)
         if not isinstance(value, list) or not all(type(item) in kinds for item in value):
             names = " or ".join(kind.__name__ for kind in kinds)
@@ -94,7 +94,7 @@ class CheckpointConfig:
         return value
 
     def must_be(self, key: str, expected: object, what: str) -> None:
-        """UnsupportedError where the field is there and says otherwise."""
+        """Raise UnsupportedError if the field is there with another value."""
         value = self.get(key)
         if value is not None and value != expected:
             raise UnsupportedError(
@@ -102,8 +102,8 @@ class CheckpointConfig:
             )
 
     def rope(self) -> tuple[CheckpointConfig, float | None]:
-        """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said; of
-        full attention, where kinds of layers have their own."""
+        """Return the rotary fields, `rope_parameters` or `rope_scaling`, and theta where the file
+        has it; where kinds of layers have their own, those of full attention."""
         for key in ("rope_parameters", "rope_scaling"):
             if self.get(key) is not None:
                 part = self.part(key)

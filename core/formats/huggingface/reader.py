@@ -65,7 +65,7 @@ def _quantization(config: CheckpointConfig) -> str | None:
 
 
 def check_types(path: Path, tensors: Mapping[str, TensorData]) -> None:
-    """UnsupportedError where a tensor holds no floats."""
+    """Raise UnsupportedError if a tensor holds no floats."""
     for tensor in tensors.values():
         if tensor.dtype not in ("f32", "f16", "bf16"):
             raise UnsupportedError(

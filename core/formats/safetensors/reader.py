@@ -81,7 +81,7 @@ def _read(file: Path, mapping: MappedFile) -> SafetensorsFile:
 
 
 def _header_end(file: Path, mapping: MappedFile) -> int:
-    """Where the data begin, in bytes."""
+    """Return the offset of the data, in bytes."""
     if len(mapping) < _LENGTH_BYTES:
         raise FileError(
             file,
@@ -105,7 +105,7 @@ def _header_end(file: Path, mapping: MappedFile) -> int:
 
 
 def _parsed(file: Path, mapping: MappedFile, begin: int) -> tuple[dict[str, str], list[_Entry]]:
-    """The strings of `__metadata__`, and the tensors in the order of their bytes."""
+    """Return the strings of `__metadata__`, and the tensors in the order of their bytes."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -136,7 +136,7 @@ def _nbytes(file: Path, name: str, dtype: str, shape: tuple[int, ...], most: int
 
 
 def open_sharded(index: str | Path) -> SafetensorsFile:
-    """The shards that an index (`model.safetensors.index.json`) names, as one.
+    """Open the shards that an index (`model.safetensors.index.json`) names, as one file.
 
     Raises FileError where a shard is missing, broken, or not the one that the index means.
     """
@@ -154,7 +154,7 @@ def open_sharded(index: str | Path) -> SafetensorsFile:
 
 
 def open_folder(folder: str | Path) -> SafetensorsFile:
-    """A directory's model: its index and shards, else its single file."""
+    """Open a directory's model: its index and shards, else its single file."""
     path = Path(folder)
     if (path / INDEX_FILE).exists():
         return open_sharded(path / INDEX_FILE)
@@ -164,7 +164,7 @@ def open_folder(folder: str | Path) -> SafetensorsFile:
 
 
 def _read_places(index: Path) -> dict[str, str]:
-    """Tensor -> name of the shard's file, which must lie beside the index."""
+    """Return the shard's file name by tensor; shards must be in the folder of the index."""
     places = read_object(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise FileError(index, "weight_map is missing or empty, expected tensors and their shards")
@@ -181,7 +181,7 @@ def _read_places(index: Path) -> dict[str, str]:
 
 
 def _is_plain_name(name: str) -> bool:
-    """A file beside the index, nothing that leads elsewhere."""
+    """Return True for a name in the same folder, which leads nowhere else."""
     special = any(char in "/\\:\0" or "\ud800" <= char <= "\udfff" for char in name)
     return name not in ("", ".", "..") and not special and len(name.encode()) <= 255
 
@@ -206,7 +206,8 @@ def _fail_shard(path: Path, index: Path, problem: str) -> NoReturn:
 
 
 def refused_header(file: Path, raw: bytes, size: int, reason: str) -> FileError:
-    """`size`: bytes of data behind the header; `reason`: what the package said."""
+    """Return the error for a refused header. `size`: bytes of data behind the header; `reason`: the
+    package's message."""
     try:
         header = parse_object(raw, file, "the header")
     except FileError as error:

@@ -21,7 +21,7 @@ _ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line o
 
 @dataclass(frozen=True)
 class TensorToWrite:
-    """`pieces` gives the bytes in order when the tensor's turn comes."""
+    """A tensor to write; `pieces` gives the bytes in order when the tensor's turn comes."""
 
     name: str
     dtype: str  # as in the file: "BF16"
@@ -39,7 +39,7 @@ def write_safetensors(
     metadata: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """In the order given; `progress` hears of the part done, 0 to 1."""
+    """Write tensors in the order given; `progress` is called with the part done, 0 to 1."""
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     at = 0
     for tensor in tensors:

@@ -33,7 +33,7 @@ class Bytes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Checksums:
-    """Eight hex digits each."""
+    """The checksums of a variant, of eight hex digits each."""
 
     header: str
     tensors: Mapping[str, str]
@@ -49,7 +49,7 @@ class Checksums:
 
 
 def checksum(pieces: Iterable[Bytes]) -> str:
-    """Of all the bytes in order."""
+    """Return the checksum of all bytes in order."""
     value = 0
     for piece in pieces:
         value = zlib.crc32(piece, value)
@@ -61,7 +61,8 @@ def as_hex(value: int) -> str:
 
 
 def read_checksums(manifest: Mapping[str, Any], path: Path) -> Checksums | None:
-    """None where a manifest has none, as older ones; FileError where they are not as above."""
+    """Return the checksums of a manifest, None if it has none, as older ones; FileError if they are
+    not as above."""
     value = manifest.get("checksums")
     if value is None and "checksums" not in manifest:
         return None
@@ -78,12 +79,12 @@ def read_checksums(manifest: Mapping[str, Any], path: Path) -> Checksums | None:
 
 
 def check_tensor_names(checksums: Checksums, path: Path, tensors: Collection[str]) -> None:
-    """FileError unless there is one for each of the tensors and no other."""
+    """Raise FileError unless there is a checksum for each of the tensors and no other."""
     _same_names(path, "tensors", checksums.tensors, set(tensors))
 
 
 def header_pieces(weights: Path) -> Iterator[bytes]:
-    """What `Checksums.header` is of. FileError."""
+    """Yield the bytes that `Checksums.header` sums up. FileError."""
     try:
         with weights.open("rb") as file:
             length = file.read(_LENGTH_BYTES)

@@ -61,8 +61,8 @@ def is_variant(folder: Path) -> bool:
 
 
 def listed_files(folder: Path) -> tuple[str, ...]:
-    """The names of a variant's files as its manifest lists them, whatever their layout version,
-    and at last the manifest's. FileError where the directory is no variant."""
+    """Return the names of a variant's files as its manifest lists them, whatever their layout
+    version, and at last the manifest's. FileError if the directory is no variant."""
     if not is_variant(folder):
         raise FileError(folder, "exists and is no variant; only a variant is replaced")
     path = folder / MANIFEST_FILE
@@ -76,7 +76,8 @@ def listed_files(folder: Path) -> tuple[str, ...]:
 
 
 def was_variant(folder: Path) -> bool:
-    """Also where the manifest is lost: no other directory has both of these."""
+    """Return True for a variant, even if its manifest is lost: no other directory has both of these
+    files."""
     return is_variant(folder) or all(
         (folder / name).is_file() for name in (METADATA_FILE, SINGLE_FILE)
     )
@@ -109,7 +110,8 @@ def open_variant(folder: str | Path) -> VariantFolder:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """variant.json, its layout version and the types of its fields checked. Raises FileError."""
+    """Read variant.json and check its layout version and the types of its fields. Raises
+    FileError."""
     path = folder / MANIFEST_FILE
     manifest = read_object(path)
     version = manifest.get("layout_version")
@@ -153,12 +155,13 @@ def _check_files(folder: Path, manifest: Mapping[str, Any]) -> int:
 
 
 def _is_name(name: str) -> bool:
-    """Of a file in the directory itself; not printable are lone surrogates and the null, too."""
+    """Return True for the name of a file in the directory itself; lone surrogates and the null
+    character are refused as not printable."""
     return name.isprintable() and not set(name) & set("/\\:") and name.strip(".") != ""
 
 
 def check_size(path: Path, expected: int) -> None:
-    """FileError unless the file has so many bytes."""
+    """Raise FileError unless the file has so many bytes."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -212,7 +215,7 @@ def _tensor(file: SafetensorsFile, name: str, described: object) -> TensorData:
 
 
 def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) -> str:
-    """Hash of what a model is but for the values of its weights: 32 hex digits."""
+    """Hash what identifies a model but for the values of its weights, as 32 hex digits."""
     digest = hashlib.sha256(to_json(metadata))
     table = sorted((t.name, t.dtype, list(t.shape)) for t in tensors.values())
     digest.update(json.dumps(table).encode())
@@ -220,13 +223,14 @@ def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) 
 
 
 def to_json(metadata: Mapping[str, Any]) -> bytes:
-    """Metadata as JSON; arrays become lists, and -inf, which JSON has no number for, an object."""
+    """Return metadata as JSON; arrays become lists, and -inf, which JSON has no number for, an
+    object."""
     return json.dumps(_sayable(metadata), allow_nan=False).encode()
 
 
 def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What `to_json` was given; lists of floats are packed: a vocabulary has 262,144 scores."""
-    return {key: _said(value) for key, value in metadata.items()}
+    return {key: _decoded(value) for key, value in metadata.items()}
 
 
 def _sayable(value: Any) -> Any:
@@ -239,11 +243,11 @@ def _sayable(value: Any) -> Any:
     return value
 
 
-def _said(value: Any) -> Any:
+def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         kinds = set(map(type, value))
         if not kinds.isdisjoint((dict, list)):
-            value = [_said(item) for item in value]
+            value = [_decoded(item) for item in value]
             kinds = set(map(type, value))
         return array("d", value) if kinds == {float} else value
     if isinstance(value, dict) and value.get(_FLOAT) in _NOT_FINITE:

@@ -33,7 +33,7 @@ _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A tensor to come: its format, shape (row-major) and bytes."""
+    """The place of a tensor to come: its format, shape (row-major) and bytes."""
 
     name: str
     dtype: str
@@ -87,7 +87,7 @@ class VariantWriter:
         self._folder.__exit__(kind, error, trace)
 
     def add(self, data: NDArray[np.uint8]) -> None:
-        """The next bytes of the tensor whose turn it is, in the order of the slots."""
+        """Write the next bytes of the current tensor, in the order of the slots."""
         slot = self.slots[self._next]
         self._written += data.nbytes
         assert self._written <= slot.nbytes, f"{slot.name}: more than {slot.nbytes} bytes"
@@ -129,13 +129,14 @@ class VariantWriter:
 
 
 def check_destination(path: Path, *, replace: bool) -> None:
-    """FileError where `llm-lite quantize` may write no variant; `replace`: with --force."""
+    """Raise FileError where `llm-lite quantize` may write no variant; `replace`: with --force."""
     advice = ", or replace a variant with --force"
     check_folder(path, listed_files if replace else None, advice=advice)
 
 
 def _header(slots: Sequence[Slot], mode: str) -> bytes:
-    """Of the safetensors file, filled with spaces so that the data begin aligned."""
+    """Return the header of the safetensors file, filled with spaces so that the data begin
+    aligned."""
     entries: dict[str, Any] = {
         "__metadata__": {
             "format": "llm-lite",

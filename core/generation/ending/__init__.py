@@ -1,1 +1,1 @@
-"""Where an answer ends because of what it says: stop strings, invented roles, repetition."""
+"""Ends an answer because of its text: stop strings, invented roles, repetition."""

@@ -1,5 +1,5 @@
-"""Where an answer ends because of what it says: at a stop string, where it begins to speak as
-somebody else, or where it repeats itself without an end."""
+"""Ends an answer because of its text: at a stop string, where it begins to speak as somebody else,
+or where it repeats itself without an end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 class Endings(Generic[Item]):
-    """Takes the tokens of one answer to a prompt, and gives what of it may be shown."""
+    """Takes the tokens of one answer to a prompt, and returns what may be shown."""
 
     def __init__(self, sampling: SamplingOptions, encoded: Encoded) -> None:
         self._stops = StopStrings[Item](sampling.stop, encoded.thinking, encoded.roles)
@@ -27,23 +27,24 @@ class Endings(Generic[Item]):
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the answer ends behind the last token; None: it does not, for what it says."""
+        """Return why the answer ends behind the last token; None if its text is no reason."""
         return self._stops.reason or ("repetition" if self._repeats else None)
 
     @property
     def dropped(self) -> int:
-        """Last tokens that are not shown, as a stop string has begun in or before them."""
+        """Return how many last tokens are not shown, as a stop string has begun in or before
+        them."""
         return self._stops.dropped
 
-    def hear(self, text: str) -> None:
-        """What was said before, of an answer that is continued."""
-        self._stops.hear(text)
+    def feed_previous(self, text: str) -> None:
+        """Feed the existing text of an answer that is continued."""
+        self._stops.feed_previous(text)
 
     def feed(
         self, item: Item, token: int, text: str, *, is_chosen: bool = True
     ) -> list[tuple[Item, str]]:
-        """What may be shown now. Tokens that the answer was begun with are not chosen: they may
-        repeat and name what they like."""
+        """Feed a token and return what may be shown now. Tokens that the answer was begun with are
+        not chosen: they may repeat and name any role."""
         if is_chosen and token in self._roles:
             return self._stops.end_at_role()
         shown = self._stops.feed(item, text)
@@ -52,5 +53,5 @@ class Endings(Generic[Item]):
         return shown
 
     def flush(self) -> list[tuple[Item, str]]:
-        """What was held back, as nothing follows."""
+        """Return what was held back, as nothing follows."""
         return self._stops.flush()

@@ -1,4 +1,4 @@
-"""Whether an answer has begun to repeat itself without an end.
+"""Detects an answer that has begun to repeat itself without an end.
 
 The decision depends on the tokens of the answer and their texts alone: it is the same with drafts
 and without, on every executor, and for each seed. An answer loops where one of two things holds:
@@ -12,9 +12,9 @@ and without, on every executor, and for each seed. An answer loops where one of 
    count for nothing, nor do rows of tables, nor what stands in fenced code.
 
 So code, tables, lists of numbers, quotes, songs with a refrain and poems that grow by a line in
-every stanza go on. What a person asks to be repeated does too, for some thirty short lines.
-The work is linear in the length of the answer: a window is searched for a period once for each
-eighth of its length.
+every stanza go on. What a person asks to be repeated does too, for some thirty short lines. The
+work is linear in the length of the answer: a window is searched for a period once for each eighth
+of its length.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """So many last `tokens` with a period of at most `longest` tokens are a loop."""
+    """The window of a loop: the last `tokens` with a period of at most `longest` tokens."""
 
     tokens: int
     longest: int
 
     @property
     def stride(self) -> int:
-        """It is searched once in so many tokens."""
+        """Return after how many tokens the window is searched again."""
         return self.tokens // 8
 
 
@@ -55,8 +55,8 @@ _FENCES = ("```", "~~~")
 
 
 def smallest_period(tokens: Sequence[int]) -> int:
-    """The smallest p with tokens[i] == tokens[i + p] for all i: their count where there is none
-    smaller. Linear: it is what the Knuth-Morris-Pratt prefix function leaves."""
+    """Return the smallest p with tokens[i] == tokens[i + p] for all i, or their count if there is
+    none smaller. It is found in linear time by the Knuth-Morris-Pratt prefix function."""
     borders, border = [0] * len(tokens), 0
     for at in range(1, len(tokens)):
         while border and tokens[at] != tokens[border]:
@@ -67,15 +67,16 @@ def smallest_period(tokens: Sequence[int]) -> int:
 
 
 def is_prose(text: str) -> bool:
-    """Words, and no row of a table: what is repeated with few letters may be meant so."""
+    """Return True for words that are no row of a table: what is repeated with few letters may be
+    meant so."""
     shown = [character for character in text if not character.isspace()]
     letters = sum(character.isalpha() for character in shown)
     return "|" not in text and letters >= _LETTERS * max(1, len(shown))
 
 
-def said_as(sentence: str) -> str:
-    """What of a sentence makes it the same as another: its words, without the number of a list;
-    "" where it is too short to count, or no prose."""
+def normalized_sentence(sentence: str) -> str:
+    """Return what two sentences that count as the same have in common: the words, without the
+    number of a list; "" for one that is too short to count, or no prose."""
     number = _NUMBER.match(sentence)
     said = sentence[number.end() if number else 0 :]
     words = " ".join(_WORD.findall(said.casefold())) if is_prose(said) else ""
@@ -83,7 +84,7 @@ def said_as(sentence: str) -> str:
 
 
 class RepetitionGuard:
-    """Hears an answer's tokens, and says at each whether the answer loops."""
+    """Watches an answer's tokens, and decides at each whether the answer loops."""
 
     def __init__(self, *, keeps_to_grammar: bool = False) -> None:
         self._is_code = keeps_to_grammar
@@ -94,7 +95,7 @@ class RepetitionGuard:
         self._size = 0  # tokens of it
         self._line = ""  # how the line begins, as far as it tells a fence
         self._in_fence = False
-        self._said: Counter[str] = Counter()
+        self._sentences: Counter[str] = Counter()
         self._recent: deque[tuple[int, bool]] = deque()  # sentences: their tokens, whether stale
         self._recent_tokens = self._stale_tokens = 0
 
@@ -103,7 +104,7 @@ class RepetitionGuard:
         self._count += 1
         self._tokens.append(token)
         self._texts.append(text)
-        self._hear(text)
+        self._feed(text)
         return self._has_period() or self._stale_tokens >= STALE
 
     def _has_period(self) -> bool:
@@ -126,8 +127,8 @@ class RepetitionGuard:
         period = smallest_period(list(self._tokens)[-window.tokens :])
         return period if period <= window.longest else 0
 
-    def _hear(self, text: str) -> None:
-        """Sentences of the text, which may end in it."""
+    def _feed(self, text: str) -> None:
+        """Feed text and end its sentences; the last one may be unfinished."""
         self._sentence += text
         self._size += 1
         while (end := _END.search(self._sentence)) or len(self._sentence) > LONGEST:
@@ -147,13 +148,13 @@ class RepetitionGuard:
             self._line = self._line[:8]
         if self._is_code or self._in_fence or is_fence:
             return
-        words = said_as(sentence)
+        words = normalized_sentence(sentence)
         if words:
             self._count_sentence(words)
 
     def _count_sentence(self, words: str) -> None:
-        stale = self._said[words] >= SAID
-        self._said[words] += 1
+        stale = self._sentences[words] >= SAID
+        self._sentences[words] += 1
         self._recent.append((self._size, stale))
         self._recent_tokens += self._size
         self._stale_tokens += self._size * stale
@@ -164,7 +165,7 @@ class RepetitionGuard:
 
 
 def repeats(tokens: Sequence[int], texts: Sequence[str], *, in_grammar: bool = False) -> int | None:
-    """After how many tokens an answer loops; None where it does not."""
+    """Return after how many tokens an answer loops; None if it does not."""
     guard = RepetitionGuard(keeps_to_grammar=in_grammar)
     for count, (token, text) in enumerate(zip(tokens, texts, strict=True), 1):
         if guard.feed(token, text):

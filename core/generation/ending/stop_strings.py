@@ -1,4 +1,4 @@
-"""Where an answer ends because of what it says, across the borders of tokens."""
+"""Ends an answer at stop strings and invented roles, across the borders of tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class StopStrings(Generic[Item]):
-    """Takes an answer in items with their texts, and gives those that may be shown.
+    """Takes an answer in items with their texts, and returns those that may be shown.
 
     An item whose text may be the beginning of a stop string waits until that is decided. Once one
     is found, it and what follows is dropped. In thoughts none is looked for: the answer has not
@@ -43,10 +43,10 @@ class StopStrings(Generic[Item]):
         return self.reason is not None
 
     def feed(self, item: Item, text: str) -> list[tuple[Item, str]]:
-        """What may be shown now."""
+        """Feed a token's text and return what may be shown now."""
         if not self._strings:
             return [(item, text)]
-        said = len(text) if self._split is None else self._said(self._split, text)
+        said = len(text) if self._split is None else self._visible_length(self._split, text)
         if said is None:
             return [(item, text)]
         if not self._held:
@@ -70,18 +70,19 @@ class StopStrings(Generic[Item]):
         return shown
 
     def flush(self) -> list[tuple[Item, str]]:
-        """What was held back, as nothing follows."""
+        """Return what was held back, as nothing follows."""
         held, self._held = self._held, []
         return held
 
-    def hear(self, text: str) -> None:
-        """What was said before, of an answer that is continued."""
+    def feed_previous(self, text: str) -> None:
+        """Feed the existing text of an answer that is continued."""
         self._first = ()
         if self._split is not None:
             self._split = self._split.fed(text)
 
     def _begins_as_role(self, whole: str) -> bool:
-        """Whether all that was said is the beginning of a role, or one: that ends the answer."""
+        """Return True while all text so far is the beginning of a role, and end the answer once it
+        is one."""
         if any(whole.startswith(text) for text in self._first):
             self.reason = "role"
             self._cut(0)
@@ -91,15 +92,15 @@ class StopStrings(Generic[Item]):
         self._first = ()
         return False
 
-    def _said(self, split: Split, text: str) -> int | None:
+    def _visible_length(self, split: Split, text: str) -> int | None:
         """How many last characters of `text` are of the answer; None: it has not begun."""
         self._split = split.fed(text)
         if self._split.phase != "after":
             return None
-        return min(len(text), len(self._split.said) - len(split.said))
+        return min(len(text), len(self._split.visible_text) - len(split.visible_text))
 
     def _begun(self, text: str) -> int:
-        """How many last characters of `text` may be the beginning of a stop string."""
+        """Return how many last characters of `text` may be the beginning of a stop string."""
         longest = min(len(text), max(map(len, self._strings)) - 1)
         return next(
             (
@@ -111,7 +112,7 @@ class StopStrings(Generic[Item]):
         )
 
     def _released(self, end: int) -> list[tuple[Item, str]]:
-        """The first items, whose texts end before `end`."""
+        """Release the first items, whose texts end before `end`."""
         shown, at = 0, 0
         while shown < len(self._held) and at + len(self._held[shown][1]) <= end:
             at += len(self._held[shown][1])
@@ -121,7 +122,8 @@ class StopStrings(Generic[Item]):
         return released
 
     def _cut(self, place: int) -> list[tuple[Item, str]]:
-        """What begins before `place`, and the text up to there."""
+        """Return the items that begin before `place`, with their texts up to there, and drop the
+        others."""
         kept, start = [], 0
         for item, text in self._held:
             if start < place:

@@ -33,11 +33,11 @@ class Channel:
         self._read, self._write, self._most = read, write, most_bytes
 
     def send(self, kind: int, data: bytes = b"") -> None:
-        """OSError where the other side is gone."""
+        """Send a message. OSError if the other side is gone."""
         self._write(_HEAD.pack(kind, len(data)) + data)
 
     def receive(self) -> Message:
-        """EOFError at the end, and for a message that is too long; OSError."""
+        """Receive a message. EOFError at the end, and for a message that is too long; OSError."""
         kind, count = _HEAD.unpack(self._exactly(_HEAD.size))
         if count > self._most:
             raise EOFError

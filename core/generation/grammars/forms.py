@@ -35,13 +35,13 @@ _LONGEST_PROBLEM = 300  # characters
 
 
 def form_of(kind: str, text: str) -> str:
-    """The text of a "JSON schema" or "grammar" in llguidance's form. RequestError where it cannot
-    be one."""
+    """Return the text of a "JSON schema" or "grammar" in llguidance's form. RequestError if it
+    cannot be one."""
     return _of_schema(text) if kind == "JSON schema" else _of_grammar(text)
 
 
 def check_form(kind: str, text: str, grammar: str) -> None:
-    """RequestError where the text, of this form, is broken."""
+    """Raise RequestError if the text, of this form, is broken."""
     is_bad, problems = LLMatcher.validate_grammar_with_warnings(grammar, limits=parser_limits())
     if is_bad:
         raise _broken(kind, text, problems[0])
@@ -52,7 +52,7 @@ def parser_limits() -> LLParserLimits:
 
 
 def shortened(problem: str) -> str:
-    """One line: the library draws where it is on those that follow."""
+    """Return a problem as one line: the library draws its place on those that follow."""
     first = problem.strip().partition("\n   1 |")[0]
     first = re.split(r"\n\s*\d+ \|", first)[0]
     first = first.removesuffix("<non-verbose/>").removeprefix("Parser Error: ")
@@ -111,8 +111,8 @@ def _broken(what: str, text: str, problem: str) -> RequestError:
 
 
 def _line_of(text: str, problem: str) -> int:
-    """Where the library names a line, that; else where a word that it quotes stands in the text;
-    0 where none does."""
+    """Return the line that the library names, or else the line of a word that it quotes; 0 if
+    neither is found."""
     if found := re.match(r"(?:at )?(\d+)\(\d+\)", problem):
         return int(found[1])
     words = re.findall(r"[\w$./#:-]{2,}", problem)

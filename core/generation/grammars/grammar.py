@@ -27,7 +27,7 @@ _lock = threading.Lock()  # of `_resting`
 
 
 def check_grammar(sampling: SamplingOptions) -> None:
-    """RequestError, with the line, where a schema or grammar is broken, or costs too much to
+    """Raise RequestError, with the line, where a schema or grammar is broken, or costs too much to
     compile."""
     if not sampling.json_schema and not sampling.grammar:
         return
@@ -40,8 +40,9 @@ def check_grammar(sampling: SamplingOptions) -> None:
 
 
 class Grammar:
-    """What one answer has said of a grammar, and what it may say next. For one thread; `close` is
-    for any, and gives its process back: it is started again where it is asked for more."""
+    """The state of one answer in a grammar, and what may come next. It is used by one thread;
+    `close` may be called from any, and ends its process, which starts again at the next question.
+    """
 
     def __init__(self, sampling: SamplingOptions, tokenizer: Tokenizer) -> None:
         self._kind, self._text = _form(sampling)
@@ -84,20 +85,20 @@ class Grammar:
         self._is_coming = True
 
     def is_ready(self, seconds: float = 0.0) -> bool:
-        """Whether `mask` would not wait; waits for it so long."""
+        """Return True if `mask` would not wait; waits up to `seconds` for it."""
         self.prepare()
         return not self._is_coming or self._matcher is None or self._matcher.is_ready(seconds)
 
     def mask(self) -> Mask:
-        """The tokens that may come next: those that end an answer only where it is complete.
+        """Return the tokens that may come next: those that end an answer only if it is complete.
 
         RequestError where there is none, and where finding them costs too much.
         """
         return self._found().copy()
 
     def take(self, token: int) -> None:
-        """The answer goes on with this token. RequestError where it must not; where no mask was
-        asked for behind the tokens before it, the next one says so."""
+        """The answer goes on with this token. RequestError where it must not; if no mask was
+        computed behind the tokens before it, the next one raises it."""
         if self._is_coming:
             self._found()
         mask, self._mask = self._mask, None
@@ -117,7 +118,6 @@ class Grammar:
             matcher.close()
 
     def _found(self) -> Mask:
-        """The mask, and it stays."""
         self.prepare()
         if self._problem is not None:
             raise self._problem
@@ -151,14 +151,14 @@ def grammar_of(sampling: SamplingOptions, tokenizer: Tokenizer) -> Grammar | Non
 
 
 def _form(sampling: SamplingOptions) -> tuple[str, str]:
-    """What it is called, and its text."""
+    """Return what the constraint is called, and its text."""
     if sampling.json_schema:
         return "JSON schema", sampling.json_schema
     return "grammar", sampling.grammar
 
 
 def _result(matcher: Matcher) -> bytes:
-    """What a matcher was asked for; waits for it. CancelledError as `cancelled_by` has it."""
+    """Wait for a matcher's result and return it. CancelledError as of `cancelled_by`."""
     while not matcher.is_ready(_POLL_SECONDS):
         give_up_when_cancelled()
     return matcher.result()

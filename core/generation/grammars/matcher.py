@@ -1,4 +1,4 @@
-"""One answer's matcher, a process apart: what it is asked, and how it ended."""
+"""The matcher of one answer, a separate process: its requests, and how it ended."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from llm_lite.core.generation.grammars.channel import (
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenizer import Tokenizer
 
-_KEPT_TEXTS = 256  # of which the tokens are remembered
-_TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is told at once, of so many characters
+_KEPT_TEXTS = 256  # whose tokens are remembered
+_TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is given at once, of so many characters
 MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and requests that are read
 
 
 @dataclass(frozen=True, slots=True)
 class MatcherLimits:
-    """Of one answer's schema or grammar. An honest one takes milliseconds and a few MiB."""
+    """Limits for one answer's schema or grammar. An honest one takes milliseconds and a few MiB."""
 
     compile_seconds: float = 3.0  # of processor time
     mask_seconds: float = 2.0  # of processor time, for the tokens that may come next in one place
@@ -58,19 +58,20 @@ class RefusedError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Process:
-    """How a matcher's process is watched and ended, by a socket or by pipes."""
+    """A matcher's process: how it is watched and ended, by a socket or by pipes."""
 
     is_readable: Callable[[float], bool]  # whether it has answered; waits for it so many seconds
     can_be_watched: bool  # by that; else a reader waits for each answer
     is_there: Callable[[], bool]
-    interrupt: Callable[[], object]  # who reads from it is told that it has ended
+    interrupt: Callable[[], object]  # wakes its reader, as it has ended
     exit_code: Callable[[], int]  # ends it
     close: Callable[[], object]
     readers: Readers
 
 
 class ForcedTexts:
-    """The tokens of texts that only could come next, as matchers asked for them. For any thread."""
+    """The tokens of texts that were the only continuation, as matchers requested them. For any
+    thread."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = None if tokenizer is None else weakref.ref(tokenizer)
@@ -95,16 +96,17 @@ class ForcedTexts:
         return found
 
     def known(self) -> dict[str, list[int]]:
-        """The last ones, which a matcher is told at once: answers of one schema need the same."""
+        """Return the last texts with their tokens, which a matcher is given at once: answers of one
+        schema need the same."""
         with self._lock:
             last = islice(reversed(self._tokens.items()), _TOLD_TEXTS)
             return {text: tokens for text, tokens in last if len(text) <= _LONGEST_TOLD}
 
 
 class Matcher:
-    """One answer's process, asked for one thing at a time. For one thread.
+    """The process of one answer, which does one thing at a time. For one thread.
 
-    What it answers is read when somebody wants it: nobody is woken beside the model's step. What
+    What it answers is read when it is needed: no thread is woken beside the model's step. What
     may take longer than that, the tokens of a text and how a process ended, a reader finds.
     """
 
@@ -131,14 +133,15 @@ class Matcher:
         if tokens is not None:
             messages.append((ADVANCE, packed(tokens)))
         self._kind = kind
-        self._ask(messages)
+        self._request(messages)
 
     def advance(self, tokens: Sequence[int]) -> None:
         """Take these tokens; the result is the mask of those that may follow."""
-        self._ask([(ADVANCE, packed(tokens))])
+        self._request([(ADVANCE, packed(tokens))])
 
     def is_ready(self, seconds: float = 0.0) -> bool:
-        """Whether `result` is there; waits for it so long. A process that hangs is ended."""
+        """Return True if `result` is there; waits up to `seconds` for it. A process that hangs is
+        ended."""
         until = time.monotonic() + seconds
         while self._asked or self._later is not None:
             left = max(0.0, until - time.monotonic())
@@ -153,14 +156,14 @@ class Matcher:
         return True
 
     def result(self) -> bytes:
-        """What was asked for, once it is there. RefusedError; RequestError where it cannot be found
-        within the limits."""
+        """Return what was requested, once it is there. RefusedError; RequestError where it
+        cannot be found within the limits."""
         if self._problem is not None:
             raise self._problem
         return self._data
 
     def is_there(self) -> bool:
-        """Of one that was not asked yet: whether its process waits to be."""
+        """Return True if the process of a matcher that was not used yet still waits."""
         return self._process.is_there()
 
     def close(self) -> None:
@@ -178,7 +181,7 @@ class Matcher:
         else:
             self._later.add_done_callback(lambda _: self._end())
 
-    def _ask(self, messages: list[tuple[int, bytes]]) -> None:
+    def _request(self, messages: list[tuple[int, bytes]]) -> None:
         self._deadline = time.monotonic() + self.limits.wall_seconds
         self._problem = None
         self._asked.extend(number for number, _ in messages)
@@ -222,7 +225,7 @@ class Matcher:
         return True
 
     def _read(self, message: Message | None) -> None:
-        """All answers, the first of them perhaps read already. On a thread of the readers."""
+        """Read all answers, the first of them perhaps read already; on a thread of the readers."""
         try:
             while self._asked:
                 message = message or self._channel.receive()
@@ -265,7 +268,7 @@ def _how_it_ended(code: int, kind: str, asked: int, limits: MatcherLimits) -> st
 
 
 class Readers:
-    """Threads that wait for processes. They keep nobody from ending the program."""
+    """Threads that wait for processes, and do not keep the program from ending."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[tuple[Future[None], Callable[[], None]]]
@@ -287,7 +290,7 @@ class Readers:
             try:
                 work()
                 done.set_result(None)
-            except BaseException as error:  # whoever waits for it says it
+            except BaseException as error:  # raised where it is waited for
                 done.set_exception(error)
             del done, work
             self._idle.release()

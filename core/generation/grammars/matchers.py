@@ -1,4 +1,4 @@
-"""The program's side of the processes that match grammars: they are started, asked, and ended."""
+"""The program's side of the processes that match grammars: it starts, uses and ends them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Matchers:
         return None
 
     def _start_spare(self, tokenizer: weakref.ref[Tokenizer]) -> None:
-        """On a thread of the readers."""
+        """Start a spare matcher; on a thread of the readers."""
         found = tokenizer()
         with self._lock, suppress(EOFError, OSError, SandboxError):
             if self._spare is None and found is not None:
@@ -109,7 +109,7 @@ class Matchers:
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody has asked for a matcher."""
+        """Return True once a matcher was requested."""
         return self._control is not None or self._spare is not None
 
     def warm(self, tokenizer: Tokenizer) -> None:
@@ -186,7 +186,7 @@ class Matchers:
         )
 
     def _running(self) -> socket.socket:
-        """The socket of the server process, which is started where there is none."""
+        """Return the socket of the server process, which is started if there is none."""
         if self._control is None:
             ours, theirs = socket.socketpair()
             try:
@@ -219,7 +219,7 @@ class Matchers:
         return data
 
     def _ended(self, number: int) -> int:
-        """The code with which a matcher ended; one that runs is ended."""
+        """End a matcher if it runs and return its exit code."""
         with self._lock, suppress(EOFError, OSError, SandboxError):
             if self._control is not None:
                 return int(self._call(END, packed([number])))
@@ -256,7 +256,7 @@ class Matchers:
 
 
 def _started_alone(tokenizer: Tokenizer | None, limits: MatcherLimits) -> subprocess.Popen[bytes]:
-    """A matcher that makes its vocabulary ready; that is not waited for."""
+    """Start a matcher's process and have it prepare its vocabulary, without waiting for that."""
     process = start_worker(_WORKER)
     data = b"" if tokenizer is None else _vocabulary_data(tokenizer)
     try:
@@ -304,7 +304,7 @@ def _is_readable(connection: socket.socket, seconds: float) -> bool:
 
 
 def _is_open(connection: socket.socket) -> bool:
-    """Whether the other side waits to be asked."""
+    """Return True if the other side waits for a message."""
     try:
         connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -320,7 +320,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _vocabulary_data(tokenizer: Tokenizer) -> bytes:
-    """As `worker.MatcherVocabulary` reads it."""
+    """Return the vocabulary in the format that `worker.MatcherVocabulary` reads."""
     everything = range(tokenizer.vocab_size)
     tokens = [tokenizer.token_bytes(token) for token in everything]
     head = {
@@ -340,5 +340,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def matchers() -> Matchers:
-    """The one source of matchers of this program."""
+    """Return the one source of matchers of this program."""
     return _shared

@@ -1,4 +1,4 @@
-"""The processes that match grammars. Started by `matchers`, in no other way.
+"""The processes that match grammars. Started by `matchers` only.
 
 Where standard input is a socket, the process is a server: it keeps vocabularies, and forks a
 matcher for each socket that it is given. Where it is a pipe, the process itself is the matcher.
@@ -48,7 +48,7 @@ from llm_lite.core.text.sandbox.serving import take_streams
 
 _MOST_BYTES = 1 << 30  # of a message, which comes from the program
 _REAP_SECONDS = 1.0  # how long a matcher that ended stays in the system's table
-_LONGEST_FORCED = 256  # characters of a text that only can come next, of which the tokens are asked
+_LONGEST_FORCED = 256  # characters of a text that must come next, whose tokens are asked
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 class MatcherVocabulary:
-    """The tokens as llguidance takes them. Byte-level and SentencePiece's tokens alike are the
+    """The vocabulary in the form of llguidance. Byte-level and SentencePiece's tokens alike are the
     bytes that they stand for.
 
     `data`: uint32 bytes of a JSON object; that object, with "ends" and "special" tokens, "bos" and
@@ -112,7 +112,7 @@ class MatcherVocabulary:
 
 
 class _Server:
-    """Carries out one message of the program at a time; none of them takes long."""
+    """Executes one message of the program at a time; none of them takes long."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -129,7 +129,7 @@ class _Server:
                 ready = select.select([self._control], [], [], self._wait())[0]
                 self._reap()
                 if ready:
-                    self._channel.send(*self._carry_out(self._channel.receive()))
+                    self._channel.send(*self._execute(self._channel.receive()))
         except (EOFError, OSError):  # the program has ended
             for process in self._matchers.values():
                 with suppress(ProcessLookupError):
@@ -139,7 +139,7 @@ class _Server:
     def _wait(self) -> float | None:
         return _REAP_SECONDS if self._matchers else None
 
-    def _carry_out(self, message: Message) -> Message:
+    def _execute(self, message: Message) -> Message:
         try:
             if message.kind == TABLE:
                 key = unpacked(message.data[:4])[0]
@@ -192,7 +192,7 @@ class _Server:
 
 
 class _Matcher:
-    """What an answer has said of a grammar, and what it may say next."""
+    """The state of an answer in a grammar, in the worker process."""
 
     def __init__(self, channel: Channel, vocabulary: MatcherVocabulary | None) -> None:
         self._vocabulary = vocabulary

@@ -1,4 +1,4 @@
-"""A text that the model continues -> token ids; and the roles that a model without a chat template
+"""Encodes a text that the model continues; and the roles that a model without a chat template
 invents in what it writes."""
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PLAIN_NAMES = ("System", "Tool")
 
 
 def encode_text(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
-    """The text's tokens: answers that know theirs enter as these. What is typed is text, whatever
-    control tokens it spells."""
+    """Return the text's tokens: answers whose tokens are known enter as these. Control tokens that
+    are typed are plain text."""
     encoded = Encoded([], [])
     encoded.add(text_begin(tokenizer), -1)
     for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
@@ -43,8 +43,8 @@ def encode_text(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encode
 
 
 def role_ends(tokenizer: Tokenizer, *, begins_line: bool, in_chat: bool = False) -> RoleEnds:
-    """Where an answer begins to speak as somebody else. `in_chat`: the conversation is written with
-    names of roles before each message, all of which count."""
+    """Return what ends an answer that begins to speak as somebody else. `in_chat`: the conversation
+    is written with names of roles before each message, which all count."""
     names = (*_NAMES, *_PLAIN_NAMES) if in_chat else _NAMES
     lines = (
         *(f"\n{name}:" for name in names),

@@ -1,4 +1,4 @@
-"""A conversation -> token ids, so that what a person types can never act as a control token."""
+"""Encodes a conversation, so that what a person types can never act as a control token."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import LlmLiteError, RequestError, TooLongError, UnsupportedError
-from llm_lite.core.generation.prompts.said_texts import SaidTexts
-from llm_lite.core.generation.prompts.tool_messages import for_template, told_plainly, tools_for
+from llm_lite.core.generation.prompts.said_texts import MessageTexts
+from llm_lite.core.generation.prompts.tool_messages import (
+    for_template,
+    tools_for,
+    without_tool_roles,
+)
 from llm_lite.core.messages import (
     ChatMessage,
     Overflow,
@@ -26,7 +30,7 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class ChatFile(Protocol):
-    """A model file, as a conversation with it needs it."""
+    """The interface of a model file to a conversation with it."""
 
     @property
     def path(self) -> Path: ...
@@ -40,8 +44,9 @@ class ChatFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoleEnds:
-    """Where an answer begins to speak as somebody else: before these `texts`, and at these
-    `tokens`. Texts that begin a line count at the answer's start too where it `begins_line`."""
+    """The ends of an answer that begins to speak as somebody else: before these `texts`, and at
+    these `tokens`. Texts that begin a line count at the answer's start too where it
+    `begins_line`."""
 
     texts: tuple[str, ...]
     tokens: frozenset[int]
@@ -50,9 +55,9 @@ class RoleEnds:
 
 @dataclass(slots=True)
 class Encoded:
-    """Token ids, and for each the index of the message that says it; -1: the template does.
-    `thinking` is how the answer to it marks its thoughts, `roles` where one that has no template of
-    its model's ends."""
+    """Token ids, and for each the index of the message that contains it; -1: the template does.
+    `thinking` is how the answer marks its thoughts, `roles` what ends an answer of a model without
+    a template."""
 
     ids: list[int]
     owners: list[int]
@@ -76,8 +81,8 @@ def check_size(
     context: int,
     overflow: Overflow = "stop",
 ) -> None:
-    """RequestError for texts that are certainly too long. Checked by bytes, because tokenizing
-    tens of megabytes takes minutes and gigabytes.
+    """Raise RequestError for texts that are certainly too long. Checked by bytes, because
+    tokenizing tens of megabytes takes minutes and gigabytes.
 
     `context` is in tokens. Where something may be forgotten, more is let through.
     """
@@ -100,7 +105,8 @@ def utf8_bytes(text: str) -> int:
 
 
 def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
-    """The messages' texts one after the other, without a template; control tokens count here."""
+    """Return the messages' texts one after the other, without a template; control tokens that are
+    typed count as such."""
     encoded = Encoded([], [])
     encoded.add(text_begin(tokenizer), -1)
     for index, message in enumerate(messages):
@@ -117,7 +123,7 @@ def encode_chat(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> Encoded:
-    """The template's own text with its control tokens, the messages' contents as plain text.
+    """Encode the template's own text with its control tokens, the messages' contents as plain text.
 
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
@@ -128,8 +134,8 @@ def encode_chat(
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
-    turns = _told_roles(template, messages[:-1] if continue_last else messages, thinking)
-    asked = _Asked(template, tokenizer, thinking, tools)
+    turns = _roles_written(template, messages[:-1] if continue_last else messages, thinking)
+    asked = _Rendering(template, tokenizer, thinking, tools)
     try:
         spoken, segments = asked.rendered(turns)
     except RequestError:
@@ -137,7 +143,7 @@ def encode_chat(
         if told == [*turns]:
             raise
         spoken, segments = asked.rendered(told)
-    encoded, known = Encoded([], []), SaidTexts(turns)
+    encoded, known = Encoded([], []), MessageTexts(turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
         if trusted or text not in spoken:
@@ -168,14 +174,14 @@ def chat_segments(
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
 ) -> list[Segment]:
-    """The prompt of `encode_chat` as (text, whether the template wrote it); answers that know their
-    tokens enter as their text."""
-    turns = _told_roles(template, [replace(m, tokens=()) for m in messages], thinking)
-    return _Asked(template, tokenizer, thinking, tools).rendered(turns)[1]
+    """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
+    tokens are known enter as their text."""
+    turns = _roles_written(template, [replace(m, tokens=()) for m in messages], thinking)
+    return _Rendering(template, tokenizer, thinking, tools).rendered(turns)[1]
 
 
-class _Asked:
-    """A template with what it is given beside the messages."""
+class _Rendering:
+    """A template with its variables besides the messages."""
 
     def __init__(
         self,
@@ -188,7 +194,7 @@ class _Asked:
         self._tools = tools_for(template, tools, tokenizer.control_tokens)
 
     def rendered(self, turns: Sequence[ChatMessage]) -> tuple[dict[str, int], list[Segment]]:
-        """The prompt in segments, and the answers that stand in them as placeholders."""
+        """Return the answers that are in the prompt as placeholders, and the prompt in segments."""
         try:
             return self._segments(turns, for_template(self._template, turns))
         except UnsupportedError:
@@ -213,8 +219,8 @@ class _Asked:
     def _stand_ins(
         self, turns: Sequence[ChatMessage], plain: list[Message]
     ) -> tuple[dict[str, int], list[Message]]:
-        """Each answer whose tokens are known is replaced by a unique placeholder before rendering:
-        the answers' indices by placeholder, and the messages with these.
+        """Replace each answer whose tokens are known by a unique placeholder before rendering;
+        return the answers' indices by placeholder, and the messages with these.
 
         A placeholder is found again whatever the template trims and whatever else is said. Where a
         template does not write the contents as they are (it drops the thoughts of earlier answers,
@@ -243,28 +249,28 @@ class _Asked:
         spoken: dict[str, int],
         rendered: list[Message],
     ) -> bool:
-        """Whether the prompt with placeholders is the prompt, once they are filled in."""
+        """Return True if the prompt with placeholders is the prompt, once they are filled in."""
         template = self._template
         expected = template.render(plain, thinking=self._thinking, tools=self._tools)
         found = template.render(rendered, thinking=self._thinking, tools=self._tools)
-        said = {name: self._said(turns[index]) for name, index in spoken.items()}
+        said = {name: self._content(turns[index]) for name, index in spoken.items()}
         names = re.compile("|".join(map(re.escape, spoken)))
         untrimmed = names.sub(lambda name: said[name[0]], found)
         trimmed = names.sub(lambda name: said[name[0]].strip(), found)
         return expected in (untrimmed, trimmed)
 
-    def _said(self, turn: ChatMessage) -> str:
+    def _content(self, turn: ChatMessage) -> str:
         if not turn.calls:
             return turn.content
         return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
 
 
-def _told_roles(
+def _roles_written(
     template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
 ) -> Sequence[ChatMessage]:
-    """The messages, those of a role that the template does not write as a person's."""
+    """Return the messages; a role that the template does not write becomes a person's."""
     if not template.tools_variable:
-        turns = told_plainly(turns)
+        turns = without_tool_roles(turns)
     rare = {n for n, m in enumerate(turns) if _is_rare(template, n, m)}
     if not rare:
         return turns
@@ -278,16 +284,16 @@ def _told_roles(
 
 
 def _is_rare(template: ChatTemplate, index: int, message: ChatMessage) -> bool:
-    """Of a role that many templates do not write. One that knows functions writes results of calls,
-    in a form of its own."""
+    """Return True if many templates cannot render this message's role. Templates that know
+    functions render results of calls in a form of their own."""
     if message.role == "tool":
         return not (message.name and template.tools_variable)
     return index > 0 and message.role == "system"
 
 
 def _not_silent(message: ChatMessage) -> ChatMessage:
-    """An answer that was stopped within its thoughts says nothing, which Mistral's templates
-    refuse."""
+    """Return the message, "…" for an answer that was stopped within its thoughts: Mistral's
+    templates refuse empty answers."""
     silent = message.role == "assistant" and message.thought and not message.content
     return replace(message, content="…") if silent else message
 
@@ -296,7 +302,7 @@ def _add_segments(
     encoded: Encoded,
     tokenizer: Tokenizer,
     segments: Sequence[tuple[str, bool]],
-    turns: SaidTexts,
+    turns: MessageTexts,
 ) -> None:
     ids = tokenizer.encode_segments(segments)
     owner_of_byte: list[int] = []
@@ -312,7 +318,7 @@ def _add_segments(
 def _owners(
     tokenizer: Tokenizer, ids: Sequence[int], text: str, owner_of_byte: Sequence[int]
 ) -> list[int]:
-    """The owner of each token: the message that any of its bytes belongs to, else -1."""
+    """Return the owner of each token: the message that any of its bytes belongs to, else -1."""
     data, at, owners = text.encode(), 0, []
     for token in ids:
         at, length = _spelled_at(data, at, tokenizer, token)
@@ -322,7 +328,7 @@ def _owners(
 
 
 def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple[int, int]:
-    """Where in the text, not before `at`, a token stands, and how many bytes of it.
+    """Return where in the text, not before `at`, a token is, and how many bytes of it.
 
     SentencePiece puts a space before the text, and marks of turns may take whitespace along. Where
     normalisation has changed the text, the next control token is where both agree again.
@@ -339,7 +345,7 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
 
 
 def text_begin(tokenizer: Tokenizer) -> list[int]:
-    """The begin token where the file asks for one."""
+    """Return the begin token if the file requires one, else []."""
     special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
     return special if special == [tokenizer.bos_id] else []
 
@@ -353,7 +359,7 @@ def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | Non
 
 
 def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
-    """What tokens of an answer stand for, cut as they were when it was written."""
+    """Return the texts of an answer's tokens, cut as they were when it was written."""
     decoder, texts = StreamDecoder(tokenizer), list[str]()
     try:
         for token in command.tokens:

@@ -1,4 +1,4 @@
-"""Which message of a conversation says a piece of its prompt."""
+"""Finds which message of a conversation contains a piece of its prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llm_lite.core.messages import ChatMessage
 _BETWEEN = "\0"  # arguments of calls: JSON has none
 
 
-class SaidTexts:
+class MessageTexts:
     """The messages by their texts. Looking one up costs the same however many they are."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
@@ -32,8 +32,8 @@ class SaidTexts:
         self._begins = [0, *accumulate(len(text) + len(_BETWEEN) for text in calls)][:-1]
 
     def owner(self, text: str, first: int) -> int:
-        """The first message from `first` on that says a text, or else one from that before it on
-        that calls a function with it; -1 where none does."""
+        """Return the first message from `first` on that contains a text, or else one from that
+        before it on that calls a function with it; -1 if none does."""
         saying = self._saying.get(text.strip(), [])
         place = bisect_left(saying, first)
         if place < len(saying):

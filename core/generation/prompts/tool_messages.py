@@ -19,9 +19,9 @@ _UNNAMED = "unknown"
 def tools_for(
     template: ChatTemplate, tools: Sequence[ToolSpec], control_tokens: Collection[str]
 ) -> list[dict[str, Any]]:
-    """What the template is given; nothing where it knows no functions.
+    """Return the tools as the template expects them; [] if it knows no functions.
 
-    RequestError where one brings in a control token: it comes from outside, as a message does, but
+    RequestError if one contains a control token: it comes from outside, as a message does, but
     templates write it in too many ways to encode it apart.
     """
     if not template.tools_variable:
@@ -40,8 +40,8 @@ def tools_for(
 def for_template(
     template: ChatTemplate, turns: Sequence[ChatMessage], *, arguments_as_text: bool = False
 ) -> list[Message]:
-    """The messages with their calls. Templates differ in whether they want arguments as an object
-    or as its JSON."""
+    """Return the messages with their calls. Templates differ in whether they want arguments as an
+    object or as its JSON."""
     key, ids = template.thought_key, list[str]()
     messages: list[Message] = []
     for index, turn in enumerate(turns):
@@ -59,8 +59,9 @@ def for_template(
     return messages
 
 
-def told_plainly(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """For templates that know no functions: as many messages, of roles that all know."""
+def without_tool_roles(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return as many messages in roles that every template knows, for templates without
+    functions."""
     return [_plain(turn) for turn in turns]
 
 
@@ -82,7 +83,8 @@ def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
-    """{} of a call that could not be read: its result says so."""
+    """Return a call's arguments, {} if they could not be read: the call's result tells the model
+    so."""
     try:
         value = {} if call.problem else read_json(call.arguments)
     except JsonProblem:

@@ -1,4 +1,4 @@
-"""What a pass over the weights takes, by the number of tokens in it: T(n)."""
+"""The cost of a pass over the weights, by the number of tokens in it: T(n)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PassCosts:
         self._ratios: dict[int, float] = {}  # by n > 1: T(n) / T(1)
 
     def note(self, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens took so long."""
+        """Record that a pass over `tokens` tokens took `seconds`."""
         if seconds <= 0:
             return
         if tokens == 1:
@@ -34,11 +34,11 @@ class PassCosts:
 
     @property
     def is_known(self) -> bool:
-        """Whether a pass over a single token was measured."""
+        """Return True once a pass over a single token was measured."""
         return self._single > 0
 
     def ratio(self, tokens: int) -> float:
-        """T(tokens) / T(1)."""
+        """Return T(tokens) / T(1)."""
         if tokens <= 1:
             return 1.0
         below = max((n for n in self._ratios if n <= tokens), default=1)
@@ -54,7 +54,7 @@ class PassCosts:
 
     @staticmethod
     def guess(tokens: int) -> float:
-        """T(tokens) / T(1) as far as nothing is known."""
+        """Return a guess of T(tokens) / T(1), used until it is measured."""
         return 1 + _GUESS * max(0, tokens - 1)
 
     def doubt(self) -> None:
@@ -65,11 +65,11 @@ class PassCosts:
                 self._ratios[tokens] = ratio + _DOUBT * (self.guess(tokens) - ratio)
 
     def seconds(self, tokens: int) -> float:
-        """T(tokens); 0 while T(1) is not known."""
+        """Return T(tokens) in seconds; 0 while T(1) is not known."""
         return self._single * self.ratio(tokens)
 
     def measured(self) -> Mapping[int, float]:
-        """Seconds by the numbers of tokens that were measured."""
+        """Return seconds by the numbers of tokens that were measured."""
         if not self._single:
             return {}
         sizes = sorted(self._ratios)
@@ -77,5 +77,5 @@ class PassCosts:
 
 
 def _mixed(known: float, new: float) -> float:
-    """Moved towards the new value; a pass that was interrupted counts twice at most."""
+    """Move an estimate towards a new value; a pass that was interrupted counts twice at most."""
     return known + _SHARE * (min(new, 2 * known) - known) if known else new

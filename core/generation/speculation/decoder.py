@@ -17,7 +17,7 @@ from llm_lite.core.records import dataclass
 
 
 class DraftSession(Protocol):
-    """A session as drafts need it; see `CacheSteps`."""
+    """The interface of a session to drafts; see `CacheSteps`."""
 
     speculation: Speculation | None
     step_seconds: float
@@ -41,7 +41,7 @@ class DraftSession(Protocol):
 
 @dataclass(slots=True)
 class DraftCounts:
-    """Of one answer; the passes of its prompt are not among them."""
+    """The draft statistics of one answer, without the passes of its prompt."""
 
     passes: int = 0  # over the weights
     drafted: int = 0  # tokens
@@ -54,8 +54,8 @@ class DraftCounts:
     def note_pass(
         self, drafted: int, seconds: float, single: float, source: str = "", drafting: float = 0.0
     ) -> None:
-        """A pass over 1 + drafted tokens took so long, where one over a single token takes
-        `single` seconds; what drafted took `drafting` seconds before."""
+        """Record that a pass over 1 + drafted tokens took `seconds`, where one over a single token
+        takes `single`; drafting took `drafting` seconds before."""
         self.passes += 1
         self.saved_seconds -= drafting
         if drafted:
@@ -66,14 +66,14 @@ class DraftCounts:
             self.by_source[source] = before + drafted, accepted
 
     def note_accepted(self, single: float, source: str = "") -> None:
-        """A token needed no pass of its own."""
+        """Record a token that needed no pass of its own."""
         self.accepted += 1
         self.saved_seconds += single
         drafted, before = self.by_source.get(source, (0, 0))
         self.by_source[source] = drafted, before + 1
 
-    def told(self, stats: GenerationStats) -> GenerationStats:
-        """The statistics of an answer with these."""
+    def with_draft_counts(self, stats: GenerationStats) -> GenerationStats:
+        """Return an answer's statistics with these counts filled in."""
         return replace(
             stats,
             passes=self.passes,
@@ -103,11 +103,12 @@ class AnswerDecoder:
         end_tokens: Collection[int] = (),
         counts: DraftCounts | None = None,
     ) -> None:
-        """Drafts stop before `end_tokens`: nothing is decoded behind these. `counts` go on."""
+        """Decode with drafts that stop before `end_tokens`: nothing is decoded behind these.
+        `counts` are continued."""
         self.counts = counts or DraftCounts()
         self._session, self._speculation = session, session.speculation
         self._ends = end_tokens
-        self._heard = 0  # tokens of the text that the sources know
+        self._fed = 0  # tokens of the text that the sources know
 
     def decode(
         self, text: Sequence[int], left: int, should_stop: StopCheck | None = None
@@ -131,8 +132,8 @@ class AnswerDecoder:
         return logits
 
     def outcome(self, token: int) -> tuple[bool, tuple[int, ...]]:
-        """Whether the token that was chosen had been drafted for its place, and what had been
-        drafted for its place and behind where it was not this."""
+        """Return True if the chosen token had been drafted for its place, else False and what had
+        been drafted from this place on."""
         accepted = self._session.is_ahead(token)
         if accepted:
             source = self._speculation.drafted_by if self._speculation else ""
@@ -145,18 +146,18 @@ class AnswerDecoder:
     def _draft(self, text: Sequence[int], left: int, should_stop: StopCheck | None) -> Draft:
         if self._speculation is None:
             return NO_DRAFT
-        if self._heard:
-            self._speculation.judge(text[self._heard :])
-        self._tell(text)
+        if self._fed:
+            self._speculation.record_outcome(text[self._fed :])
+        self._feed_sources(text)
         most = min(self._session.most_drafted, left - 1)
         return self._speculation.propose(most, self._ends, should_stop)
 
-    def _tell(self, text: Sequence[int]) -> None:
-        """The sources know all of the text."""
+    def _feed_sources(self, text: Sequence[int]) -> None:
+        """Feed the sources what they do not know of the text."""
         assert self._speculation is not None
-        if self._heard == 0:
+        if self._fed == 0:
             self._speculation.begin(text)
         else:
-            for token in text[self._heard :]:
+            for token in text[self._fed :]:
                 self._speculation.add(token)
-        self._heard = len(text)
+        self._fed = len(text)

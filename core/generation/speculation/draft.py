@@ -1,4 +1,4 @@
-"""What a source of drafts offers: tokens that may follow a text."""
+"""The interface of sources of drafts: tokens that may follow a text."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NO_BRANCH = Branch()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Tokens that may follow, and how much speaks for them: of a source that looks tokens up, how
-    many last tokens of the text it has found elsewhere; 0 of one that computes them."""
+    """Tokens that may follow, and the evidence for them: for a source that looks tokens up how many
+    last tokens of the text it has found elsewhere; 0 for one that computes them."""
 
     tokens: tuple[int, ...] = ()
     evidence: int = 0
@@ -40,16 +40,17 @@ STILL_READING = Draft(is_reading=True)
 
 
 class DraftSource(Protocol):
-    """Follows a text and proposes how it goes on."""
+    """The interface of a source that follows a text and proposes how it continues."""
 
     @property
     def name(self) -> str:
-        """What people are told that drafted, one word."""
+        """Return the source's name as people read it, one word."""
         ...
 
     @property
     def seconds_per_token(self) -> float:
-        """What a drafted token costs, as last measured; 0.0 where drafts are looked up."""
+        """Return the seconds that a drafted token costs, as last measured; 0.0 if drafts are looked
+        up."""
         ...
 
     def begin(self, tokens: Sequence[int]) -> None:
@@ -61,7 +62,7 @@ class DraftSource(Protocol):
         ...
 
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
-        """At most so many tokens that may follow; NO_DRAFT where nothing speaks for any.
+        """Draft at most `most` tokens that may follow; NO_DRAFT if nothing speaks for any.
 
         CancelledError when stopped.
         """

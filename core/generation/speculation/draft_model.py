@@ -56,7 +56,7 @@ class DraftModel:
 
     Its cache follows the text: what it drafted in vain is dropped, and what it has not read yet is
     read before it drafts, in one pass where that is little. Nothing is read before a draft is
-    asked for. A text that does not fit into its context is not followed. Once it has failed, it
+    requested. A text that does not fit into its context is not followed. Once it has failed, it
     drafts no more.
     """
 
@@ -71,16 +71,17 @@ class DraftModel:
         self._same = 0  # of these, how many first ones are the text's
         self._step_seconds = self._spent = self._offered = 0.0
         self._problem = ""  # why it drafts no more
-        self._tell: Callable[[str], None] | None = None
+        self._log: Callable[[str], None] | None = None
 
-    def report_to(self, tell: Callable[[str], None]) -> None:
-        """`tell` hears once why it drafts no more, now or as soon as that is so."""
-        self._tell = tell
+    def report_to(self, log: Callable[[str], None]) -> None:
+        """Set the log, which is called once with the reason when it drafts no more, now or
+        later."""
+        self._log = log
         if self._problem:
-            tell(self._problem)
+            log(self._problem)
 
     def measure(self) -> None:
-        """How long a step takes, from an empty cache; before the first draft."""
+        """Measure how long a step takes, from an empty cache; before the first draft."""
         taken = []
         try:
             for token in range(1 + _MEASURED):
@@ -96,21 +97,22 @@ class DraftModel:
 
     @property
     def seconds_per_token(self) -> float:
-        """Of a token that was offered: drafts end where the model is not sure, which took time."""
+        """Return the seconds per token that was offered: drafts end where the model is not sure,
+        which took time too."""
         if self._problem or not self._step_seconds:
             return 0.0
         return min(self._spent / max(self._offered, 0.01), _MOST_STEPS * self._step_seconds)
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._text, self._same = list(tokens), 0
-        self._know_cache()
+        self._compare_cache()
 
     def add(self, token: int) -> None:
         self._text.append(token)
         self._compare()
 
     def draft(self, most: int, should_stop: StopCheck | None = None) -> Draft:
-        """The last drafted token is not decoded, as nobody asks what follows it."""
+        """The last drafted token is not decoded, as what follows it is not needed."""
         most = min(most, self._session.context - len(self._text) + 1)
         if self._problem or most < 1 or not self._text:
             return NO_DRAFT
@@ -121,7 +123,7 @@ class DraftModel:
             self._give_up(error)
             return NO_DRAFT
         finally:
-            self._know_cache()
+            self._compare_cache()
         if behind <= 1 + most:  # reading more than drafts leave behind says nothing of the next one
             self._spent = _DECAY * self._spent + perf_counter() - began
             self._offered = _DECAY * self._offered + len(draft.tokens)
@@ -141,8 +143,8 @@ class DraftModel:
 
     def _give_up(self, error: LlmLiteError) -> None:
         self._problem = f"draft model: {error}; answers go on without its drafts"
-        if self._tell is not None:
-            self._tell(self._problem)
+        if self._log is not None:
+            self._log(self._problem)
 
     def _catch_up(self, should_stop: StopCheck | None) -> NDArray[np.float32]:
         """Read what is missing of the text; logits float32 [V] of what follows it, [0] where that
@@ -163,8 +165,9 @@ class DraftModel:
             logits = session.decode(token, should_stop)
         return logits
 
-    def _know_cache(self) -> None:
-        """The first `_same` tokens stay the text's, whatever was read behind them."""
+    def _compare_cache(self) -> None:
+        """Compare the cache with the text: its first `_same` tokens stay, whatever was read behind
+        them."""
         self._read = list(self._session.tokens())
         self._compare()
 

@@ -1,4 +1,5 @@
-"""Drafts of a model's likeliest tokens, and what comes second where that is likely to be right."""
+"""Drafts of a model's likeliest tokens, and the second likeliest where that is likely to be
+right."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Likely:
 
 
 def likely(logits: NDArray[np.float32]) -> Likely:
-    """Of logits float32 [V], V > 1; of equal ones the first."""
+    """Return the two likeliest tokens of logits float32 [V], V > 1, with their probabilities; of
+    equal ones the first."""
     token = int(logits.argmax())
     weights = np.exp(logits - logits[token])
     total = float(weights.sum())
@@ -32,9 +34,9 @@ def likely(logits: NDArray[np.float32]) -> Likely:
 
 
 def draft_of(places: Sequence[Likely]) -> Draft:
-    """The likeliest tokens of places behind each other; the branch is the second one of the place
-    where that is the likeliest to be right while all before it are. Its evidence is its share in
-    percent: those with alike shares are judged together."""
+    """Return a draft of the likeliest tokens of consecutive places; the branch is the second one of
+    the place where that is the likeliest to be right while all before it are. Its evidence is its
+    share in percent: branches with alike shares are scored together."""
     branch, best, before = NO_BRANCH, 0.0, 1.0  # before: the chance of all tokens so far
     for fork, place in enumerate(places):
         if before * place.second_chance > best:

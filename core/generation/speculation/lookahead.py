@@ -1,4 +1,4 @@
-"""Logits that are known ahead: of drafted tokens that a step has verified."""
+"""Logits that are known ahead, of drafted tokens that a step has verified."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lookahead:
-    """Rows of the caches from position `first` on hold these tokens, as if they had been decoded
-    with `gains`; the cache does not count them yet. They hold nothing of use once another step
-    has run or positions have moved (another `epoch` of the cache)."""
+    """Rows of the caches from position `first` on that hold these tokens, as if they had been
+    decoded with `gains`; the cache does not count them yet. They hold nothing of use once another
+    step has run or positions have moved (another `epoch` of the cache)."""
 
     first: int = 0
     tokens: tuple[int, ...] = ()
@@ -24,21 +24,21 @@ class Lookahead:
     branch_rows: int = 0  # whose rows of the caches lie where these positions belong
 
     def next_token(self, position: int, gains: Gains, epoch: int) -> int | None:
-        """The token that is known ahead at this position; None where none is."""
+        """Return the token that is known ahead at this position; None if none is."""
         index = position - self.first
         if not 0 <= index < len(self.tokens) or (gains, epoch) != (self.gains, self.epoch):
             return None
         return self.tokens[index]
 
     def branch_at(self, position: int, token: int, gains: Gains, epoch: int) -> bool:
-        """Whether the branch begins at this position with this token."""
+        """Return True if the branch begins at this position with this token."""
         branch = self.branch
         if branch is None or branch.first != position:
             return False
         return branch.next_token(position, gains, epoch) == token
 
     def row(self, position: int) -> NDArray[np.float32]:
-        """Logits float32 [V] of what follows the token at this position."""
+        """Return logits float32 [V] of what follows the token at this position."""
         assert self.logits is not None
         row: NDArray[np.float32] = self.logits[position - self.first]
         return row

@@ -33,7 +33,7 @@ class LookupSource:
         self._automaton = SuffixAutomaton()
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """What it has in common with the text before is kept where that is all of it."""
+        """Begin another text; if the text before is a beginning of it, that is not read again."""
         known = len(self._automaton)
         if len(tokens) < known or list(tokens[:known]) != self._automaton.tokens:
             self._automaton, known = SuffixAutomaton(), 0
@@ -51,7 +51,7 @@ class LookupSource:
         return Draft(tokens, match.length, self._branch(tokens[:1]))
 
     def _branch(self, first: tuple[int, ...]) -> Branch:
-        """What else followed such a text."""
+        """Return another continuation of such a text."""
         if not first:
             return NO_BRANCH
         match, tokens = self._automaton.other(first[0], _MOST_BRANCH)

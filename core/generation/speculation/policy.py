@@ -1,4 +1,4 @@
-"""How many tokens are drafted: as many as bring the most tokens a second, down to none."""
+"""The policy of draft lengths: as many tokens as bring the most tokens a second, down to none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from llm_lite.core.generation.speculation.draft import LOOKUP, Branch
 from llm_lite.core.generation.speculation.ledger import DraftLedger
 from llm_lite.core.records import dataclass
 
-_DECAY = 0.95  # of what was seen, with every draft that is judged
+_DECAY = 0.95  # of earlier outcomes, with every draft that is scored
 _PRIOR_TRIALS = 2.0
-# Shares of right tokens before any was judged, by the binary digits of the evidence: the longer the
+# Shares of right tokens before any was scored, by the binary digits of the evidence: the longer the
 # match, the surer. Evidence of 2^7 tokens and more counts alike; 0 is that of computed drafts.
 _PRIORS = (0.7, 0.5, 0.5, 0.65, 0.8, 0.9, 0.95, 0.95)
 # What drafts must promise before they are tried: guesses about costs and acceptance are rough.
@@ -25,21 +25,22 @@ _TRIAL = 3  # tokens of a computed draft that is only to show whether drafts pay
 
 @dataclass(slots=True)
 class _Record:
-    """Of drafts with alike evidence: tokens that were judged, and how many of these were right."""
+    """The outcomes of drafts with alike evidence: how many tokens were scored, and how many of
+    these were right."""
 
-    judged: float
+    trials: float
     accepted: float
 
     @property
     def rate(self) -> float:
-        return self.accepted / self.judged
+        return self.accepted / self.trials
 
 
 @dataclass(slots=True)
 class DraftPolicy:
     """Chooses the length of drafts from what passes cost and from how drafts did so far.
 
-    The first tokens of drafts that are not tried are judged too, by the token that comes: a source
+    The first tokens of drafts that are not tried are scored too, by the token that comes: a source
     that guesses badly, or has got better, is known without a cost.
     """
 
@@ -48,7 +49,8 @@ class DraftPolicy:
     _ledgers: dict[str, DraftLedger] = field(default_factory=dict)  # of sources that take time
 
     def length(self, evidence: int, most: int, source: str = LOOKUP, price: float = 0.0) -> int:
-        """Tokens to draft, 0..most: those with the largest expected number of tokens a second.
+        """Return how many tokens to draft, 0..most: those with the largest expected number of
+        tokens a second.
 
         With each token right with probability a, a pass over 1 + n brings 1 + a + ... + a^n tokens
         (Leviathan et al. 2023, equation 1) in T(1 + n), and in the seconds that drafting n takes,
@@ -67,7 +69,8 @@ class DraftPolicy:
     def branch_length(
         self, evidence: int, tried: int, branch: Branch, most: int, source: str = LOOKUP
     ) -> int:
-        """Tokens of a branch to verify beside `tried` drafted ones, 0..most: as `length`.
+        """Return how many tokens of a branch to verify beside `tried` drafted ones, 0..most, as
+        `length` does.
 
         Its first token comes as often as such ones did; those behind it are as often right as
         drafted ones.
@@ -86,12 +89,12 @@ class DraftPolicy:
         return best
 
     def note_pass(self, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens took so long."""
+        """Record that a pass over `tokens` tokens took `seconds`."""
         self.costs.note(tokens, seconds)
         for ledger in self._ledgers.values():
             ledger.spent += seconds
 
-    def judge(
+    def record_outcome(
         self,
         evidence: int,
         accepted: int,
@@ -100,28 +103,28 @@ class DraftPolicy:
         lost: float = 0.0,
         reading: float = 0.0,
     ) -> None:
-        """Of a draft, its first `accepted` tokens came; with `rejected`, the next one did not. It
-        lost so many seconds (below 0: saved), where drafting takes time; `reading` of them went
-        into text that the source had not read yet."""
+        """Record that the first `accepted` tokens of a draft came, and with `rejected` that the
+        next one did not. It lost `lost` seconds (below 0: saved), if drafting takes time; `reading`
+        of them went into text that the source had not read yet."""
         record = self._record(source, evidence)
-        record.judged = _DECAY * record.judged + accepted + rejected
+        record.trials = _DECAY * record.trials + accepted + rejected
         record.accepted = _DECAY * record.accepted + accepted
         if source in self._ledgers:
             self._ledgers[source].note(lost, reading)
 
-    def judge_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
-        """What was drafted before a fork came; whether the branch's first token followed."""
+    def record_branch(self, evidence: int, is_right: bool, source: str = LOOKUP) -> None:
+        """Record whether a branch's first token followed, where the draft before its fork came."""
         record = self._record(source + _BRANCH, evidence, _BRANCH_PRIOR)
-        record.judged = _DECAY * record.judged + 1
+        record.trials = _DECAY * record.trials + 1
         record.accepted = _DECAY * record.accepted + is_right
 
     def acceptance(self, evidence: int, source: str = LOOKUP) -> float:
-        """The share of tokens of such drafts that come, as far as is known."""
+        """Return the share of tokens of such drafts that come, as far as is known."""
         return self._record(source, evidence).rate
 
     def _affordable(self, source: str, best: int, most: int, price: float) -> int:
-        """Drafts that take time end where they lost too much, whatever they promise; where they
-        promise nothing they are tried so seldom that little is lost."""
+        """Limit drafts that take time: where they lost too much they end, whatever they promise;
+        where they promise nothing they are tried so seldom that little is lost."""
         ledger = self._ledgers.setdefault(source, DraftLedger())
         ledger.is_trial = not best
         if best:

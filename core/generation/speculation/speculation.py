@@ -1,4 +1,4 @@
-"""What drafts are made with: sources, and who says how long a draft may be."""
+"""Speculative decoding: sources of drafts, and the policy that decides how long a draft may be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _PLAUSIBLE = 2  # times its price that a draft may take; more is taken for readi
 
 
 class LengthPolicy(Protocol):
-    """Says how many tokens are drafted, and hears how that went."""
+    """The interface of a policy: it decides how many tokens are drafted, and records the
+    outcome."""
 
     costs: PassCosts
 
@@ -43,7 +44,7 @@ class LengthPolicy(Protocol):
 
     def note_pass(self, tokens: int, seconds: float) -> None: ...
 
-    def judge(
+    def record_outcome(
         self,
         evidence: int,
         accepted: int,
@@ -53,7 +54,7 @@ class LengthPolicy(Protocol):
         reading: float = ...,
     ) -> None: ...
 
-    def judge_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
+    def record_branch(self, evidence: int, is_right: bool, source: str = ...) -> None: ...
 
 
 class LongestDrafts(DraftPolicy):
@@ -73,8 +74,8 @@ class LongestDrafts(DraftPolicy):
 
 @dataclass(slots=True)
 class Proposal:
-    """What one source drafted, of which the first `tried` tokens are verified, and with them the
-    first `branch_tried` of the branch."""
+    """The draft of one source: its first `tried` tokens are verified, and with them the first
+    `branch_tried` of the branch."""
 
     source: str
     draft: Draft
@@ -85,14 +86,15 @@ class Proposal:
 
     @property
     def verified(self) -> Draft:
-        """What of it a pass verifies."""
+        """Return the part of the draft that a pass verifies."""
         draft, branch = self.draft, self.draft.branch
         some = replace(branch, tokens=branch.tokens[: self.branch_tried])
         return Draft(draft.tokens[: self.tried], draft.evidence, some if some.tokens else NO_BRANCH)
 
 
 class Speculation:
-    """Of a model on an executor. What was learned stays from one answer to the next."""
+    """The sources of drafts of a model on an executor. What was learned stays from one answer to
+    the next."""
 
     def __init__(
         self,
@@ -106,19 +108,22 @@ class Speculation:
         self.sources = tuple(sources) or (LookupSource(),)
         self.policy = policy or DraftPolicy()
         self.timing: PassTiming | None = None  # to be done while the engine is idle
-        self.learned: LearnedDrafts | None = None  # hears answers; one of the sources drafts of it
+        self.learned: LearnedDrafts | None = (
+            None  # learns answers; one of the sources drafts from it
+        )
         self.drafting_seconds = 0.0  # that the last call of `propose` took to compute drafts
         self.drafted_by = ""  # the source of what the last call of `propose` returned
         self._proposals: list[Proposal] = []  # of that call
         self._pass_seconds = 0.0  # of the pass behind it
 
     def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
-        """Where the text repeats nothing, before anything is computed."""
+        """Add the source of learned drafts behind the first one: it is asked where the text repeats
+        nothing, before anything is computed."""
         self.learned = learned
         self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """Another text: a prompt, and what was answered so far."""
+        """Begin another text: a prompt, and the answer so far."""
         self._proposals = []
         for source in self.sources:
             source.begin(tokens)
@@ -130,11 +135,11 @@ class Speculation:
     def propose(
         self, most: int, ends: Collection[int] = (), should_stop: StopCheck | None = None
     ) -> Draft:
-        """At most so many tokens to verify, those of a branch among them, of the first source whose
-        draft pays; they stop before `ends`. CancelledError when stopped."""
+        """Return at most `most` tokens to verify, those of a branch among them, of the first source
+        whose draft pays; they stop before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
-            found = self._ask(source, most, ends, should_stop) if most > 0 else None
+            found = self._proposal(source, most, ends, should_stop) if most > 0 else None
             if found is None:
                 continue
             self._proposals.append(found)
@@ -145,26 +150,26 @@ class Speculation:
         return NO_DRAFT
 
     def note_pass(self, tokens: int, seconds: float) -> None:
-        """The pass behind `propose` had so many tokens and took so long."""
+        """Record the tokens and the seconds of the pass behind `propose`."""
         self._pass_seconds = seconds
         self.policy.note_pass(tokens, seconds)
 
-    def judge(self, came: Sequence[int]) -> None:
-        """These tokens followed the text of the last proposals; of those that were not tried, the
-        first token is judged."""
+    def record_outcome(self, came: Sequence[int]) -> None:
+        """Record which tokens followed the text of the last proposals; of those that were not
+        tried, the first token is scored."""
         proposals, self._proposals = self._proposals, []
         for proposal in proposals if came else ():
-            self._judge(proposal, came)
+            self._record(proposal, came)
 
-    def _ask(
+    def _proposal(
         self,
         source: DraftSource,
         most: int,
         ends: Collection[int],
         should_stop: StopCheck | None,
     ) -> Proposal | None:
-        """A source that looks up drafts first and is judged in any case; one that computes drafts
-        only what pays."""
+        """Draft by one source. A source that looks up drafts first and is scored in any case; one
+        that computes drafts only what pays."""
         price = source.seconds_per_token
         wanted = self.policy.length(0, most, source.name, price) if price else most
         if not wanted:
@@ -182,14 +187,15 @@ class Speculation:
         return Proposal(source.name, draft, tried, branch_tried, seconds, reading)
 
     def _branch_length(self, source: DraftSource, draft: Draft, tried: int, most: int) -> int:
-        """Tokens of its branch that are verified beside `tried` ones, of `most` together."""
+        """Return how many tokens of its branch are verified beside `tried` ones, of `most`
+        together."""
         branch = draft.branch
         if not branch.tokens or not branch.fork < tried < most:
             return 0
         left = most - tried
         return self.policy.branch_length(draft.evidence, tried, branch, left, source.name)
 
-    def _judge(self, proposal: Proposal, came: Sequence[int]) -> None:
+    def _record(self, proposal: Proposal, came: Sequence[int]) -> None:
         draft, branch, policy = proposal.draft, proposal.draft.branch, self.policy
         expected = draft.tokens[: max(1, proposal.tried)]
         right = _alike(expected, came)
@@ -197,17 +203,19 @@ class Speculation:
         brought = right
         if branch.tokens and branch.fork <= right and branch.fork < len(came):
             alike = _alike(branch.tokens, came[branch.fork :])
-            policy.judge_branch(branch.evidence, alike > 0, proposal.source)
+            policy.record_branch(branch.evidence, alike > 0, proposal.source)
             brought = max(right, branch.fork + min(alike, proposal.branch_tried))
         lost = proposal.seconds
         if proposal.tried:
             lost += self._pass_seconds - (1 + brought) * policy.costs.seconds(1)
         if expected or proposal.seconds:
-            policy.judge(draft.evidence, right, rejected, proposal.source, lost, proposal.reading)
+            policy.record_outcome(
+                draft.evidence, right, rejected, proposal.source, lost, proposal.reading
+            )
 
 
 def _before(ends: Collection[int], draft: Draft) -> Draft:
-    """The draft and its branch, each as far as a token of `ends`."""
+    """Return the draft and its branch, each cut before a token of `ends`."""
     tokens = tuple(takewhile(lambda token: token not in ends, draft.tokens))
     other = tuple(takewhile(lambda token: token not in ends, draft.branch.tokens))
     branch = replace(draft.branch, tokens=other) if other else NO_BRANCH
@@ -215,7 +223,7 @@ def _before(ends: Collection[int], draft: Draft) -> Draft:
 
 
 def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
-    """How many first tokens are the same."""
+    """Return how many first tokens are the same."""
     pairs = zip(expected, came, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -223,8 +231,8 @@ def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
 def speculation_of(
     speculate: Speculate, session: SlicedSession | None = None
 ) -> Speculation | None:
-    """As a person chose; None where nothing is drafted. `session`: of a program with a slice, for
-    `slice`."""
+    """Return the speculation that a person chose; None if nothing is drafted. `session`: the
+    session of a program with a slice, for `slice`."""
     match speculate:
         case "off":
             return None
@@ -238,6 +246,6 @@ def speculation_of(
 
 
 def _timed(speculation: Speculation) -> Speculation:
-    """What its passes cost is measured while the engine is idle."""
+    """Have the cost of its passes measured while the engine is idle."""
     speculation.timing = PassTiming(speculation.policy.costs)
     return speculation

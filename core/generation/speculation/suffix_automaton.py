@@ -22,7 +22,8 @@ _MOST_SUFFIXES = 32  # that are tried for another token: a repeated token has as
 
 
 class SuffixAutomaton:
-    """Of the tokens that were added so far; each takes constant time, amortized.
+    """The suffix automaton of the tokens that were added so far; each takes constant time,
+    amortized.
 
     Blumer et al. 1985, "The smallest automaton recognizing the subwords of a text". A state stands
     for substrings with the same ends in the text. The suffix link of the whole text leads to the
@@ -43,7 +44,7 @@ class SuffixAutomaton:
 
     @property
     def tokens(self) -> Sequence[int]:
-        """The text; not to be changed."""
+        """Return the text; not to be changed."""
         return self._tokens
 
     def extend(self, tokens: Iterable[int]) -> None:
@@ -51,21 +52,21 @@ class SuffixAutomaton:
             self._add(token)
 
     def match(self) -> SuffixMatch:
-        """The longest suffix of the text that ends before its end too; the earlier occurrence is
-        the one where this suffix was last the longest, else the first."""
+        """Return the longest suffix of the text that ends before its end too; the earlier
+        occurrence is the one where this suffix was last the longest, else the first."""
         state = self._link[self._last]
         return SuffixMatch(self._length[state], self._end[state]) if state > _ROOT else NO_MATCH
 
     def following(self, match: SuffixMatch, count: int) -> tuple[int, ...]:
-        """The `count` tokens behind the earlier occurrence. Where they reach the end of the text
-        they go on as they began: the text repeats itself."""
+        """Return the `count` tokens behind the earlier occurrence. Where they reach the end of the
+        text they continue as they began: the text repeats itself."""
         period = len(self._tokens) - match.end
         first = self._tokens[match.end : match.end + count]
         return tuple(first[i % period] for i in range(count))
 
     def other(self, than: int, count: int) -> tuple[SuffixMatch, tuple[int, ...]]:
-        """The longest suffix of the text that another token than this one has followed, and the
-        tokens that did, at most `count`, at an occurrence of these; NO_MATCH where none of the
+        """Return the longest suffix of the text that another token than this one has followed, and
+        the tokens that did, at most `count`, at an occurrence of these; NO_MATCH if none of the
         longest few has."""
         state = self._link[self._last]
         for _ in range(_MOST_SUFFIXES):
@@ -94,7 +95,7 @@ class SuffixAutomaton:
         self._link[self._last] = _ROOT if state == _NONE else self._suffix(state, token)
 
     def _suffix(self, state: int, token: int) -> int:
-        """The state of the longest substring of `state` with the token behind it."""
+        """Return the state of the longest substring of `state` with the token behind it."""
         found, length = self._next[state][token], self._length[state] + 1
         if self._length[found] == length:
             return found

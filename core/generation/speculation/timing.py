@@ -21,7 +21,7 @@ MOST_SECONDS = 1.0  # a size whose pass would take longer is left to answers
 
 
 class TimedSession(Protocol):
-    """A session as it is measured; see `CacheSteps`."""
+    """The interface of a session to measurements; see `CacheSteps`."""
 
     executor: Executor
     files: MappedFiles
@@ -88,7 +88,8 @@ class PassTiming:
 
 
 def _timed(session: TimedSession, tokens: int, should_stop: StopCheck) -> float:
-    """Seconds of a pass over so many tokens behind the cache, which is then as it was."""
+    """Measure the seconds of a pass over `tokens` tokens behind the cache, which is unchanged
+    afterwards."""
     start = session.context_used
     vocabulary = session.executor.program.vocabulary
     spread = (np.arange(tokens) * (vocabulary // (tokens + 1))).tolist()

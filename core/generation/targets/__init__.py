@@ -1,1 +1,2 @@
-"""What an encoder-decoder writes about its source: greedy, or with a beam of hypotheses."""
+"""Targets of an encoder-decoder, the texts that it writes about its source: greedy, or with a beam
+of hypotheses."""

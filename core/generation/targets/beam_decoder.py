@@ -20,7 +20,8 @@ class BeamDecoder:
     """`executor` runs a decoder's program with `beam_pages`; its source is there already."""
 
     def __init__(self, executor: Executor, source: int) -> None:
-        """source: positions of the encoder's keys and values."""
+        """Decode with an executor of shared steps. source: positions of the encoder's keys and
+        values."""
         pages = executor.program.pages
         assert pages is not None, "a program of shared steps"
         self._executor, self._source = executor, source
@@ -31,19 +32,19 @@ class BeamDecoder:
         self._slots: list[int] = [0]  # of the running hypotheses
 
     def begin(self, start: int, options: BeamOptions) -> BeamSearch:
-        """A search whose hypotheses begin behind this token; the one before ends."""
+        """Begin a search whose hypotheses start behind this token; the one before ends."""
         self._start, self._slots = start, [0]
         return BeamSearch(options)
 
     def step(self, search: BeamSearch, should_stop: StopCheck | None = None) -> None:
-        """One token more; CancelledError once `should_stop` says so."""
+        """Decode one token more. CancelledError once `should_stop` returns True."""
         length = len(search.running[0].tokens)
         tokens = [h.tokens[-1] if h.tokens else self._start for h in search.running]
         search.advance(self._logits(tokens, length, should_stop))
-        self._follow(search.running, length + 1)
+        self._move_caches(search.running, length + 1)
 
     def search(self, start: int, options: BeamOptions) -> BeamSearch:
-        """From the token that decoding starts with to the end."""
+        """Search from the token that decoding starts with to the end."""
         search = self.begin(start, options)
         while not search.is_done:
             self.step(search)
@@ -55,9 +56,9 @@ class BeamDecoder:
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens), segments, source=self._source)
         return checked(self._executor.run(step, should_stop), "the logits of a beam")
 
-    def _follow(self, running: Sequence[Hypothesis], length: int) -> None:
-        """Each hypothesis continues its parent's keys and values: the first child where they lie,
-        others in a copy."""
+    def _move_caches(self, running: Sequence[Hypothesis], length: int) -> None:
+        """Move the caches of the hypotheses: each continues its parent's keys and values, the first
+        child in place, others in a copy."""
         heirs: dict[int, int] = {}  # the first child of each parent
         for child, hypothesis in enumerate(running):
             heirs.setdefault(hypothesis.parent, child)
@@ -73,7 +74,7 @@ class BeamDecoder:
         self._slots = slots
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        """The first `length` positions of a hypothesis."""
+        """Copy the first `length` positions of a hypothesis."""
         for page, at in enumerate(range(0, length, PAGE)):
             rows = min(PAGE, length - at)
             first, second = (int(self._tables[s, page]) * PAGE for s in (source, target))

@@ -23,10 +23,10 @@ EarlyStopping = bool | Literal["never"]
 
 @dataclass(frozen=True, slots=True)
 class BeamOptions:
-    """width: hypotheses at a time. ends: tokens that finish one. most_tokens: of a sequence, after
-    its start. banned: tokens that are never chosen. forced_end: the last token of a sequence that
-    reaches `most_tokens`; None: any. keeps_choices: the likeliest others in the place of a token.
-    """
+    """The options of a beam search. width: hypotheses at a time. ends: tokens that finish one.
+    most_tokens: of a sequence, after its start. banned: tokens that are never chosen. forced_end:
+    the last token of a sequence that reaches `most_tokens`; None: any. keeps_choices: the likeliest
+    others in the place of a token."""
 
     width: int
     ends: frozenset[int]
@@ -40,7 +40,8 @@ class BeamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """score: the sum of log probabilities; of a finished one divided by its length's power."""
+    """A sequence of the beam. score: the sum of log probabilities; for a finished one divided by
+    its length's power."""
 
     tokens: tuple[int, ...]
     score: float
@@ -49,7 +50,8 @@ class Hypothesis:
 
 
 class BeamSearch:
-    """`running` are to be continued, best first; `finished` are the best that ended, best first."""
+    """A beam search. `running` are to be continued, best first; `finished` are the best that ended,
+    best first."""
 
     def __init__(self, options: BeamOptions) -> None:
         self.options = options
@@ -58,7 +60,7 @@ class BeamSearch:
         self.is_done = False
 
     def advance(self, logits: F32) -> None:
-        """logits [running, vocabulary] behind each running hypothesis."""
+        """Continue the search. logits [running, vocabulary] behind each running hypothesis."""
         options, length = self.options, len(self.running[0].tokens) + 1
         candidates = self._candidates(self._log_probabilities(logits, length))
         ended = [c.tokens[-1] in options.ends or length >= options.most_tokens for c in candidates]
@@ -72,8 +74,9 @@ class BeamSearch:
         self.is_done = not self.running or not self._can_improve(length)
 
     def ranking(self) -> tuple[Hypothesis, ...]:
-        """The best first, no more than the beam is wide: of those that ended, and until the search
-        is done of those that go on, their scores divided as those of others are."""
+        """Return the best hypotheses first, no more than the beam is wide: those that ended, and
+        until the search is done those that continue, their scores divided by the same power of the
+        length."""
         if self.is_done and self.finished:
             return self.finished
         power = max(1, len(self.running[0].tokens)) ** self.options.length_penalty
@@ -83,7 +86,7 @@ class BeamSearch:
 
     @property
     def best(self) -> Hypothesis:
-        """The likeliest so far."""
+        """Return the likeliest hypothesis so far."""
         return self.ranking()[0]
 
     def _log_probabilities(self, logits: F32, length: int) -> F32:
@@ -97,7 +100,8 @@ class BeamSearch:
         return logs
 
     def _candidates(self, logs: F32) -> list[Hypothesis]:
-        """Best first; so many that the beam stays full even where its best all end."""
+        """Return candidates, the best first; so many that the beam stays full even if its best all
+        end."""
         count = max(2, 1 + len(self.options.ends)) * self.options.width
         scores = (logs + np.array([[h.score] for h in self.running], np.float32)).reshape(-1)
         places = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
@@ -110,7 +114,8 @@ class BeamSearch:
         return found
 
     def _with_choices(self, found: list[Hypothesis], logits: F32) -> list[Hypothesis]:
-        """With how likely the model found the last token of each, and the likeliest others."""
+        """Add to each hypothesis how likely the model found its last token, and the likeliest
+        others."""
         if not self.options.keeps_choices:
             return found
         return [

@@ -17,7 +17,7 @@ F32 = NDArray[np.float32]
 
 
 def check_source(tokens: Sequence[int], most: int, vocabulary: int = 1 << 31) -> None:
-    """RequestError unless there are 1 to `most` tokens, all of them in the vocabulary."""
+    """Raise RequestError unless there are 1 to `most` tokens, all of them in the vocabulary."""
     if not 0 < len(tokens) <= most:
         raise RequestError(f"the source has {len(tokens)} tokens, expected 1 to {most}")
     if (wrong := next((t for t in tokens if not 0 <= t < vocabulary), None)) is not None:
@@ -35,7 +35,8 @@ class SourceEncoder(InspectedEncoder):
         self.hidden: F32 | None = None  # [tokens, width], of what was encoded last
 
     def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
-        """Hidden states float32 [tokens, width]; RequestError where the source is too long."""
+        """Encode a source and return its hidden states float32 [tokens, width]. RequestError if the
+        source is too long."""
         check_source(tokens, self.executor.program.max_tokens)
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
         with self._encoding(tokens):
@@ -44,6 +45,7 @@ class SourceEncoder(InspectedEncoder):
         return self.hidden
 
     def hand_to(self, decoder: Executor) -> None:
-        """The keys and values of what was encoded last; steps then say `len(self.tokens())`."""
+        """Write the keys and values of the last source to the decoder; its steps then have
+        `source=len(self.tokens())`."""
         for name in self._states:
             decoder.write_state(name, 0, self.executor.read_state(name, 0, len(self._tokens)))

@@ -13,8 +13,8 @@ from llm_lite.core.text.tokenizer import Tokenizer
 
 
 def encode_source(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
-    """Ids of a source with the tokens that end it; TooLongError, without tokenizing it, for a text
-    that is certainly longer than `context` tokens."""
+    """Return the ids of a source with the tokens that end it. TooLongError, without tokenizing it,
+    for a text that is certainly longer than `context` tokens."""
     most, found = context * tokenizer.longest_token_bytes, utf8_bytes(text)
     if found > most:
         raise TooLongError(
@@ -29,12 +29,12 @@ def source_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[SourceToken
 
 
 def target_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Without special tokens and the spaces around it."""
+    """Return the target's text without special tokens and the spaces around it."""
     return tokenizer.decode(ids, skip_special=True).strip()
 
 
 def target_tokens(tokenizer: Tokenizer, target: Hypothesis) -> tuple[TargetToken, ...]:
-    """With what its choices say of each token."""
+    """Return the target's tokens with the probabilities of its choices."""
     texts = completed_texts(tokenizer, target.tokens)
     return tuple(
         TargetToken(

@@ -1,6 +1,6 @@
-"""From a source text to a target: what encoder-decoders are asked for.
+"""Translation from a source text to a target, by an encoder-decoder.
 
-The target of a beam is read again by the decoder that a person looks into, so that maps, cache and
+The target of a beam is read again by the decoder that a person inspects, so that maps, cache and
 probabilities are there whatever found it.
 """
 
@@ -28,8 +28,9 @@ LONGER, PLUS = 2, 200  # a target may have so many times the tokens of its sourc
 
 
 def longest_target(source: int) -> int:
-    """Tokens of a target whose length nobody chose, for a source of so many: a model that finds no
-    end would go on to the end of its context. As generous as fairseq's --max-len-b (200)."""
+    """Return the most tokens of a target whose length nobody chose, for a source of `source`
+    tokens: a model that finds no end would continue to the end of its context. As generous as
+    fairseq's --max-len-b (200)."""
     return LONGER * source + PLUS
 
 
@@ -52,8 +53,8 @@ class Target:
 
 
 class GreedyDecoder:
-    """The likeliest token each time, in the session that a person looks into: the first of a beam
-    of one that ends."""
+    """Decodes the likeliest token each time, in the session that a person inspects: the first of a
+    beam of one that ends."""
 
     def __init__(self, session: Session, start: int) -> None:
         self._session, self._start = session, start
@@ -87,11 +88,11 @@ class TargetWriter:
 
     @property
     def best(self) -> Hypothesis:
-        """The likeliest so far."""
+        """Return the likeliest hypothesis so far."""
         return self._search.best
 
     def finish(self) -> Target:
-        """What was found until now; the session then holds it, but for its last token."""
+        """Return what was found until now; the session then holds it, but for its last token."""
         best, *others = self._search.ranking()
         target = Target(best, tuple(others))
         self._read(target)
@@ -99,8 +100,8 @@ class TargetWriter:
 
 
 class Translator:
-    """Of one model. `beam_executor` makes that of a width when such a beam is asked for; it is kept
-    until another width is, and then closed by `close_beam`."""
+    """The translator of one model. `beam_executor` makes the executor of a width when such a beam
+    is requested; it is kept until another width is, and then closed by `close_beam`."""
 
     def __init__(
         self,
@@ -120,14 +121,15 @@ class Translator:
 
     @property
     def start(self) -> int:
-        """The token that the decoder begins with."""
+        """Return the token that the decoder begins with."""
         return self._defaults.start
 
     def options(
         self, beams: int = 0, most_tokens: int = 0, *, keeps_choices: bool = False
     ) -> BeamOptions:
-        """Without `beams` as many as the model's file says, without `most_tokens` those of
-        `longest_target` for the source that was read. RequestError for a beam that is too wide."""
+        """Return the options of a search: without `beams` as many as the model's file says, without
+        `most_tokens` those of `longest_target` for the source that was read. RequestError for a
+        beam that is too wide."""
         width, context = beams or self._defaults.beams, self._session.context
         longest = most_tokens or longest_target(self._session.source)
         if not 1 <= width <= MOST_BEAMS:
@@ -150,7 +152,8 @@ class Translator:
         watch: Watch = lambda tokens: None,
         should_stop: StopCheck | None = None,
     ) -> Target:
-        """The target of a source. RequestError for a source that is too long, CancelledError."""
+        """Write the target of a source. RequestError for a source that is too long,
+        CancelledError."""
         self.read_source(source, should_stop)
         return self.whole(options, watch, should_stop)
 
@@ -160,7 +163,7 @@ class Translator:
         watch: Watch = lambda tokens: None,
         should_stop: StopCheck | None = None,
     ) -> Target:
-        """The target of the source that was read. CancelledError."""
+        """Write the target of the source that was read. CancelledError."""
         writer = self.write(options, should_stop)
         going_on = True
         while going_on:
@@ -169,13 +172,14 @@ class Translator:
         return writer.finish()
 
     def read_source(self, source: Sequence[int], should_stop: StopCheck | None = None) -> None:
-        """What the next targets are about. RequestError where it is too long, CancelledError."""
+        """Read the source of the next targets. RequestError if it is too long, CancelledError."""
         self._encoder.encode(source, should_stop)
         self._encoder.hand_to(self._session.executor)
         self._session.see_source(source)
 
     def write(self, options: BeamOptions, should_stop: StopCheck | None = None) -> TargetWriter:
-        """A target of the source that was read, a token a step; CancelledError from its steps."""
+        """Begin a target of the source that was read, a token a step. CancelledError from its
+        steps."""
         if options.width == 1:
             greedy = GreedyDecoder(self._session, self.start)
             return TargetWriter(
@@ -200,7 +204,8 @@ class Translator:
         self._session.see_source(())
 
     def _beam_of(self, width: int) -> Executor:
-        """With the source and the gains that the session has."""
+        """Return the executor of a beam of this width, with the source and the gains of the
+        session."""
         if self._beam is not None and self._beam_width != width:
             beam, self._beam = self._beam, None
             self._close_beam(beam)

@@ -1,4 +1,4 @@
-"""What can change in a history: frozen dataclasses that write themselves to a database.
+"""The changes of a history: frozen dataclasses that write themselves to a database.
 
 The writer applies them to the file; a reading applies those that are not saved yet to a copy in
 memory, so that both come to the same.
@@ -25,7 +25,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AddConversation:
-    """With all of its messages, parents before children."""
+    """Adds a conversation with all of its messages, parents before children."""
 
     conversation: StoredConversation
 
@@ -49,7 +49,8 @@ class AddConversation:
 
 @dataclass(frozen=True, slots=True)
 class AddMessage:
-    """It becomes the version that is shown. `title` is the conversation's, if it has no better."""
+    """Adds a message, which becomes the version that is shown. `title` is the conversation's, if it
+    has no better."""
 
     message: StoredMessage
     title: str = ""
@@ -63,7 +64,7 @@ class AddMessage:
         self.show(connection)
 
     def show(self, connection: sqlite3.Connection) -> None:
-        """All but the message itself."""
+        """Apply all of the change but the message itself."""
         SelectVersion(self.message.conversation, self.message.parent, self.message.id).apply(
             connection
         )
@@ -78,7 +79,7 @@ class AddMessage:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """All that an answer says so far; the newest takes the place of those before."""
+    """Saves an answer so far; the newest takes the place of those before."""
 
     conversation: int
     message: int
@@ -125,7 +126,7 @@ class FinishAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ContinueAnswer:
-    """It is written on where it ended, and can be told from a whole one until it ends again."""
+    """Continues an answer where it ended; until it ends again it counts as unfinished."""
 
     conversation: int
     message: int
@@ -140,7 +141,7 @@ class ContinueAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SelectVersion:
-    """Which child of `parent` is shown; None ends the conversation there."""
+    """Selects the child of `parent` that is shown; None ends the conversation there."""
 
     conversation: int
     parent: int | None
@@ -158,7 +159,7 @@ class SelectVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
-    """With `unless_person`, a title that a person gave stays."""
+    """Sets a title. With `unless_person`, a title that a person gave stays."""
 
     conversation: int
     title: str
@@ -225,7 +226,7 @@ class SetSystemPrompt:
 
 @dataclass(frozen=True, slots=True)
 class SetExtra:
-    """A column of what is kept beside the messages of a conversation that is still there."""
+    """Sets a column of what is kept with a conversation that is still there."""
 
     conversation: int
     column: Literal["gains", "draft", "files"]
@@ -248,7 +249,7 @@ class SetExtra:
 
 @dataclass(frozen=True, slots=True)
 class SetDeleted:
-    """When they were deleted; None brings them back."""
+    """Sets when conversations were deleted; None restores them."""
 
     conversations: tuple[int, ...]
     at: float | None
@@ -262,7 +263,8 @@ class SetDeleted:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """For good, where they are still deleted: another window may have brought one back."""
+    """Deletes conversations for good, if they are still deleted: another window may have restored
+    one."""
 
     conversations: tuple[int, ...]
 
@@ -339,8 +341,8 @@ Change = (
 
 
 def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> None:
-    """With its answer's facts and attachments. sqlite3.IntegrityError where its conversation or
-    parent is not there."""
+    """Insert a message with its answer's facts and attachments. sqlite3.IntegrityError if its
+    conversation or parent is not there."""
     connection.execute(
         f"INSERT INTO messages ({rows.MESSAGE}) VALUES ({rows.marks(rows.MESSAGE)})",
         rows.message_row(message),

@@ -32,7 +32,8 @@ class _Connection(sqlite3.Connection):
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """With write-ahead log, which readers need not wait for. sqlite3.Error.
+    """Connect for writing, with a write-ahead log, which readers need not wait for. sqlite3.Error.
+    sqlite3.Error.
 
     synchronous=FULL: a commit returns when the disk has it. With NORMAL, which SQLite advises for
     this journal, the log is only synced at checkpoints, and a power cut takes all commits since. A
@@ -42,7 +43,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         if not connection.execute("PRAGMA page_count").fetchone()[0]:
-            # Only a new file can have it: what a purge frees is given back to the disk.
+            # Only a new file can have it: what a purge frees is returned to the disk.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -56,7 +57,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """For reading only. sqlite3.Error."""
+    """Connect for reading only. sqlite3.Error."""
     try:
         connection = _connect(path, "ro")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -73,7 +74,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def connect_older(path: Path) -> sqlite3.Connection:
-    """For reading, also from a file that lacks what a later version has. sqlite3.Error."""
+    """Connect for reading, also to a file that lacks what a later version has. sqlite3.Error."""
     connection = connect_reader(path)
     try:
         connection.execute("PRAGMA query_only = OFF")
@@ -87,14 +88,14 @@ def connect_older(path: Path) -> sqlite3.Connection:
 
 
 def connect_memory() -> sqlite3.Connection:
-    """Tables of the newest version, and nothing in them."""
+    """Return a database in memory with empty tables of the newest version."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     schema.migrate(connection)
     return connection
 
 
 def make_file(path: Path) -> None:
-    """An empty database for this user's eyes only, where there is none. FileError.
+    """Make an empty database that only this user may read, if there is none. FileError.
 
     SQLite would make it as the umask says, and gives its log the mode of the database.
     """
@@ -109,7 +110,7 @@ def make_file(path: Path) -> None:
 
 
 def is_other_file(path: Path) -> bool:
-    """Whether something is there that never was a database of SQLite."""
+    """Return True if there is a file that never was a database of SQLite."""
     with suppress(OSError), path.open("rb") as file:
         begin = file.read(len(MAGIC))
         return bool(begin) and begin != MAGIC
@@ -117,18 +118,18 @@ def is_other_file(path: Path) -> bool:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether SQLite says that the file itself is wrong."""
+    """Return True if SQLite says that the file itself is damaged."""
     code = getattr(error, "sqlite_errorcode", None)
     return isinstance(error, sqlite3.DatabaseError) and code is not None and code & 0xFF in DAMAGED
 
 
 def is_index_damage(error: BaseException) -> bool:
-    """Whether it is the index of words that is wrong, which can be made again."""
+    """Return True if only the index of words is damaged, which can be made again."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
 def integrity(path: Path) -> str:
-    """What SQLite finds wrong with all of a file; "" where nothing is. sqlite3.Error."""
+    """Return what SQLite finds wrong with all of a file; "" if nothing is. sqlite3.Error."""
     with closing(connect_reader(path)) as connection:
         found = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
         found += [

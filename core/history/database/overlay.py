@@ -1,4 +1,4 @@
-"""What is read, as it will be once the pending changes are saved.
+"""Readings with the pending changes applied, as they will be once these are saved.
 
 Rows of the conversations that change are copied to a database in memory, and the changes applied to
 them there by the very statements that will write them. Nobody waits for the disk so, and while it
@@ -34,7 +34,7 @@ def conversation(
 def summaries(
     connection: sqlite3.Connection, pending: Sequence[Change], numbers: Collection[int]
 ) -> list[ConversationSummary]:
-    """Of those that there are, in no order."""
+    """Return summaries of those of the conversations that exist, in no order."""
     wanted = set(numbers)
     changes = [change for change in pending if not wanted.isdisjoint(change.conversations)]
     if not changes:
@@ -51,8 +51,8 @@ def listed(
     after: PageCursor | None,
     limit: int,
 ) -> list[ConversationSummary]:
-    """As `reading.listed`. Conversations that change are taken out of what the file says, and put
-    in where they belong now."""
+    """Return a page of conversations as `reading.listed` does. Conversations with pending changes
+    are taken out of what the file has, and inserted where they belong now."""
     changing = {number for change in pending for number in change.conversations}
     kept: list[ConversationSummary] = []
     start, step = after, limit
@@ -109,7 +109,7 @@ def _changed(
         memory.execute("BEGIN")
         reading.copy_conversations(connection, memory, numbers, whole=whole)
         for change in changes if whole else map(_without_messages, changes):
-            # What was saved between the look at the pending changes and at the file is there
+            # What was saved between reading the pending changes and the file is there
             # already. All changes set what they change, so that doing them again in their order
             # comes to the same; only a second row of one id is refused.
             try:

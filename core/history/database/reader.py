@@ -7,21 +7,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_LONGEST = 1.0  # seconds that closing waits for a reading that was told to end
+_LONGEST = 1.0  # seconds that closing waits for a reading that was interrupted
 
 
 class Reader:
-    """A connection must not be closed while another thread is within a call of it: the process
-    would crash. So a reading holds a lock, and closing interrupts it and waits."""
+    """A connection for reading.
+
+    It must not be closed while another thread is within a call of it: the process would crash. So a
+    reading holds a lock, and closing interrupts it and waits.
+    """
 
     def __init__(self, connection: sqlite3.Connection, epoch: int) -> None:
-        """`epoch`: of the writer, whose file it reads."""
+        """Wrap a connection. `epoch`: that of the writer whose file it reads."""
         self.epoch = epoch
         self._connection, self._lock = connection, threading.Lock()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """With one state of the file. sqlite3.Error, also where it was closed."""
+        """Yield the connection within one state of the file. sqlite3.Error, also if it was
+        closed."""
         with self._lock:
             connection = self._connection
             connection.execute("BEGIN")

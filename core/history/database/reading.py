@@ -26,7 +26,8 @@ _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"
 def listed(
     connection: sqlite3.Connection, *, archived: bool, after: PageCursor | None, limit: int
 ) -> list[ConversationSummary]:
-    """Those that are not deleted: pinned ones first, then by their last message."""
+    """Return the conversations that are not deleted: pinned ones first, then by their last
+    message."""
     where, values = "", []
     if after is not None:
         where = "AND (pinned, updated, id) < (?, ?, ?) "
@@ -40,7 +41,7 @@ def listed(
 
 
 def deleted(connection: sqlite3.Connection) -> list[ConversationSummary]:
-    """Those that can still be brought back, the last that was deleted first."""
+    """Return the conversations that can still be restored, the last deleted first."""
     found = connection.execute(
         f"SELECT {rows.SUMMARY} FROM conversations WHERE deleted IS NOT NULL "
         "ORDER BY deleted DESC, id DESC"
@@ -49,14 +50,14 @@ def deleted(connection: sqlite3.Connection) -> list[ConversationSummary]:
 
 
 def all_ids(connection: sqlite3.Connection) -> list[int]:
-    """Of all that are not deleted, archived ones too."""
+    """Return the ids of all conversations that are not deleted, archived ones too."""
     return [
         row[0] for row in connection.execute("SELECT id FROM conversations WHERE deleted IS NULL")
     ]
 
 
 def summaries(connection: sqlite3.Connection, ids: Collection[int]) -> list[ConversationSummary]:
-    """Of those that there are, in no order."""
+    """Return summaries of those of the conversations that exist, in no order."""
     found = []
     for some, places in _in_hundreds(ids):
         rows_of = connection.execute(
@@ -67,7 +68,7 @@ def summaries(connection: sqlite3.Connection, ids: Collection[int]) -> list[Conv
 
 
 def conversation(connection: sqlite3.Connection, number: int) -> StoredConversation | None:
-    """With all versions of its messages; None where there is none."""
+    """Return a conversation with all versions of its messages; None if there is none."""
     found = summaries(connection, [number])
     if not found:
         return None
@@ -100,8 +101,9 @@ def _extras(connection: sqlite3.Connection, number: int) -> ConversationExtras:
 
 
 def parents_first(messages: list[StoredMessage]) -> tuple[StoredMessage, ...]:
-    """In the order of their ids, which ascend from parent to child in all that we write. What a
-    damaged file holds otherwise is put behind its parent, or where that is not there, first."""
+    """Return messages in the order of their ids, which ascend from parent to child in all that we
+    write. In a damaged file a message is moved behind its parent, or to the front if that is not
+    there."""
     seen: set[int | None] = {None}
     for message in messages:
         if message.parent not in seen:
@@ -122,8 +124,8 @@ def parents_first(messages: list[StoredMessage]) -> tuple[StoredMessage, ...]:
 
 
 def caches(connection: sqlite3.Connection) -> list[SavedCache]:
-    """The first to go stands first: without a conversation, then the one that was used longest
-    ago."""
+    """Return the saved caches, the next to be removed first: those without a conversation, then the
+    least recently used."""
     found = connection.execute(
         f"SELECT {rows.CACHE} FROM caches ORDER BY conversation IS NOT NULL, used, id"
     )
@@ -137,7 +139,7 @@ def _of(table: str, columns: str) -> str:
 def copy_conversations(
     source: sqlite3.Connection, target: sqlite3.Connection, ids: Collection[int], *, whole: bool
 ) -> None:
-    """Rows of the same tables in another database; with `whole` those of messages too."""
+    """Copy rows to the same tables of another database; with `whole` those of messages too."""
     _copy(source, target, "conversations", rows.SUMMARY, "id IN ({0})", ids)
     if whole:
         of_messages = "message IN (SELECT id FROM messages WHERE conversation IN ({0}))"
@@ -164,7 +166,8 @@ def _copy(
 
 
 def _in_hundreds(ids: Collection[int]) -> Iterator[tuple[list[int], str]]:
-    """Some of them, and as many question marks: SQLite takes no more than a thousand everywhere."""
+    """Yield some of the ids, and as many question marks: older SQLite takes no more than a
+    thousand."""
     left = list(ids)
     for first in range(0, len(left), _AT_ONCE):
         some = left[first : first + _AT_ONCE]

@@ -65,7 +65,7 @@ _Options = TypeVar("_Options", SamplingOptions, GenerationStats, SourceDrafts)
 
 
 def marks(columns: str) -> str:
-    """A question mark for each column."""
+    """Return a question mark for each column."""
     return ", ".join("?" * (columns.count(",") + 1))
 
 
@@ -79,7 +79,7 @@ def storable(text: str) -> str:
 
 
 def tokens_to_blob(tokens: tuple[int, ...]) -> bytes:
-    """Unsigned 32-bit, little-endian."""
+    """Return tokens as unsigned 32-bit integers, little-endian."""
     numbers = array("I", tokens)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -95,7 +95,7 @@ def tokens_from_blob(blob: bytes) -> tuple[int, ...]:
 
 
 def likelihoods_to_blob(likelihoods: tuple[float, ...]) -> bytes:
-    """16-bit floats, little-endian: three digits of a probability."""
+    """Return likelihoods as 16-bit floats, little-endian: three digits of a probability."""
     return struct.pack(f"<{len(likelihoods)}e", *likelihoods)
 
 
@@ -139,7 +139,7 @@ def message_row(m: StoredMessage) -> tuple[object, ...]:
 
 
 def message_of(row: tuple[Any, ...], **more: Any) -> StoredMessage:
-    """`more` are the fields that other tables hold."""
+    """Return the message of a row; `more` are the fields that other tables hold."""
     number, conversation, parent, role, text, thought, tokens, created, finished, *rest, odds = row
     known: StoredRole = next((name for name in STORED_ROLES if name == role), "user")
     more["likelihoods"] = likelihoods_from_blob(odds) if odds else ()
@@ -159,7 +159,7 @@ def message_of(row: tuple[Any, ...], **more: Any) -> StoredMessage:
 
 
 def answer_row(message: StoredMessage) -> tuple[object, ...] | None:
-    """None for what no model said."""
+    """Return the row of an answer's facts; None for a message that no model wrote."""
     run, end = message.run, message.end
     if run is None and end is None:
         return None
@@ -227,8 +227,8 @@ def _drafted_of(kept: Mapping[str, Any]) -> DraftedFile:
 
 
 def attachment_columns(connection: sqlite3.Connection) -> str:
-    """Those that a file has: an older one may be only read, and is then not brought to the newest
-    version. sqlite3.Error."""
+    """Return the columns of attachments that a file has: an older one may be read-only, and is then
+    not brought to the newest version. sqlite3.Error."""
     there = {row[1] for row in connection.execute("PRAGMA table_info(attachments)")}
     return ATTACHMENT if set(ATTACHMENT.split(", ")) <= there else _FIRST_ATTACHMENT
 
@@ -246,12 +246,12 @@ def attachment_of(row: tuple[Any, ...]) -> Attachment:
 
 
 def stop_reason(word: object) -> StopReason | None:
-    """None for a word that is none."""
+    """Return the stop reason of a word; None if it is none."""
     return next((known for known in STOP_REASONS if known == word), None)
 
 
 def run_to_json(run: AnswerRun | None) -> str | None:
-    """All but the model, which has columns."""
+    """Return the facts of a run as JSON, without the model, which has columns."""
     if run is None:
         return None
     kept: dict[str, object] = {name: getattr(run, name) for name in _RUN_TEXTS}
@@ -310,7 +310,7 @@ def _texts(value: object) -> tuple[str, ...] | None:
 
 
 def _biases(value: object) -> tuple[tuple[int, float], ...] | None:
-    """Of token ids."""
+    """Return biases of token ids; None if the value is invalid."""
     if not isinstance(value, list):
         return None
     pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
@@ -321,7 +321,7 @@ def _biases(value: object) -> tuple[tuple[int, float], ...] | None:
 
 
 def _drafts(value: object) -> tuple[SourceDrafts, ...] | None:
-    """What each source of drafts brought."""
+    """Return the drafts of each source; None if the value is invalid."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return None
     found = tuple(from_mapping(SourceDrafts, one) for one in value)
@@ -350,7 +350,7 @@ def _gains(value: object) -> Gains | None:
 
 
 def _is_number(value: object) -> bool:
-    """That a float can be."""
+    """Return True for a number that a float can be."""
     if type(value) is int:
         return abs(value) < 1 << 64
     return type(value) is float and math.isfinite(value)

@@ -60,7 +60,8 @@ def repair(path: Path) -> Repaired | None:
 
 
 def _put_in_place(part: Path, path: Path) -> None:
-    """Where another process has begun a history meanwhile, its rows are added to that."""
+    """Move the repaired file to its place; if another process has begun a history meanwhile, the
+    rows are added to that."""
     try:
         rename_new(part, path)
     except FileExistsError:
@@ -74,7 +75,8 @@ def _put_in_place(part: Path, path: Path) -> None:
 
 
 def _moved_aside(path: Path) -> Path | None:
-    """With its log: SQLite would write what that holds over the file that comes next."""
+    """Move the damaged file aside with its log: SQLite would write what that holds over the next
+    file."""
     stamp = time.strftime("%Y-%m-%d-%H%M%S")
     try:
         kept_as = rename_free(path, path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}"))
@@ -89,7 +91,7 @@ def _moved_aside(path: Path) -> Path | None:
 
 
 def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
-    """How many conversations and messages were read."""
+    """Copy what can be read and return how many conversations and messages that is."""
     try:
         with closing(_open_damaged(source)) as old:
             talks = {row[0]: row for row in _conversations(old)}
@@ -119,7 +121,7 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _open_damaged(path: Path) -> sqlite3.Connection:
-    """sqlite3.Error where not even the list of tables can be read."""
+    """Open a damaged file. sqlite3.Error if not even the list of tables can be read."""
     old = connections.connect_reader(path)
     old.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -142,7 +144,8 @@ def _conversations(old: sqlite3.Connection) -> Iterator[Row]:
 
 
 def _messages(old: sqlite3.Connection) -> Iterator[Row]:
-    """Those whose conversation is known; the other columns fall back to what says nothing."""
+    """Yield messages whose conversation is known; other columns that cannot be read fall back to
+    neutral values."""
     now = time.time()
     for row in _table(old, "messages", rows.MESSAGE, "id"):
         number, talk, parent, role, text, thought, tokens, created, finished, *rest = row
@@ -167,7 +170,8 @@ def _answers(old: sqlite3.Connection) -> Iterator[Row]:
 
 
 def _selecting(talks: dict[int, Row], messages: dict[int, Row]) -> list[Row]:
-    """Conversations whose first message is lost show the newest that begins one."""
+    """Return the conversations; one whose first message is lost shows the newest message that
+    begins a version."""
     first: dict[int, int] = {}
     for row in messages.values():
         if row[2] not in messages:
@@ -201,8 +205,8 @@ def _insert(new: sqlite3.Connection, table: str, columns: str, found: list[Row])
 
 
 def _table(old: sqlite3.Connection, table: str, columns: str, key: str) -> Iterator[Row]:
-    """All rows that can be reached: from the first up to the damage, from the last down to it, and
-    between from many places, as a damaged page hides some hundred rows and no more."""
+    """Yield all rows that can be reached: from the first up to the damage, from the last down to
+    it, and between from many places, as a damaged page hides some hundred rows and no more."""
     known = {row[1] for row in old.execute(f"PRAGMA table_info({table})")}
     # What an older file has no column for is not there.
     names = ", ".join(["rowid", *(n if n in known else "NULL" for n in columns.split(", "))])

@@ -156,8 +156,8 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
 
 
 def complete(connection: sqlite3.Connection) -> None:
-    """For reading an older file: views in place of tables that lack a column, or that are not
-    there. sqlite3.Error."""
+    """Complete an older file for reading: add views in place of tables that lack a column, or that
+    are missing. sqlite3.Error."""
     lacking: dict[str, list[str]] = {}
     for version in range(version_of(connection), len(MIGRATIONS)):
         for table, columns in _LACKING_TABLES.get(version, {}).items():
@@ -174,7 +174,7 @@ def complete(connection: sqlite3.Connection) -> None:
 
 
 def has_trigrams(connection: sqlite3.Connection) -> bool:
-    """Whether this SQLite has FTS5 with its trigram tokenizer (3.34 and newer)."""
+    """Return True if this SQLite has FTS5 with its trigram tokenizer (3.34 and newer)."""
     try:
         connection.execute(
             "CREATE VIRTUAL TABLE temp.trigram_probe USING fts5 (x, tokenize = 'trigram')"
@@ -186,13 +186,13 @@ def has_trigrams(connection: sqlite3.Connection) -> bool:
 
 
 def is_indexed(connection: sqlite3.Connection) -> bool:
-    """Whether the index of words is there and follows what is written."""
+    """Return True if the index of words is there and follows what is written."""
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     return {"message_index", *_TRIGGERS} <= names
 
 
 def bring_index(connection: sqlite3.Connection, *, possible: bool) -> None:
-    """Make the index of words, or let go of it where this SQLite has none: its triggers would fail
+    """Make the index of words, or drop it if this SQLite has none: its triggers would fail
     every write. It is made again by the next program that has one. sqlite3.Error."""
     if possible == is_indexed(connection):
         return

@@ -1,4 +1,4 @@
-"""Search over titles and all that was said.
+"""Search over titles and all messages.
 
 Words are found anywhere, also within words, in any case and any script: the index holds each run of
 three characters. All words of a query must stand in a message; what a person types is quoted, so
@@ -22,7 +22,7 @@ LONGEST_WORD = 200  # characters
 _TRIGRAM = 3
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around the first word
 _MARKS = 20  # words marked in a snippet
-_STEPS = 500  # of SQLite's machine between two looks at the clock, some 0.05 ms
+_STEPS = 500  # of SQLite's machine between two checks of the clock, some 0.05 ms
 
 _SAID = (
     "SELECT messages.conversation, conversations.title, messages.id, messages.role, "
@@ -35,8 +35,8 @@ _SAID = (
 def search(
     connection: sqlite3.Connection, query: str, *, limit: int, seconds: float
 ) -> SearchResults:
-    """At most `limit` places, titles first, then the newest messages. It takes at most `seconds`,
-    or a little more; `complete` says whether that sufficed. sqlite3.Error."""
+    """Return at most `limit` places, titles first, then the newest messages. It takes at most
+    `seconds`, or a little more; `complete` says whether that sufficed. sqlite3.Error."""
     words = words_of(query)
     if not words:
         return SearchResults()
@@ -49,7 +49,7 @@ def search(
                 if len(found) > limit:
                     break
                 rows = connection.execute(statement, (*values, limit + 1 - len(found)))
-                found += (_said(row, words) for row in rows)
+                found += (_found_message(row, words) for row in rows)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
@@ -58,7 +58,7 @@ def search(
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """What is looked for; () where nothing is."""
+    """Return the words of a query; () if there are none."""
     fit = "".join(
         char if char.isprintable() else " " for char in query[: MOST_WORDS * LONGEST_WORD]
     )
@@ -69,7 +69,8 @@ def words_of(query: str) -> tuple[str, ...]:
 def _statements(
     connection: sqlite3.Connection, words: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Unfinished answers, which are in no index, and all others."""
+    """Yield the statements that search unfinished answers, which are in no index, and all other
+    messages."""
     likes = " AND ".join(["messages.text LIKE ? ESCAPE '\\'"] * len(words))
     patterns = [_pattern(word) for word in words]
     yield (
@@ -116,14 +117,16 @@ def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) ->
     return found
 
 
-def _said(row: tuple[int, str, int, str, float, str], words: Sequence[str]) -> FoundMessage:
+def _found_message(
+    row: tuple[int, str, int, str, float, str], words: Sequence[str]
+) -> FoundMessage:
     talk, title, number, role, created, text = row
     known = next((name for name in STORED_ROLES if name == role), None)
     return FoundMessage(talk, title, number, known, created, *snippet_of(text, words))
 
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """What stands around the first of the words, in one line, and where in it words are."""
+    """Return the text around the first of the words, as one line, and where in it the words are."""
     pattern = re.compile(
         "|".join(map(re.escape, sorted(words, key=len, reverse=True))), re.IGNORECASE
     )
@@ -143,7 +146,7 @@ def _pattern(word: str) -> str:
 
 @contextmanager
 def _at_most(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Statements end with SQLITE_INTERRUPT when the time is over."""
+    """Have statements end with SQLITE_INTERRUPT when the time is over."""
     until = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:

@@ -41,7 +41,8 @@ class Waiting:
 
 
 class PendingChanges:
-    """Filled by callers, emptied by the writer. `changed` is the one lock and bell of both."""
+    """The changes to be saved: filled by callers, emptied by the writer. `changed` is the one lock
+    and condition of both."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -69,7 +70,8 @@ class PendingChanges:
             self.changed.notify_all()
 
     def _forget(self, change: Change) -> None:
-        """Words after an end or a new begin must not take the place of those before it."""
+        """Forget the last written words of an answer that ends or begins anew: words behind that
+        must not take the place of those before it."""
         if isinstance(change, FinishAnswer):
             self._answers.pop(change.answer.message, None)
         elif isinstance(change, ContinueAnswer):
@@ -79,12 +81,12 @@ class PendingChanges:
         return len(self._waiting)
 
     def all(self) -> tuple[Change, ...]:
-        """Oldest first, also those that are being written."""
+        """Return all changes, the oldest first, also those that are being written."""
         with self.changed:
             return tuple(waiting.change for waiting in self._waiting)
 
     def take(self) -> list[Waiting]:
-        """All, to be written; they stay here until `done`."""
+        """Return all changes, to be written; they stay here until `done`."""
         with self.changed:
             for waiting in self._waiting:
                 waiting.taken = True
@@ -92,7 +94,7 @@ class PendingChanges:
             return list(self._waiting)
 
     def done(self, count: int) -> None:
-        """The first so many are in the file. The others wait again."""
+        """Drop the first `count` changes, which are in the file. The others wait again."""
         with self.changed:
             gone = {id(waiting) for waiting in self._waiting[:count]}
             del self._waiting[:count]
@@ -105,11 +107,12 @@ class PendingChanges:
             self.changed.notify_all()
 
 
-_PAGES = 500  # of the index that one step merges, and of the file that one gives back
+_PAGES = 500  # of the index that one step merges, and of the file that one frees
 
 
 class Sweep:
-    """In steps of some ten milliseconds each, so that nothing waits long for the next one.
+    """Tidies the database in steps of some ten milliseconds each, so that nothing waits long for
+    the next one.
 
     A deleted message is a mark in the index until its parts are merged, which they are into one.
     """
@@ -119,7 +122,7 @@ class Sweep:
         self._merged = False
 
     def step(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is more to do. sqlite3.Error."""
+        """Do one step and return True if there is more to do. sqlite3.Error."""
         if not self._merged:
             self._merged = not self._merge(connection)
             return True
@@ -133,8 +136,9 @@ class Sweep:
         return False
 
     def _merge(self, connection: sqlite3.Connection) -> bool:
-        """As https://www.sqlite.org/fts5.html#the_merge_command says: the first time with a
-        negative number, then until hardly a row changes. Whether there is more."""
+        """Merge the index as https://www.sqlite.org/fts5.html#the_merge_command describes: the
+        first time with a negative number, then until hardly a row changes. Returns True if there is
+        more to do."""
         if not schema.is_indexed(connection):
             return False
         before, pages = connection.total_changes, _PAGES if self._begun else -_PAGES
@@ -151,7 +155,7 @@ LONGEST = 0.05  # seconds of one transaction
 PAUSE = 0.02  # seconds between two, so that another process finds the file unlocked
 LOOK = 1.0  # seconds between two looks for what other processes changed
 _FIRST_RETRY, _LAST_RETRY = 0.5, 8.0  # seconds
-_BUSY_TRIES = 2  # a lock is told of after so many, each as long as the busy timeout
+_BUSY_TRIES = 2  # a lock is reported after so many, each as long as the busy timeout
 # A value that no database takes: tried again it would stand in the way of all behind it.
 _UNFIT = (
     *(sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
@@ -184,7 +188,7 @@ class HistoryWriter:
         self._file: tuple[int, int] | None = None  # device and inode of what is open
         self._elsewhere = 0  # SQLite's count of what others committed
         self._failures = 0
-        self._told = False  # that nothing can be saved
+        self._has_reported = False  # that nothing can be saved
         self._retry_at = 0.0
         self._looked_at = 0.0
         self._hurry = False
@@ -202,16 +206,16 @@ class HistoryWriter:
         self.pending.add(change)
 
     def events(self) -> list[HistoryEvent]:
-        """Since the last call."""
+        """Return the events since the last call."""
         found: list[HistoryEvent] = []
         while self._events:
             found.append(self._events.popleft())
         return found
 
     def damage_found(self, epoch: int, *, index: bool = False) -> None:
-        """By somebody who reads: the file is moved aside and read as far as it can be; an index
-        alone is made again. `epoch` is that of the file that was read: if it is an earlier one, it
-        is repaired already."""
+        """Report damage that a reader found: the file is moved aside and read as far as it can be;
+        an index alone is made again. `epoch` is that of the file that was read: an earlier one is
+        repaired already."""
         with self.pending.changed:
             if epoch != self.epoch:
                 return
@@ -228,7 +232,11 @@ class HistoryWriter:
             tries, self._hurry = self._tries, True
             pending.changed.notify_all()
             pending.changed.wait_for(
-                lambda: not len(pending) or self.read_only or (self._tries > tries and self._told),
+                lambda: (
+                    not len(pending)
+                    or self.read_only
+                    or (self._tries > tries and self._has_reported)
+                ),
                 timeout,
             )
             return not len(pending)
@@ -247,7 +255,7 @@ class HistoryWriter:
             stopping = self._wait()
             try:
                 self._step()
-            except Exception as error:  # a defect too is told, and the next try may succeed
+            except Exception as error:  # a defect too is reported, and the next try may succeed
                 waits = self._failed(error)
                 if stopping and not (waits and time.monotonic() < self._stop_by):
                     break
@@ -268,7 +276,7 @@ class HistoryWriter:
             return self._stop
 
     def _due(self) -> float:
-        """When the next thing is to be done, by the monotonic clock."""
+        """Return when the next thing is to be done, by the monotonic clock."""
         if self._failures:
             return 0.0 if self._hurry else self._retry_at
         if self._connection is None or self._damaged or self._bad_index or self._hurry:
@@ -288,8 +296,8 @@ class HistoryWriter:
         self._looked_at = time.monotonic()
         if connection is None:
             return
-        if not self._told:
-            self._look_elsewhere(connection)
+        if not self._has_reported:
+            self._check_other_writers(connection)
         if len(self.pending):
             self._save(connection)
         else:
@@ -301,7 +309,7 @@ class HistoryWriter:
             self.pending.changed.notify_all()
 
     def _save(self, connection: sqlite3.Connection) -> None:
-        """As much as one short transaction takes. sqlite3.Error; nothing is lost then."""
+        """Save as much as one short transaction takes. sqlite3.Error; nothing is lost then."""
         taken, done = self.pending.take(), 0
         refused: list[tuple[Change, str]] = []
         try:
@@ -321,15 +329,15 @@ class HistoryWriter:
         changed = frozenset(n for w in taken[:done] for n in w.change.conversations)
         self.pending.done(done)
         self._succeeded()
-        self._tell(HistorySaved(changed))
+        self._emit(HistorySaved(changed))
         for change, problem in refused:
             sentence_of = f"A change of a conversation could not be saved: {problem}"
-            self._tell(HistoryRefused(sentence_of, change.conversations))
+            self._emit(HistoryRefused(sentence_of, change.conversations))
         if len(self.pending):
             time.sleep(PAUSE)
 
     def _connected(self) -> sqlite3.Connection | None:
-        """None where the file is a newer program's."""
+        """Return the connection, opened if need be; None if the file is a newer program's."""
         if self._connection is not None and self._file != _identity(self.path):
             self._disconnect()  # it was moved aside or deleted under us
         if self._connection is None and not self.read_only:
@@ -374,7 +382,7 @@ class HistoryWriter:
         self._is_told_open = True
         self.opened.set()
         if first or message:
-            self._tell(HistoryOpened(message))
+            self._emit(HistoryOpened(message))
 
     def _repair(self) -> None:
         self._disconnect()
@@ -384,18 +392,19 @@ class HistoryWriter:
             self._damaged = False
             self.epoch += 1
         if repaired is not None:
-            self._tell(HistoryRepaired(repaired.message, str(repaired.kept_as)))
+            self._emit(HistoryRepaired(repaired.message, str(repaired.kept_as)))
 
-    def _look_elsewhere(self, connection: sqlite3.Connection) -> None:
-        """SQLite counts the commits of all other connections, and no other of ours writes."""
+    def _check_other_writers(self, connection: sqlite3.Connection) -> None:
+        """Emit HistoryChangedElsewhere if other processes wrote: SQLite counts the commits of all
+        other connections, and we have no other that writes."""
         version = _data_version(connection)
         if version != self._elsewhere:
             self._elsewhere = version
-            self._tell(HistoryChangedElsewhere())
+            self._emit(HistoryChangedElsewhere())
 
     def _failed(self, error: Exception) -> bool:
-        """Said once; the changes stay, and are tried again after a while. Whether it is but a lock
-        that will be gone soon."""
+        """Handle a failure, which is reported once; the changes stay, and are tried again after a
+        while. Returns True for a lock that will be gone soon."""
         if connections.is_index_damage(error) and not self._bad_index:
             self._bad_index = True
         elif connections.is_damage(error):
@@ -411,9 +420,13 @@ class HistoryWriter:
         if not self.opened.is_set() and _is_readable(self.path):
             self.epoch += 1
             self.opened.set()
-        if not self._told and not mending and (not patient or self._failures >= _BUSY_TRIES):
-            self._told = True
-            self._tell(HistoryUnsaved(_unsaved(self.path, error, code)))
+        if (
+            not self._has_reported
+            and not mending
+            and (not patient or self._failures >= _BUSY_TRIES)
+        ):
+            self._has_reported = True
+            self._emit(HistoryUnsaved(_unsaved(self.path, error, code)))
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
@@ -428,9 +441,9 @@ class HistoryWriter:
 
     def _succeeded(self) -> None:
         self._failures = 0
-        if self._told:
-            self._told = False
-            self._tell(HistorySavedAgain(f"{self.path}: conversations are saved again"))
+        if self._has_reported:
+            self._has_reported = False
+            self._emit(HistorySavedAgain(f"{self.path}: conversations are saved again"))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -438,13 +451,13 @@ class HistoryWriter:
                 self._connection.close()
         self._connection = None
 
-    def _tell(self, event: HistoryEvent) -> None:
+    def _emit(self, event: HistoryEvent) -> None:
         self._events.append(event)
         self._wake()
 
 
 def _problem_with(change: Change, connection: sqlite3.Connection) -> str:
-    """ "" for a change that was made; why not, for one that never can be. It leaves no trace."""
+    """Make a change and return "", or why it never can be made; then it leaves no trace."""
     connection.execute("SAVEPOINT change")
     try:
         change.apply(connection)

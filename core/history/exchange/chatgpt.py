@@ -33,7 +33,7 @@ _MAYBE_EMPTY = ("", "text", "multimodal_text", "user_editable_context", *_FENCED
 
 
 def from_chatgpt(entry: JsonEntry, notes: list[str]) -> StoredConversation:
-    """One conversation of the list. FileError; what could not be kept is added to `notes`."""
+    """Read one conversation of the list. FileError; what could not be kept is added to `notes`."""
     mapping = entry.get("mapping")
     nodes = dict(mapping.fields())
     parents = _parents(nodes, notes)
@@ -73,7 +73,8 @@ def from_chatgpt(entry: JsonEntry, notes: list[str]) -> StoredConversation:
 
 
 def _parents(nodes: dict[str, JsonEntry], notes: list[str]) -> dict[str, str | None]:
-    """Of each node; none where the file has none or they run in a circle, which is cut."""
+    """Return the parent of each node, None if the file has none or they run in a circle, which is
+    cut."""
     parents: dict[str, str | None] = {}
     for name, node in nodes.items():
         parent = node.get("parent")
@@ -101,7 +102,7 @@ def _parents(nodes: dict[str, JsonEntry], notes: list[str]) -> dict[str, str | N
 
 
 def _top_down(nodes: dict[str, JsonEntry], parents: dict[str, str | None]) -> list[str]:
-    """Parents before children, these in the order that their parent gives them."""
+    """Return parents before children, and children in the order that their parent gives them."""
     below: defaultdict[str | None, list[str]] = defaultdict(list)
     for name, parent in parents.items():
         below[parent].append(name)
@@ -120,7 +121,7 @@ def _top_down(nodes: dict[str, JsonEntry], parents: dict[str, str | None]) -> li
 def _message(
     node: JsonEntry, conversation: int, parent: int | None, created: float, notes: list[str]
 ) -> StoredMessage | None:
-    """None for a node without words."""
+    """Return the message of a node; None if it has no words."""
     message = node.get("message")
     if message.is_null:
         return None
@@ -153,7 +154,7 @@ def _message(
 
 
 def _content(content: JsonEntry) -> tuple[str, str, tuple[Attachment, ...]]:
-    """Text, thought, and what is no text by its name."""
+    """Return text, thought, and by their names the parts that are no text."""
     if content.is_null:
         return "", "", ()
     kind = content.get("content_type").text("text")
@@ -202,7 +203,8 @@ def _thought(content: JsonEntry) -> str:
 def _path(
     messages: dict[int, StoredMessage], leaf: int | None
 ) -> tuple[tuple[StoredMessage, ...], int | None]:
-    """The messages, each selecting the child on the way to the leaf; elsewhere the last one."""
+    """Return the messages, each selecting the child on the way to the leaf; elsewhere the last
+    one."""
     chosen: dict[int | None, int] = {}
     for message in messages.values():
         chosen[message.parent] = message.id

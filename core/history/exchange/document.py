@@ -52,14 +52,14 @@ def to_json(conversations: Iterable[StoredConversation]) -> bytes:
 
 
 def check_version(document: JsonEntry) -> None:
-    """FileError for a file of a program newer than this one."""
+    """Raise FileError for a file of a program newer than this one."""
     version = document.get("version")
     if version.value != VERSION:
         raise version.refused(f"{VERSION}, the version that this program reads")
 
 
 def from_json(entry: JsonEntry) -> StoredConversation:
-    """One of the file's conversations, under new ids. FileError."""
+    """Read one of the file's conversations, under new ids. FileError."""
     number = new_id()
     items = list(entry.get("messages").items())
     ids = [new_id() for _ in items]
@@ -156,7 +156,8 @@ def _read_message(item: JsonEntry, at: int, conversation: int, ids: list[int]) -
 
 
 def _place(entry: JsonEntry, ids: list[int]) -> int | None:
-    """Of a message in the list; of a parent, before its child, so that there are no cycles."""
+    """Return the id of a message by its place in the list; a parent must be before its child, so
+    that there are no cycles."""
     if entry.is_null:
         return None
     if type(entry.value) is not int or not 0 <= entry.value < len(ids):

@@ -1,4 +1,4 @@
-"""A value in somebody's JSON, and where it stands: what it is not is said in one sentence."""
+"""A value in another program's JSON, and its place: errors name both in one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JsonEntry:
     value: Any
 
     def get(self, key: str) -> JsonEntry:
-        """A field; null where there is none. FileError where this is no object."""
+        """Return a field; null if there is none. FileError if this is no object."""
         return JsonEntry(
             self.path, f"{self.name}.{key}" if self.name else key, self.object().get(key)
         )
@@ -40,7 +40,7 @@ class JsonEntry:
         return self.value
 
     def items(self) -> Iterator[JsonEntry]:
-        """Of a list."""
+        """Yield the entries of a list."""
         if not isinstance(self.value, list):
             raise self.refused("a list")
         for number, item in enumerate(self.value):
@@ -51,7 +51,8 @@ class JsonEntry:
             yield key, self.get(key)
 
     def text(self, default: str | None = None) -> str:
-        """Half surrogate pairs, which some programs write, become replacement characters."""
+        """Return a text. Half surrogate pairs, which some programs write, become replacement
+        characters."""
         if self.value is None and default is not None:
             return default
         if not isinstance(self.value, str):
@@ -67,7 +68,7 @@ class JsonEntry:
         return number
 
     def whole(self, most: int, default: int | None = None) -> int:
-        """From 0 to `most`."""
+        """Return a whole number from 0 to `most`."""
         if self.value is None and default is not None:
             return default
         if type(self.value) is not int or not 0 <= self.value <= most:
@@ -75,7 +76,7 @@ class JsonEntry:
         return self.value
 
     def time(self, default: float) -> float:
-        """Seconds since the epoch; of a larger number, milliseconds."""
+        """Return a time in seconds since the epoch; a larger number is taken as milliseconds."""
         seconds = self.number(default)
         seconds = seconds / 1000 if seconds > _LATEST else seconds
         if not 0 <= seconds <= _LATEST:

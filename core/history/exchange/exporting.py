@@ -1,4 +1,4 @@
-"""Writes conversations to files, in the format that is asked for."""
+"""Writes conversations to files, in one of several formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _LONGEST_NAME = 80  # characters
 
 
 def exported(conversations: Sequence[StoredConversation], kind: ExportFormat) -> bytes:
-    """RequestError where a format to read is asked for with more than one conversation."""
+    """Return the conversations in a format. RequestError for more than one conversation in a format
+    that people read."""
     if kind == "json":
         return to_json(conversations)
     if len(conversations) != 1:
@@ -38,7 +39,8 @@ def export_file(
 
 
 def file_name(conversation: StoredConversation, kind: ExportFormat) -> str:
-    """Of its title, fit for the file systems of all three kinds of machine."""
+    """Return a file name made from the title, fit for the file systems of Linux, macOS and
+    Windows."""
     title = "".join(
         " " if char in _UNFIT or not char.isprintable() else char
         for char in conversation.summary.title

@@ -52,7 +52,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 def to_html(conversation: StoredConversation, *, thoughts: bool = True) -> str:
-    """What is shown of a conversation; with `thoughts` also what was thought, folded."""
+    """Return what is shown of a conversation as HTML; with `thoughts` also the thoughts, folded."""
     summary = conversation.summary
     body = []
     if summary.system_prompt:
@@ -83,7 +83,7 @@ def _section(message: StoredMessage, *, thoughts: bool) -> str:
 
 
 def _attached(attachment: Attachment) -> str:
-    """Its name, under which its text is folded."""
+    """Return an attachment's name, with its text folded below."""
     name = f"Attached: {_text(one_line(attachment.name))}"
     if not attachment.text:
         return f"<p>{name}</p>"
@@ -104,5 +104,5 @@ def _text(text: str) -> str:
 
 
 def _fit(text: str) -> str:
-    """Without characters that no HTML may have."""
+    """Return the text without characters that no HTML may have."""
     return "".join(c for c in text if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f"))

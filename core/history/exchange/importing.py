@@ -24,16 +24,16 @@ Reader = Callable[[JsonEntry, list[str]], StoredConversation]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What `History.add` takes. A note is a sentence on something that could not be kept, or on a
-    conversation that was left out."""
+    """The result of reading a file, as `History.add` takes it. A note is a sentence on something
+    that could not be kept, or on a conversation that was left out."""
 
     conversations: tuple[StoredConversation, ...]
     notes: tuple[str, ...] = ()
 
 
 def read_conversations(path: Path, limit: int = MOST_BYTES) -> Imported:
-    """FileError where the file is too large or none that is known. One conversation that is wrong
-    takes no other with it."""
+    """Read the conversations of a file. FileError if the file is too large or of no known form. One
+    conversation that is wrong takes no other with it."""
     raw = read_bytes(path, limit).removeprefix(codecs.BOM_UTF8)
     whole = JsonEntry(path, "", parse_json(raw, path, "the file", any_number=True))
     notes: list[str] = []
@@ -52,7 +52,8 @@ def read_conversations(path: Path, limit: int = MOST_BYTES) -> Imported:
 
 
 def _entries(whole: JsonEntry) -> list[tuple[JsonEntry, Reader]]:
-    """Each conversation of the file with what reads it. FileError for a file of no known shape."""
+    """Return each conversation of the file with the function that reads it. FileError for a file of
+    no known form."""
     if isinstance(whole.value, dict) and whole.get("format").value == document.FORMAT:
         document.check_version(whole)
         return [(entry, _ours) for entry in whole.get("conversations").items()]

@@ -79,7 +79,7 @@ def from_lm_studio(entry: JsonEntry, notes: list[str]) -> StoredConversation:
 
 
 def _system_prompt(entry: JsonEntry) -> str:
-    """What this conversation sets goes before what it began with."""
+    """Return the system prompt: what this conversation sets goes before what it began with."""
     configured = entry.get("perChatPredictionConfig")
     if not configured.is_null:
         for field in configured.get("fields").items():

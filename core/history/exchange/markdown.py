@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from llm_lite.core.attached_text import Attachment, told_of
+from llm_lite.core.attached_text import Attachment, attachment_text
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import ToolCall
@@ -17,7 +17,8 @@ ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool
 
 
 def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> str:
-    """What is shown of a conversation. With `thoughts` also what was thought, as a quotation."""
+    """Return what is shown of a conversation as Markdown; with `thoughts` also the thoughts, as
+    quotations."""
     summary = conversation.summary
     title = one_line(summary.title).strip() or "Conversation"
     parts = [f"# {title}"]
@@ -37,19 +38,21 @@ def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> 
 
 
 def _attached(attachment: Attachment) -> str:
-    """With its text in a fence, where there is one."""
-    return told_of(attachment) if attachment.text else f"Attached: {one_line(attachment.name)}"
+    """Return an attachment's name and its text, if it has one, in a fence."""
+    return (
+        attachment_text(attachment) if attachment.text else f"Attached: {one_line(attachment.name)}"
+    )
 
 
 def answer_to_markdown(message: StoredMessage) -> str:
-    """A message as it was said: models answer in Markdown. A fence that is still open is closed,
+    """Return a message as the Markdown that models answer in. A fence that is still open is closed,
     so that what follows is no code."""
     calls = ""
     text = message.text.strip("\n")
     style = next((s for s in MARKS if message.run and s == message.run.tools), None)
     if style is not None and message.role == "assistant":
         split = read_calls(style, message.text)
-        text = split.said.strip("\n")
+        text = split.visible_text.strip("\n")
         calls = "".join(f"\n\n{_call_to_markdown(call)}" for call in split.calls)
     elif message.role == "tool" and message.run:
         return result_as_code(text)
@@ -69,7 +72,7 @@ def _call_to_markdown(call: ToolCall) -> str:
 
 
 def speaker(message: StoredMessage) -> str:
-    """ "User", or "Model: name of its file"."""
+    """Return "User", or "Model: name of its file"."""
     name = message.run.model.name if message.run else ""
     return f"{ROLES[message.role]}: {one_line(name)}" if name else ROLES[message.role]
 
@@ -79,7 +82,7 @@ def quoted(text: str) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Local time; "" for one that no calendar has."""
+    """Return the local time; "" for one that no calendar has."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
     except (OverflowError, OSError, ValueError):

@@ -1,5 +1,5 @@
-"""What /save of `llm-lite chat` writes: {"llm-lite": 1, "model", "system", "messages"}, where
-messages have role, content and, of an answer, tokens and thought."""
+"""The file that /save of `llm-lite chat` writes: {"llm-lite": 1, "model", "system", "messages"},
+where messages have role, content and, of an answer, tokens and thought."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_terminal(entry: JsonEntry) -> bool:
 
 
 def from_terminal(entry: JsonEntry, notes: list[str]) -> StoredConversation:
-    """FileError. Such a file knows no times: it was said now."""
+    """Read such a file, which has no times: its messages get the present one. FileError."""
     if entry.get("llm-lite").value != _VERSION:
         raise entry.get("llm-lite").refused(f"{_VERSION}, the version that this program reads")
     number, now = new_id(), time.time()

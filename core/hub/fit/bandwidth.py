@@ -1,4 +1,5 @@
-"""How fast this machine reads memory: measured once for each processor and device, and kept."""
+"""The read bandwidth of this machine's memory: measured once for each processor and device, and
+kept."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _KEPT = 64  # machines and devices
 
 
 def known_gb_s(info: DeviceInfo | None = None, file: Path | None = None) -> float | None:
-    """What was measured before; None where nothing was. Reads a small file."""
+    """Return what was measured before; None if nothing was. Reads a small file."""
     value = _read(file or _file()).get(_key(info))
     return value if value is not None and 0 < value < _MOST else None
 
@@ -29,8 +30,9 @@ def known_gb_s(info: DeviceInfo | None = None, file: Path | None = None) -> floa
 def measured_gb_s(
     device: Device | None = None, *, again: bool = False, file: Path | None = None
 ) -> float:
-    """As kept, or measured now, which takes a tenth of a second and is no work for a thread that
-    draws; `again`: measured in any case. DeviceError. What cannot be kept is measured again."""
+    """Return the kept value, or measure now, which takes a tenth of a second and is no work for a
+    thread that draws; `again`: measure in any case. DeviceError. If it cannot be kept, it is
+    measured again."""
     file, info = file or _file(), None if device is None else device.info
     kept = None if again else known_gb_s(info, file)
     if kept is not None:

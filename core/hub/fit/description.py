@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded: its fields, and every tensor's name, format and
+"""The description of a model before it is loaded: its fields, and every tensor's name, format and
 shape."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor that nobody has to have."""
+    """The name, format and shape of a tensor, without its data."""
 
     name: str
     dtype: str
@@ -41,39 +41,40 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTensor:
-    """As executors are given it: mapped where the file has it so, else made in memory."""
+    """A tensor as executors are given it: mapped if the file has it so, else converted in
+    memory."""
 
     spec: TensorSpec
     stored_bytes: int  # in the file
     made: bool
-    table: bool  # of which single rows are read where they lie
+    table: bool  # single rows of it are read on disk
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """`kept`: the modes of which a variant lies on disk, which is mapped and not made."""
+    """`kept`: the modes with a variant on disk, which is mapped instead of converted."""
 
     path: Path
     metadata: Mapping[str, Any]
     tensors: Mapping[str, WeightOfFormat]
     kept: frozenset[Mode] = frozenset()
-    # Whether weights are looked at when the file is opened, which brings all of it into memory
+    # Whether weights are read when the file is opened, which brings all of it into memory
     read_at_opening: bool = True
     note: str = ""  # a sentence on what is only guessed
     data: Mapping[str, TensorData] = field(default_factory=dict)  # where there are weights
 
     @property
     def merges(self) -> int:
-        """Of the vocabulary's tokens; 0 where they are in a tokenizer.json, which a process apart
-        reads."""
+        """Return the number of merges of the vocabulary; 0 if they are in a tokenizer.json, which
+        another process reads."""
         return len(self.metadata.get("tokenizer.ggml.merges", ()))
 
     def model(self) -> Model:
-        """FileError, UnsupportedError."""
+        """Return the model's definition. FileError, UnsupportedError."""
         return read_model(self.metadata, self.tensors, self.path)
 
     def loaded(self, mode: Mode, on_disk: frozenset[str]) -> dict[str, LoadedTensor]:
-        """All tensors in a mode, `on_disk` those of which rows are read."""
+        """Return all tensors in a mode; `on_disk` names those whose rows are read on disk."""
         finer = promoted(self.tensors.values(), mode)
         found = {}
         for name, tensor in self.tensors.items():

@@ -31,7 +31,7 @@ class Planned:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """All that run, the decoder's first."""
+        """Return all programs that run, the decoder's first."""
         return (self.program, *self.beside)
 
 
@@ -41,8 +41,8 @@ def planned(
     build: BuildOptions,
     beside: Callable[[Model], tuple[Program, ...]] = lambda model: (),
 ) -> Planned:
-    """`beside`: the programs that run beside a model's own. FileError, UnsupportedError where the
-    model is none that this build runs."""
+    """Plan a model. `beside`: the programs that run besides its own. FileError, UnsupportedError if
+    this build does not run such a model."""
     on_disk = description.model().on_disk
     loaded = description.loaded(options.mode, on_disk)
     specs = {name: one.spec for name, one in loaded.items()}
@@ -51,12 +51,12 @@ def planned(
 
 
 def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
-    """What the most is that the model takes while it is loaded and when its context is full.
+    """Return the most memory that the model takes while it is loaded and when its context is full.
 
-    Weights count as they are resident: mapped files with the pages that are read, copies in
-    another format, rows that became tiles. What loading takes beyond that for a moment counts
-    among the weights. Prefixes of earlier conversations, which are dropped first, do not count.
-    `gb_s`: what memory was measured to read.
+    Weights count as they are resident: mapped files with the pages that are read, copies in another
+    format, rows that became tiles. What loading takes beyond that for a moment counts among the
+    weights. Prefixes of earlier conversations, which are dropped first, do not count. `gb_s`: what
+    memory was measured to read.
     """
     memory = _executor_memory(plan, machine)
     parts = _parts(plan, machine, memory)
@@ -79,8 +79,8 @@ def estimate(plan: Planned, machine: Machine, gb_s: float | None = None) -> Fit:
 
 
 def left_by(plan: Planned, machine: Machine) -> Machine:
-    """What a model leaves to another that runs beside it, once it is loaded. Its cache counts as
-    full."""
+    """Return what a loaded model, its cache full, leaves to another one that runs at the same
+    time."""
     parts = _parts(plan, machine, _executor_memory(plan, machine))
     heap = sum(part.device for part in parts)
     taken = sum(part.host for part in parts) + (heap if machine.is_unified else 0)
@@ -93,15 +93,16 @@ def left_by(plan: Planned, machine: Machine) -> Machine:
 
 
 def speed_of(program: Program, gb_s: float | None) -> float | None:
-    """Tokens a second at half the context, if reading memory were all that decoding takes."""
+    """Return tokens a second at half the context, if reading memory were all that decoding
+    takes."""
     if gb_s is None:
         return None
     return gb_s * 1e9 / token_read_bytes(program.plans[0], program.context // 2)
 
 
 def _parts(plan: Planned, machine: Machine, memory: ExecutorMemory) -> list[MemoryPart]:
-    """Of the host and of the device's heap, whether these are one memory or two; the program's part
-    is the last one."""
+    """Return the parts of memory in the host and in the device's heap, whether these are one memory
+    or two; the program's part is the last one."""
     device = machine.device
     program = program_bytes(
         plan.program.vocabulary, plan.description.merges, device, started=machine.started
@@ -121,7 +122,7 @@ def _executor_memory(plan: Planned, machine: Machine) -> ExecutorMemory:
     read = plan.description.read_at_opening
     stored = sum(one.stored_bytes for one in plan.loaded.values() if not one.table)
     if read and machine.host_free is not None and stored > machine.host_free // 2:
-        read = False  # such a file is let go as it is read (verification.worth_releasing)
+        read = False  # its pages are dropped as it is read (verification.worth_releasing)
     if machine.device is None:
         return cpu_memory(plan.programs, plan.loaded, read, plan.options.threads)
     return vulkan_memory(plan.programs, plan.loaded, read, machine.device)
@@ -132,11 +133,11 @@ def _placed(size: int, on_device: bool) -> tuple[int, int]:
 
 
 def _frees(machine: Machine, host: int, heap: int) -> tuple[int | None, int | None]:
-    """Of the host and of the device's heap."""
+    """Return the free bytes of the host and of the device's heap."""
     if machine.device is None:
         return machine.host_free, None
     limit = max(0, machine.device.memory_bytes - machine.heap_taken)
     if not machine.is_unified:
         return machine.host_free, limit
-    most = limit + host - heap  # one memory, of which the heap is a part
+    most = limit + host - heap  # one memory: the heap is a part of it
     return (most if machine.host_free is None else min(machine.host_free, most)), None

@@ -1,4 +1,5 @@
-"""What an executor allocates for a program: the sizes that it computes itself, with no executor."""
+"""The allocations of an executor for a program, by the functions with which it computes them,
+without making one."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _ROWS_HELD = 64  # rows of a table behind which the C++ executor lets it go, bes
 
 @dataclass(frozen=True, slots=True)
 class ExecutorMemory:
-    """Bytes that an executor holds while it runs, and the most that memory holds of weights while
-    they are loaded, beside those of the device."""
+    """The bytes that an executor holds while it runs, and the most that memory holds of weights
+    while they are loaded, besides those of the device."""
 
     weights: int
     device_weights: int
@@ -41,12 +42,12 @@ def cpu_memory(
     read: bool,
     threads: int = 0,
 ) -> ExecutorMemory:
-    """Of programs that share their weights. `read`: whether opening brought the whole file into
-    memory. threads=0: one a core; RequestError where they are too many."""
+    """Return the memory of programs that share their weights. `read`: True if opening brought the
+    whole file into memory. threads=0: one a core; RequestError if they are too many."""
     used = set(_in_order(programs))
     tables = {name for name, one in loaded.items() if one.table}
     made = _made_bytes(loaded)
-    # Rows of blocks become tiles, and what they were made of is let go.
+    # Rows of blocks become tiles, and the pages that they were made of are dropped.
     tiled = {n: _tile_bytes(one) for n, one in loaded.items() if n in used - tables}
     held = 0
     for name, one in loaded.items():
@@ -70,7 +71,8 @@ def cpu_memory(
 def vulkan_memory(
     programs: Sequence[Program], loaded: Mapping[str, LoadedTensor], read: bool, info: DeviceInfo
 ) -> ExecutorMemory:
-    """As `cpu_memory`. DeviceError for a matrix of which no row can be bound."""
+    """Return the memory as `cpu_memory` does. DeviceError for a matrix whose single rows are too
+    large to be bound."""
     from llm_lite.core.exec.vulkan.allocations import device_allocations
     from llm_lite.core.gpu.memory import STAGING_BYTES
 
@@ -95,7 +97,8 @@ def vulkan_memory(
 
 
 def _cpu_scratch(program: Program, threads: int) -> int:
-    """Of values between ops, and of threads: digits of a whole prompt, say, for each thread."""
+    """Return the bytes of values between ops, and of threads: digits of a whole prompt, say, for
+    each thread."""
     from llm_lite.core.exec.cpu.plan_rows import thread_memory
     from llm_lite.core.processor import chosen_threads
 
@@ -105,7 +108,7 @@ def _cpu_scratch(program: Program, threads: int) -> int:
 
 
 def _in_order(programs: Sequence[Program]) -> list[str]:
-    """Weights of the plans, as they are first met."""
+    """Return the names of weights in the order of their first use in the plans."""
     tensors = [tensor for one in programs for plan in one.plans for tensor in plan.tensors]
     return list(dict.fromkeys(t.name for t in tensors if t.kind in (Kind.WEIGHT, Kind.TABLE)))
 
@@ -139,8 +142,8 @@ def _map_bytes(program: Program) -> int:
 
 
 def _most_while_made(loaded: Mapping[str, LoadedTensor], read: bool) -> int:
-    """While tensors are turned into others, one after the other: the file so far as it is in
-    memory, and what was made."""
+    """Return the peak while tensors are converted one after the other: what is in memory of the
+    file, and what was made."""
     mapped = sum(one.stored_bytes for one in loaded.values() if not one.table) if read else 0
     most = mapped
     for one in loaded.values():
@@ -154,8 +157,8 @@ def _most_while_made(loaded: Mapping[str, LoadedTensor], read: bool) -> int:
 
 
 def _most_while_uploaded(loaded: Mapping[str, LoadedTensor], read: bool, shared: bool) -> int:
-    """While matrices go to the device one after the other, made or as they are; `shared`: the
-    device's memory is the host's."""
+    """Return the peak while matrices go to the device one after the other, converted or as they
+    are; `shared`: the device's memory is the host's."""
     matrices = [one for one in loaded.values() if not one.table]
     now = most = sum(one.stored_bytes for one in matrices) if read else 0
     for one in matrices:
@@ -170,7 +173,7 @@ def _most_while_uploaded(loaded: Mapping[str, LoadedTensor], read: bool, shared:
 def _most_while_tiled(
     loaded: Mapping[str, LoadedTensor], tiled: Mapping[str, int], made: int, read: bool
 ) -> int:
-    """While rows become tiles."""
+    """Return the peak while rows become tiles."""
     rest = [one for one in loaded.values() if not one.made and not one.table]
     now = made + (sum(one.stored_bytes for one in rest) if read else 0)
     most = now

@@ -1,4 +1,4 @@
-"""What would fit where something does not, as sentences."""
+"""Sentences on what would fit where a model does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def total(fit: Fit) -> int:
 
 
 def what_is_missing(fit: Fit, where: str) -> str:
-    """Half a sentence."""
+    """Return the first half of the error message: what exceeds the memory."""
     host, device = (sum(getattr(part, at) for part in fit.parts) for at in ("host", "device"))
     begin = f"{fit.mode} weights and a context of {fit.context} tokens need"
     if fit.device_free is not None and device > fit.device_free:
@@ -28,7 +28,7 @@ def what_is_missing(fit: Fit, where: str) -> str:
 
 
 def instead_of(others: Sequence[Fit], asked: Fit, slice_title: str = "") -> str:
-    """What fits: a part of a sentence."""
+    """Return the second half of the error message: what would fit instead."""
     found = [_difference(other, asked) for other in others]
     if slice_title:
         found.append(f"its slice {slice_title}")
@@ -47,5 +47,5 @@ def _difference(other: Fit, asked: Fit) -> str:
 
 
 def amount(size: int) -> str:
-    """ "812 MiB", "1.4 GiB": of memory."""
+    """Return an amount of memory such as "812 MiB" or "1.4 GiB"."""
     return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.0f} MiB"

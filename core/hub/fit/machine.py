@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a model may have beside what runs already, in bytes; None where nobody tells.
+    """The memory that a model may take besides what runs already, in bytes; None if it is not
+    known.
 
     `device` is where it is to run, None for the processor. `started`: whether the program that will
     run it runs already, so that its own memory is no longer to be had.
@@ -26,11 +27,11 @@ class Machine:
 
     @property
     def is_unified(self) -> bool:
-        """Whether the device takes from the memory of the host."""
+        """Return True if the device takes its memory from the host."""
         return self.device is not None and self.device.kind != "discrete"
 
 
 def this_machine(device: DeviceInfo | None = None, *, started: bool = True) -> Machine:
-    """As it is now; a share of what is available is left alone."""
+    """Return the machine as it is now; a share of what is available is left alone."""
     free = available_bytes()
     return Machine(None if free is None else spared(free), device, started)

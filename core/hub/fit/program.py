@@ -1,4 +1,5 @@
-"""What the program takes beside the model: measured, as `python -m tests.bench.fit` prints it."""
+"""The memory that the program takes besides the model: measured, as `python -m tests.bench.fit`
+prints it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SOFTWARE_DRIVER = 105 << 20  # lavapipe: LLVM, and the code that it made of shad
 
 
 def program_bytes(vocabulary: int, merges: int, device: DeviceInfo | None, *, started: bool) -> int:
-    """`started`: without what is there before a model is opened."""
+    """Return the bytes of the program. `started`: without what it has before a model is opened."""
     own = LOADED + TOKEN * vocabulary + MERGE * merges + (0 if started else PROGRAM)
     if device is None:
         return own

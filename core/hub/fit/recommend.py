@@ -1,4 +1,4 @@
-"""Which of several files or modes to take on this machine."""
+"""The recommendation of one of several files or modes for this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USEFUL = 8.0  # tokens/s: about twice what a person reads
 
 
 def recommend(fits: Sequence[Fit], quality: Sequence[float]) -> int | None:
-    """The index of the best of what fits and is fast enough; None where nothing fits.
+    """Return the index of the best fit that is fast enough; None if nothing fits.
 
     Of those that take at most four fifths of the memory that is free and whose speed, as far as
     memory decides it, is at least 8 tokens/s, the one of the highest `quality` (of files of one
@@ -29,8 +29,8 @@ def recommend(fits: Sequence[Fit], quality: Sequence[float]) -> int | None:
 
 
 def recommend_mode(fits: Sequence[Fit]) -> int | None:
-    """As `recommend`, of one model in several modes: as stored is as exact as the file is, so that
-    only fewer bits lose something."""
+    """Return the index of the best mode of one model, as `recommend` does: as-stored is as exact as
+    the file is, so that only fewer bits lose something."""
     return recommend(fits, [-BY_QUALITY.index(fit.mode) for fit in fits])
 
 

@@ -1,5 +1,5 @@
-"""What is known of a model that was not fetched: its config.json if the hub gave it, else only how
-many weights there are in how many bytes."""
+"""The estimate for a model that was not fetched: by its config.json if the hub gave it, else only
+by how many weights there are in how many bytes."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def described_by_config(file: HubFile, config: Mapping[str, Any]) -> ModelDescri
 def coarse_fit(
     file: HubFile, parameters: int, options: EngineOptions, machine: Machine, gb_s: float | None
 ) -> Fit:
-    """By the size of a file alone: weights as they are stored, the cache as models of that size
-    have it, which can be a third or three times of that. `Fit.instead` says nothing then."""
+    """Estimate by the size of a file alone: weights as they are stored, the cache as models of that
+    size have it, which can be off by a factor of three. `Fit.instead` is empty then."""
     context = options.context or GUESSED_CONTEXT
     weights = parameters or file.size
     cache = int(context * _CACHE_TOKEN * (weights / _CACHE_WEIGHTS) ** 0.5)
@@ -87,7 +87,7 @@ def _part(name: Name, size: int, on_device: bool) -> MemoryPart:
 
 
 def _dtype(format: str, shape: tuple[int, ...]) -> str:
-    """Of a file's matrices, by the name of its mix: "Q4_K_M" is mostly q4_k."""
+    """Return the format of a file's matrices, by the name of its mix: "Q4_K_M" is mostly q4_k."""
     if len(shape) == 1:
         return "f32"
     words = re.sub(r"[^a-z0-9_]", "", format.lower())

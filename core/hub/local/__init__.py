@@ -1,1 +1,1 @@
-"""Models that lie on this machine, wherever programs put them: found, named, removed."""
+"""Models on this machine, wherever programs put them: found, named, removed."""

@@ -1,5 +1,5 @@
-"""What is left over: downloads that nobody goes on with, blobs that no snapshot links to, what our
-own killed writers left, paths that were imported and are gone."""
+"""Collects what is left over: downloads that nobody continues, blobs that no snapshot links to,
+files of our own killed writers, imported paths that are gone."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Leftover:
 
 
 def leftovers(places: Places | None = None, *, needed: Collection[str] = ()) -> list[Leftover]:
-    """What can go. `needed`: repositories (owner/name) of downloads that are to go on later, whose
-    partial files stay, as do those of a download that runs in any program."""
+    """Return what can be deleted. `needed`: repositories (owner/name) of downloads that continue
+    later, whose partial files stay, as do those of a download that runs in any program."""
     where = machine_places() if places is None else places
     keep = {repo.lower() for repo in needed}
     found: list[Leftover] = []
@@ -120,11 +120,11 @@ def _of_repository(repository: Path, *, wanted: bool) -> Iterator[Leftover]:
 
 
 def _linked(repository: Path) -> set[str] | None:
-    """The blobs that snapshots link to; None where there are too many links to say. OSError where
+    """Return the blobs that snapshots link to; None if there are too many links to say. OSError if
     one of its folders cannot be read."""
     found: set[str] = set()
     count = 0
-    for folder, folders, names in os.walk(repository / "snapshots", onerror=_raised):
+    for folder, folders, names in os.walk(repository / "snapshots", onerror=_reraise):
         for name in (*folders, *names):
             count += 1
             if count > _MOST_LINKS:
@@ -135,7 +135,7 @@ def _linked(repository: Path) -> set[str] | None:
     return found
 
 
-def _raised(error: OSError) -> None:
+def _reraise(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -147,7 +147,8 @@ def _is_locked(path: Path) -> bool:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """The lock of a blob, which huggingface_hub takes to write it; False where another has it."""
+    """Yield True while the lock of a blob is held, which huggingface_hub takes to write it; False
+    if another process has it."""
     from filelock import FileLock, Timeout
 
     digest = path.name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""How much of the disk a folder takes: every file once, whatever links to it, none outside."""
+"""The disk usage of folders: every file once, whatever links to it, none outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class PlaceSize:
 def sizes(
     places: Places | None = None, models: Iterable[LocalModel] | None = None
 ) -> list[PlaceSize]:
-    """Of each place that is there. Of what was imported the files that are listed count."""
+    """Return the size of each place that exists. Of imported models the files that are listed
+    count."""
     where = machine_places() if places is None else places
     every = list(local_models(where) if models is None else models)
     found = []
@@ -49,7 +50,7 @@ def sizes(
 
 
 def usage(folder: Path) -> tuple[int, int, str]:
-    """(files, bytes, what could not be counted)."""
+    """Return (files, bytes, a sentence on what could not be counted)."""
     seen: set[tuple[int, int]] = set()
     waiting, total, entries, problem = [folder], 0, 0, ""
     while waiting:
@@ -71,7 +72,7 @@ def usage(folder: Path) -> tuple[int, int, str]:
 
 
 def _bytes(status: os.stat_result, seen: set[tuple[int, int]]) -> int:
-    """Of a file with holes only what is written."""
+    """Return a file's bytes, of one with holes only what is written."""
     key = status.st_dev, status.st_ino or len(seen)  # some systems number no files
     if key in seen:
         return 0

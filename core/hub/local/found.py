@@ -1,4 +1,4 @@
-"""What a place says of a model before anyone reads the model's own header."""
+"""The description of a model by the place where it was found, before its own header is read."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class Found:
 
 
 def broken(origin: Origin, path: Path, problem: str, label: str = "") -> Found:
-    """A row for what can not be looked at."""
+    """Return a row for something that cannot be read."""
     return Found(label or path.name, path, origin, "gguf", (), problem=problem)

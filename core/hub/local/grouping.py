@@ -33,7 +33,7 @@ class ModelFiles:
 
 
 def models_below(origin: Origin, root: Path, *, deepest: int = 4) -> Iterator[Found]:
-    """Every model in a tree of folders, as LM Studio and we have them."""
+    """Yield every model in a tree of folders, as LM Studio and this program have them."""
     walk = Walk(root, deepest)
     for folder, files in walk.folders():
         if is_module_folder(folder.name) and (folder.parent / CONFIG_FILE).is_file():
@@ -56,7 +56,7 @@ def as_found(origin: Origin, root: Path, folder: Path, group: ModelFiles) -> Fou
 
 
 def groups(files: Files) -> Iterator[ModelFiles]:
-    """The models of one folder."""
+    """Yield the models of one folder."""
     if MANIFEST_FILE in files:
         yield ModelFiles("", "variant", tuple(sorted(files)))
     elif SLICE_FILE in files:

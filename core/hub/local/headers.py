@@ -1,4 +1,4 @@
-"""What a model's own files say of it: read from headers alone, weights stay on the disk."""
+"""The description of a model by its own files: only headers are read, weights stay on the disk."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _gguf(path: Path) -> Header:
 
 
 def _vocabulary(model: Model) -> int:
-    """Of a model that continues texts."""
+    """Return the vocabulary of a model that continues texts; 0 for another one."""
     return model.shape.vocabulary if model.kind == "decoder" else 0
 
 
@@ -142,7 +142,7 @@ def _huggingface(folder: Path) -> Header:
 
 
 def _licence(folder: Path) -> str:
-    """As the head of its card says: `license: apache-2.0`."""
+    """Return the licence in the head of the model's card: `license: apache-2.0`."""
     try:
         raw = read_bytes(folder / _CARD, _CARD_BYTES)
     except LlmLiteError:
@@ -179,7 +179,7 @@ def _count(tensors: Iterable[TensorData]) -> int:
 
 
 def _most(tensors: Iterable[TensorData]) -> str:
-    """The format of most weights."""
+    """Return the format of most weights."""
     counts: Counter[str] = Counter()
     for tensor in tensors:
         counts[tensor.dtype] += math.prod(tensor.shape)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Doomed:
-    """Of one repository: entries of snapshots, of all commits that have them; `whole`: nothing
-    that is a model stays, here or for other programs, so that the repository goes with its
-    documents."""
+    """The entries of one repository's snapshots that are to be deleted, of all commits that have
+    them. `whole`: no model stays, here or for other programs, so that the repository is deleted
+    with its documents."""
 
     repository: Path
     entries: tuple[Path, ...]
@@ -43,12 +43,14 @@ class _Doomed:
 
 
 def frees(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]) -> int:
-    """Bytes, each blob once, without those that another snapshot refers to."""
+    """Return the bytes that deleting these models frees, each blob once, without those that another
+    snapshot refers to."""
     return sum(map(_freed, _strategies(cache, _doomed(cache, models, kept))))
 
 
 def remove(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]) -> int:
-    """The bytes that were freed. FileError for what could not be deleted."""
+    """Delete models and return the bytes that were freed. FileError for what could not be
+    deleted."""
     freed = 0
     for strategy in _strategies(cache, _doomed(cache, models, kept)):
         frees_here = _freed(strategy)
@@ -64,10 +66,12 @@ def remove(cache: Path, models: Sequence[LocalModel], kept: Sequence[LocalModel]
 
 
 def _freed(strategy: DeleteCacheStrategy) -> int:
-    """Bytes of the files that go, each once; nothing of a file that has a name elsewhere too.
+    """Return the bytes of the files that are deleted, each once; nothing of a file that has a name
+    elsewhere too.
 
-    The library's own number is of what snapshots refer to, and blobs that none refers to go too.
-    It alone knows what is shared between repositories, where blobs are links to a common store."""
+    The library's own number is of what snapshots refer to, and blobs that none refers to go too. It
+    alone knows what is shared between repositories, where blobs are links to a common store.
+    """
     if any(map(Path.is_symlink, _blobs(strategy))):
         return strategy.expected_freed_size
     sizes: dict[tuple[int, int], int] = {}
@@ -89,7 +93,7 @@ def _blobs(strategy: DeleteCacheStrategy) -> Iterator[Path]:
 
 
 def _regular_files(root: Path) -> Iterator[Path]:
-    """The file itself, or those below a folder, of no folder that is a link."""
+    """Yield the file itself, or those below a folder, without following folders that are links."""
     if root.is_symlink() or not root.is_dir():
         yield from [root] if root.is_file() and not root.is_symlink() else []
         return
@@ -113,7 +117,7 @@ def _doomed(
 
 
 def _has_others(repository: Path, gone: Sequence[Path]) -> bool:
-    """Whether weights stay that are for other programs than this one."""
+    """Return True if weights stay that are for other programs than this one."""
     entries = set(gone)
     return any(
         path not in entries and path.suffix.lower() in _OF_OTHERS and _size(path) > _NO_WEIGHTS
@@ -130,7 +134,7 @@ def _size(path: Path) -> int:
 
 
 def _is_fetched_into(repository: Path) -> bool:
-    """Whether a download of another file runs, or is to go on later."""
+    """Return True while a download of another file runs, or is to continue later."""
     return any((repository / "blobs").glob("*.incomplete"))
 
 
@@ -139,7 +143,7 @@ def _repository(cache: Path, path: Path) -> Path:
 
 
 def _inside(repository: Path, model: LocalModel) -> Iterator[Path]:
-    """The paths of a model's files within a snapshot."""
+    """Yield the paths of a model's files within a snapshot."""
     for file in model.files:
         parts = file.relative_to(repository / "snapshots").parts
         yield Path(*parts[1:])
@@ -164,7 +168,8 @@ def _strategies(cache: Path, doomed: Iterator[_Doomed]) -> Iterator[DeleteCacheS
 
 
 def _scanned(cache: Path) -> HFCacheInfo | None:
-    """None where a repository in it is damaged in a way that huggingface_hub does not expect."""
+    """Return huggingface_hub's scan of the cache; None if a repository in it is damaged in a way
+    that the library does not expect."""
     from huggingface_hub import scan_cache_dir
 
     try:
@@ -174,7 +179,7 @@ def _scanned(cache: Path) -> HFCacheInfo | None:
 
 
 def _branches_are_plain(repository: Path) -> bool:
-    """huggingface_hub reads the file of every branch whole, whatever it is."""
+    """Return True if every branch is a small file, as huggingface_hub reads them whole."""
     for folder, _, names in os.walk(repository / "refs"):
         for name in names:
             status = Path(folder, name).stat()
@@ -184,7 +189,7 @@ def _branches_are_plain(repository: Path) -> bool:
 
 
 def _check_links(doomed: _Doomed) -> None:
-    """FileError where a link leads out of the repository, or not to its blobs."""
+    """Raise FileError if a link leads out of the repository, or not to its blobs."""
     if doomed.repository.is_symlink():  # the link alone would go, and nothing be freed
         place = doomed.repository.readlink()
         raise FileError(doomed.repository, f"is a link to {place}: delete it there, and the link")
@@ -199,13 +204,13 @@ def _check_links(doomed: _Doomed) -> None:
 
 
 def _linked_to(path: Path) -> Path:
-    """The first that a link leads to, as huggingface_hub follows it."""
+    """Return the first path that a link leads to, as huggingface_hub follows it."""
     return Path(os.path.normpath(path.parent / path.readlink()))
 
 
 def _by_hand(cache: Path, doomed: _Doomed) -> DeleteCacheStrategy:
-    """Of a repository that huggingface_hub takes for corrupted: entries, and blobs that no other
-    entry links to; of a whole one its documents too."""
+    """Return a deletion for a repository that huggingface_hub takes for corrupted: entries, and
+    blobs that no other entry links to; for a whole repository its documents too."""
     from huggingface_hub import DeleteCacheStrategy
 
     every = [path for snapshot in snapshots(doomed.repository) for path in _files(snapshot)]
@@ -227,5 +232,5 @@ def _by_hand(cache: Path, doomed: _Doomed) -> DeleteCacheStrategy:
 
 
 def _files(snapshot: Path) -> list[Path]:
-    """Links and files, of no folder that is a link."""
+    """Return links and files, without following folders that are links."""
     return [path for path in snapshot.rglob("*") if path.is_symlink() or path.is_file()]

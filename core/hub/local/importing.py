@@ -1,4 +1,4 @@
-"""Telling the program of a model that lies somewhere else: it is remembered, never copied."""
+"""Imports a model that is somewhere else: its path is remembered, nothing is copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_lite.core.messages.library import LocalModel
 
 def import_model(path: Path, places: Places | None = None) -> LocalModel:
     """Remember a GGUF file (any of its parts) or a directory. FileError where it is no model, or
-    none that can be run here. One that is found anyway is told as it is."""
+    none that can be run here. One that is listed anyway is returned as it is."""
     place = path.absolute()
     try:
         if not place.exists():

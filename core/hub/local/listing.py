@@ -1,4 +1,5 @@
-"""Which places a machine has, and everything that is found in them, named."""
+"""The list of this machine's models: the places that it has, and everything that is found in them,
+named."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ _KINDS = {field.name: type(field.default) for field in fields(Header)}
 
 
 class HeaderCache:
-    """Use as a context: what was read is kept when it ends. A cache that cannot be read or written
-    costs time and nothing else."""
+    """The cache of headers. Use as a context: what was read is kept when it ends. A cache that
+    cannot be read or written costs time and nothing else."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or user_folder("cache") / "model-headers.json"
@@ -100,7 +101,8 @@ _FINDERS: dict[Origin, Callable[[Path], Iterator[Found]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where models are looked for: folders by who put them there; of "imported" the list's file."""
+    """The places of models: folders by the program that filled them; for "imported" the list's
+    file."""
 
     folders: tuple[tuple[Origin, Path], ...]
     bundled: bool = True
@@ -110,7 +112,7 @@ class Places:
 
 
 def machine_places() -> Places:
-    """As the programs themselves would find them, those that are there."""
+    """Return the places that exist, found as the programs themselves would find them."""
     every: list[tuple[Origin, Sequence[Path]]] = [
         ("llm-lite", ours.folders()),
         ("huggingface", huggingface.folders()),
@@ -136,7 +138,7 @@ def local_models(
     companions: bool = False,
     wanted: Callable[[str, Found], bool] = lambda name, found: True,
 ) -> list[LocalModel]:
-    """Every model on this machine, the broken ones with what is wrong with them.
+    """Return every model on this machine, the broken ones with what is wrong with them.
 
     companions: also files that belong to a model and are none, as projectors of images. wanted: by
     name and place; the headers of others are not read.
@@ -156,7 +158,7 @@ def local_models(
 
 
 def _real(path: Path) -> Path | None:
-    """None where nothing is there."""
+    """Return the resolved path; None if nothing is there."""
     try:
         return path.resolve() if path.exists() else None
     except PermissionError:
@@ -223,14 +225,14 @@ def _size(files: Sequence[Path]) -> int:
 
 
 def in_order(models: Sequence[Found]) -> list[Found]:
-    """As they are named and listed."""
+    """Return models in the order in which they are named and listed."""
     return sorted(
         models, key=lambda one: (ORIGINS.index(one.origin), _plain(one.label), str(one.path))
     )
 
 
 def names(models: Sequence[Found]) -> list[str]:
-    """Of models in order."""
+    """Return unique names of models in order."""
     taken: dict[str, Found] = {}
     for model in models:
         name = next(name for name in _candidates(model, taken) if name not in taken)
@@ -263,7 +265,7 @@ def _digest(path: Path) -> str:
 
 
 def _stamp(files: Sequence[Path]) -> str:
-    """What changes when one of the files does; "" where one cannot be looked at."""
+    """Return a hash that changes when one of the files does; "" if one cannot be read."""
     digest = hashlib.sha256()
     for file in files:
         try:
@@ -275,7 +277,8 @@ def _stamp(files: Sequence[Path]) -> str:
 
 
 def _layout() -> str:
-    """Another program knows other models, and says so of the same file."""
+    """Return a hash of what this version knows: another one knows other models, and describes the
+    same file differently."""
     known = f"{_LAYOUT} {sorted(ARCHITECTURES)} {sorted(FORMATS)}"
     return hashlib.sha256(known.encode()).hexdigest()[:16]
 
@@ -298,7 +301,8 @@ def _is_header(value: Any) -> bool:
 
 
 def made_of(model: Found) -> MadeOf | None:
-    """None of a model that was made of nothing, or does not say of what."""
+    """Return the source that a model was made of; None if it was made of nothing, or does not name
+    it."""
     try:
         if model.form == "variant":
             return _of_variant(read_object(model.path / MANIFEST_FILE).get("source"))
@@ -327,8 +331,8 @@ def _of_slice(folder: Path, source: object) -> MadeOf | None:
 
 
 def name_of(source: MadeOf, named: Sequence[tuple[str, Found, int]]) -> str:
-    """The local name of a source: of (name, model, size) the one that it is; else what was told of
-    it, when it is no longer here. Never the name of a model that it is not."""
+    """Return the local name of a source: of (name, model, size) the one that it is; else its
+    recorded name, if it is no longer here. Never the name of a model that it is not."""
     known = [one for one in named if _may_be(source, one[1], one[2])]
     for name, model, _ in known:
         if source.path is not None and _same(source.path, model.path):
@@ -352,8 +356,8 @@ def _may_be(source: MadeOf, model: Found, size: int) -> bool:
 
 
 def _sizes(model: Found, size: int) -> tuple[int, ...]:
-    """Bytes by which a manifest may know a model: of all files, of its GGUF file alone (in Ollama's
-    folder a licence lies beside it), of a folder's weights."""
+    """Return the sizes in bytes by which a manifest may identify a model: all files, its GGUF file
+    alone (in Ollama's folder a licence is added to it), a folder's weights."""
     if model.form == "gguf":
         return size, _own_size(model.path)
     return size, sum(_own_size(file) for file in model.files if file.suffix == ".safetensors")
@@ -367,7 +371,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _is_on_hub(told: str, model: Found) -> bool:
-    """Whether hf:owner/name[:file] is this model; the file may stand in a folder, or be one of
+    """Return True if hf:owner/name[:file] is this model; the file may be in a folder, or be one of
     those of a checkpoint."""
     repo, _, file = told.removeprefix(ON_A_HUB).partition(":")
     if not told.startswith(ON_A_HUB) or not model.repo or repo != model.repo:

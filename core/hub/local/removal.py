@@ -27,9 +27,9 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What would go: `frees` are the bytes that the disk has more of afterwards, each blob counted
-    once, and what others still need not at all. `notes` are sentences on what a person may not
-    expect."""
+    """A planned deletion: `frees` are the bytes by which the disk has more room afterwards, each
+    blob counted once, and what others still need not at all. `notes` are sentences on what a person
+    may not expect."""
 
     models: tuple[LocalModel, ...]
     frees: int
@@ -44,8 +44,8 @@ def removal(
     sources: bool = True,
     places: Places | None = None,
 ) -> Removal:
-    """The plan for models by name or path. variants: also what was made of them; without
-    `sources` that alone. RequestError where a name is none, or the model is not ours to delete."""
+    """Plan the deletion of models by name or path. variants: also what was made of them; without
+    `sources` that alone. RequestError if a name is none, or the model is not ours to delete."""
     where = machine_places() if places is None else places
     every = local_models(where, companions=True)
     named = [_named(text, every) for text in wanted]
@@ -62,7 +62,7 @@ def removal(
     return Removal(tuple(chosen), frees, tuple(_notes(chosen, every)), where)
 
 
-def carry_out(plan: Removal) -> int:
+def delete_models(plan: Removal) -> int:
     """Delete it; the bytes that were freed. FileError for what cannot be deleted, after all else
     was: what is gone already is no error."""
     freed, problems = 0, []
@@ -84,14 +84,15 @@ def carry_out(plan: Removal) -> int:
 
 
 def _kept(models: Sequence[LocalModel], folder: Path) -> list[LocalModel]:
-    """What stays in a cache, as it is now. A projector without its model is no reason to stay."""
+    """Return the models that stay in a cache, as it is now. A projector without its model is no
+    reason to stay."""
     gone = {model.path for model in models}
     now = local_models(Places((("huggingface", folder),), bundled=False))
     return [model for model in now if model.path not in gone]
 
 
 def _named(text: str, every: Sequence[LocalModel]) -> LocalModel:
-    """Also one that is broken, and by its path."""
+    """Return the model of a name or path, a broken one too."""
     exact = [model for model in every if model.name == text.strip().lower()]
     place = os.path.normpath(expanded(text).absolute())
     by_path = [model for model in every if os.fspath(model.path) in (text, place)]
@@ -136,7 +137,8 @@ def _frees(places: Places, chosen: Sequence[LocalModel]) -> Iterable[int]:
 
 
 def _own_bytes(file: Path) -> int:
-    """None of a link, whose file stays where it is, and of one that has a second name."""
+    """Return a file's bytes; 0 for a link, whose file stays where it is, and for one that has a
+    second name."""
     try:
         status = file.lstat()
     except OSError:
@@ -145,7 +147,7 @@ def _own_bytes(file: Path) -> int:
 
 
 def _by_cache(places: Places, models: Sequence[LocalModel]) -> list[tuple[Path, list[LocalModel]]]:
-    """The models of each Hugging Face cache."""
+    """Return the models of each Hugging Face cache."""
     found = []
     for folder in places.of("huggingface"):
         here = [m for m in models if m.origin == "huggingface" and m.path.is_relative_to(folder)]
@@ -169,7 +171,8 @@ def _notes(chosen: Sequence[LocalModel], every: Sequence[LocalModel]) -> Iterabl
 
 
 def _check_inside(model: LocalModel, places: Places) -> None:
-    """FileError where a link within our folder leads out of it: what lies there is none of ours."""
+    """Raise FileError if a link within our folder leads out of it: what lies there is none of
+    ours."""
     roots = [folder.resolve() for folder in places.of("llm-lite")]
     parent = model.path.parent.resolve()
     if not any(parent.is_relative_to(root) for root in roots):

@@ -1,4 +1,4 @@
-"""From what a person types to one local model."""
+"""Resolves what a person types to one local model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_NAMED = 5
 
 
 def by_name(text: str, places: Places | None = None) -> LocalModel | None:
-    """The model of that name, or the only one whose name has it as a part; None where none has.
+    """Return the model of that name, or the only one whose name has it as a part; None if none has.
     RequestError for several, and for one that cannot be used."""
     part = text.strip().lower()
     models = local_models(
@@ -30,8 +30,8 @@ def by_whole_name(name: str) -> LocalModel | None:
 
 
 def on_a_hub(text: str, places: Places | None = None) -> LocalModel:
-    """The local model of owner/name[:file], where file may be a part of its name as "q4_k_m".
-    RequestError where it is not here, or not the only one."""
+    """Return the local model of owner/name[:file], where file may be a part of its name as
+    "q4_k_m". RequestError if it is not here, or not the only one."""
     repo = text.partition(":")[0]
     of_repo = local_models(places, wanted=lambda _, one: one.repo.lower() == repo.lower())
     found = _usable(text, _of_hub(text, of_repo))
@@ -44,8 +44,8 @@ def on_a_hub(text: str, places: Places | None = None) -> LocalModel:
 
 
 def candidates(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
-    """The one of that name, or name@place; else those whose name has it as a part. Or those of
-    hf:owner/name[:file]."""
+    """Return the model of that name, or name@place; else those whose name has it as a part, or
+    those of hf:owner/name[:file]."""
     part = text.strip().lower()
     if not part:
         return []
@@ -66,12 +66,14 @@ def _of_hub(text: str, models: Sequence[LocalModel]) -> list[LocalModel]:
 
 
 def _has(name: str, model: LocalModel | Found, part: str) -> bool:
-    """Also by the name of its file, as a person copies it from a page."""
+    """Return True if the name has that part, or the model's file has that name, as a person copies
+    it from a page."""
     return part in name or (model.form == "gguf" and part == model.path.name.lower())
 
 
 def _is_file(model: LocalModel, file: str) -> bool:
-    """Whether `file` is it or a part of its name; of a checkpoint, any of its files."""
+    """Return True if `file` is the model's file or a part of its name; for a checkpoint, any of its
+    files."""
     if model.form == "huggingface" and any(file == one.name.lower() for one in model.files):
         return True
     inside = model.path.as_posix().lower()
@@ -79,7 +81,8 @@ def _is_file(model: LocalModel, file: str) -> bool:
 
 
 def _usable(text: str, found: Sequence[LocalModel]) -> LocalModel | None:
-    """Of several those that can be used count."""
+    """Return the one model that can be used; None if there is none. RequestError for several, or
+    for one that cannot be used."""
     fit = [model for model in found if not model.problem] or list(found)
     if len(fit) > 1:
         raise RequestError(ambiguous(text, fit))

@@ -1,4 +1,4 @@
-"""Folders of other programs, looked through within limits: depth, entries, no folder twice.
+"""Walks folders of other programs within limits: depth, entries, no folder twice.
 
 Nothing in them is trusted: links may lead in circles or nowhere, names may be anything.
 """
@@ -23,7 +23,7 @@ class Walk:
     """Iterates over the files below `root`, a folder after the other; links are followed, hidden
     files and folders passed over.
 
-    `problems` has what could not be looked at: (path, a sentence's end) of each.
+    `problems` has what could not be read: (path, a sentence's end) of each.
     """
 
     root: Path
@@ -32,7 +32,7 @@ class Walk:
     problems: list[tuple[Path, str]] = field(default_factory=list)
 
     def folders(self) -> Iterator[tuple[Path, dict[str, os.stat_result | None]]]:
-        """(folder, its files): a file's status, None where its link leads nowhere."""
+        """Yield (folder, its files): a file's status, None if its link leads nowhere."""
         waiting = [(self.root, 0)]
         seen: set[tuple[int, int]] = set()
         left = self.most

@@ -1,4 +1,4 @@
-"""What a person can do with the queue: each command makes a change of its jobs.
+"""The commands of a person for the queue: each makes a change of its jobs.
 
 `RequestError` where a change does not fit what the job is by now; the sentence says why.
 """
@@ -31,7 +31,7 @@ _BUSY: tuple[StageState, ...] = ("waiting", "running", "paused")
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Adds a job, or lets the one go on that asks for the same and has not ended."""
+    """Adds a job, or lets an equal one continue that has not ended."""
 
     job: QueuedJob
 
@@ -42,7 +42,7 @@ class Addition:
         return (*jobs, self.job)
 
     def id_in(self, jobs: Jobs) -> str:
-        """Of the job that it has become."""
+        """Return the id of the job that the addition has become."""
         return next((job.id for job in jobs if self._is(job)), self.job.id)
 
     def _is(self, known: QueuedJob) -> bool:
@@ -50,7 +50,7 @@ class Addition:
 
 
 def new_id() -> str:
-    """Of a job; whoever adds one can name it before it is in the file."""
+    """Return a new job's id, by which it can be named before it is in the file."""
     return secrets.token_hex(6)
 
 
@@ -66,7 +66,7 @@ def fetch(
     delete_source: bool = False,
     job_id: str = "",
 ) -> Addition:
-    """Download `file` of a repository, or its checkpoint, and make of it what is asked for.
+    """Download `file` of a repository, or its checkpoint, and convert it as requested.
 
     size: bytes, where they are known. revision: "" for the newest of the branch main. Where the
     same is in the queue already and has not ended, it goes on instead.
@@ -140,7 +140,7 @@ def resume(job_id: str) -> Edit:
 
 
 def cancel(job_id: str) -> Edit:
-    """It ends where it is; what was fetched stays for a retry."""
+    """Return an edit that ends a job where it is; what was fetched stays for a retry."""
 
     def cancelled(job: QueuedJob) -> QueuedJob:
         return with_current(job, "failed").changed(message=CANCELLED)
@@ -149,7 +149,8 @@ def cancel(job_id: str) -> Edit:
 
 
 def retry(job_id: str) -> Edit:
-    """From the stage that failed; from the download, where what it brought is gone."""
+    """Return an edit that retries a job from the stage that failed, or from the download if what it
+    brought is gone."""
     return _of_one(job_id, "tried again", ("failed",), _again)
 
 
@@ -164,13 +165,13 @@ def remove(job_id: str) -> Edit:
 
 
 def clear(jobs: Jobs) -> Jobs:
-    """The rows go of what is done and of what has failed."""
+    """Remove the rows of jobs that are done or have failed."""
     stages = ((job, job.row.current) for job in jobs)
     return tuple(job for job, stage in stages if stage is not None and stage.state != "failed")
 
 
 def undo(job_id: str) -> Edit:
-    """Of a deletion: it is not carried out."""
+    """Return an edit that withdraws a deletion before it is carried out."""
 
     def change(jobs: Jobs) -> Jobs:
         job = _find(jobs, job_id)
@@ -185,7 +186,7 @@ def undo(job_id: str) -> Edit:
 
 
 def delete_now(job_id: str) -> Edit:
-    """A deletion that waits is the next."""
+    """Return an edit that makes a waiting deletion the next job."""
 
     def next_one(job: QueuedJob) -> QueuedJob:
         if not job.is_deletion:

@@ -20,13 +20,13 @@ CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """`row` is what a person sees. Paths are absolute; "" where there is none yet."""
+    """A queued job. `row` is what a person sees. Paths are absolute; "" if there is none yet."""
 
     row: ModelJob
     repo: str = ""  # of a download: owner/name
     file: str = ""  # of a download: a file of the repository; "" for a checkpoint
     revision: str = ""  # what is asked for, and once the hub has answered its commit
-    asked_revision: str = ""  # what a person asked for
+    asked_revision: str = ""  # what a person requested
     path: str = ""  # where the source lies
     cut: str = ""  # where the slice lies
     variant: str = ""  # where the variant lies
@@ -50,11 +50,11 @@ class QueuedJob:
 
     @property
     def output(self) -> str:
-        """Where the model lies that its stages have made so far."""
+        """Return the path of the model that its stages have made so far."""
         return self.variant or self.cut or self.path
 
     def changed(self, **values: Any) -> QueuedJob:
-        """With other values of the row."""
+        """Return the job with other values of its row."""
         return replace(self, row=replace(self.row, **values))
 
 
@@ -63,9 +63,10 @@ Edit = Callable[[Jobs], Jobs]
 
 
 def same_request(one: QueuedJob, other: QueuedJob) -> bool:
-    """Whether both ask for the same; paths that only one of them knows by now do not count."""
+    """Return True if both jobs were requested alike; paths that only one of them knows by now do
+    not count."""
 
-    def asked(job: QueuedJob) -> tuple[object, ...]:
+    def request_of(job: QueuedJob) -> tuple[object, ...]:
         row = job.row
         steps = [stage.stage for stage in row.stages]
         return (
@@ -73,11 +74,11 @@ def same_request(one: QueuedJob, other: QueuedJob) -> bool:
             *(job.calibrate, steps),
         )
 
-    return asked(one) == asked(other)
+    return request_of(one) == request_of(other)
 
 
 def with_current(job: QueuedJob, state: StageState, **values: Any) -> QueuedJob:
-    """The stage whose turn it is in another state."""
+    """Return the job with its current stage in another state."""
     current = job.row.current
     stages = tuple(
         replace(stage, state=state, **values) if stage is current else stage
@@ -87,7 +88,8 @@ def with_current(job: QueuedJob, state: StageState, **values: Any) -> QueuedJob:
 
 
 def to_json(job: QueuedJob) -> dict[str, Any]:
-    """What runs now is told elsewhere: of a stage only what lasts is kept."""
+    """Return a job as JSON. Progress of a running stage is kept elsewhere: only what lasts is
+    stored."""
     value = asdict(job)
     for stage in value["row"]["stages"]:
         stage["rate"], stage["left"] = 0.0, None
@@ -95,7 +97,7 @@ def to_json(job: QueuedJob) -> dict[str, Any]:
 
 
 def from_json(value: object, path: Path, place: str) -> QueuedJob:
-    """FileError names the field that is wrong."""
+    """Read a job. FileError names the field that is wrong."""
     entry = _object(value, path, place)
     row = _object(entry.pop("row", None), path, f"{place}.row")
     stages = row.pop("stages", None)
@@ -136,7 +138,7 @@ def _object(value: object, path: Path, place: str) -> dict[str, Any]:
 
 
 def _checked(kind: type, values: dict[str, Any], path: Path, place: str) -> dict[str, Any]:
-    """The values of a dataclass, each of its type; lists become tuples."""
+    """Return the values of a dataclass, each checked for its type; lists become tuples."""
     known = {field.name: str(field.type) for field in fields(kind)}
     result = {}
     for name, value in values.items():

@@ -29,16 +29,19 @@ _PATIENCE = 5.0  # seconds, in which a stage that is to stop takes away what is 
 _PATIENCE_OF_END = 2.0  # the same where the program ends: the next run takes it away otherwise
 _LONGEST_LINE = 1 << 16  # bytes
 
-Said = Callable[[Mapping[str, Any] | None], None]
+OnMessage = Callable[[Mapping[str, Any] | None], None]
 
 
 class StageProcess:
-    """`said` hears each message, and None when the process has ended, from another thread.
+    """`on_message` is called with each message, and None when the process has ended, from another
+    thread.
 
     RequestError where no process can be started.
     """
 
-    def __init__(self, task: Mapping[str, Any], said: Said, worker: str = WORKER) -> None:
+    def __init__(
+        self, task: Mapping[str, Any], on_message: OnMessage, worker: str = WORKER
+    ) -> None:
         try:
             self._child = subprocess.Popen(
                 [sys.executable, "-X", "utf8", "-c", _MAIN, worker, *filter(None, sys.path)],
@@ -49,12 +52,12 @@ class StageProcess:
             )
         except (OSError, ValueError) as error:
             raise RequestError(f"no process can be started for it: {error}") from None
-        self._said = said
+        self._on_message = on_message
         self._stop_at: float | None = None
         self._reader = threading.Thread(target=self._read, name="model queue reader", daemon=True)
         self._reader.start()
         stdin = cast(IO[bytes], self._child.stdin)
-        with contextlib.suppress(OSError):  # it has ended, which `said` hears
+        with contextlib.suppress(OSError):  # it has ended, which `on_message` reports
             stdin.write(json.dumps(task).encode() + b"\n")
             stdin.flush()
 
@@ -87,7 +90,7 @@ class StageProcess:
 
     @property
     def ending(self) -> str:
-        """How it ended, for a process that said nothing of it."""
+        """Return a sentence on how the process ended, for one that sent no message of it."""
         code = self._child.wait()
         if code < 0:
             return (
@@ -101,11 +104,11 @@ class StageProcess:
         with out:
             while line := out.readline(_LONGEST_LINE):
                 with contextlib.suppress(ValueError, TypeError):
-                    self._said({**json.loads(line)})
+                    self._on_message({**json.loads(line)})
         self._child.wait()
-        self._said(None)
+        self._on_message(None)
 
 
 def text_of(message: Mapping[str, Any], key: str, longest: int = 2000) -> str:
-    """A text of a message, fit for a row."""
+    """Return a text of a message, fit for a row."""
     return one_line(str(message.get(key, "")))[:longest]

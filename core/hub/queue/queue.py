@@ -24,17 +24,18 @@ from llm_lite.core.hub.queue.queue_file import (
 from llm_lite.core.hub.queue.running import RunningStage, with_progress
 from llm_lite.core.messages.library import ModelJob, QueueState
 
-_POLL, _POLL_RUNNING = 0.5, 0.2  # seconds between looks at the file
+_POLL, _POLL_RUNNING = 0.5, 0.2  # seconds between checks of the file
 _TELL = 0.2  # seconds between two progresses
 _SAVE_PROGRESS = 1.0
 _SAVE_AGAIN = 5.0  # after the file could not be written
 
 
 class ModelQueue:
-    """For any thread; nothing here waits for the disk but `close`, which ends what runs.
+    """The queue of models, for any thread; nothing here waits for the disk but `close`, which ends
+    what runs.
 
-    folder: of the queue's own files; models: where what is made goes. `on_change` hears of the
-    state from the queue's thread. only: the ids of the jobs that this program carries out; None
+    folder: of the queue's own files; models: where what is made goes. `on_change` is called with
+    the state on the queue's thread. only: the ids of the jobs that this program carries out; None
     for all. What ran when the program was closed goes on when one is started again.
     """
 
@@ -59,7 +60,10 @@ class ModelQueue:
         self._trouble = ""  # with reading or saving, until that is done
         self._lock: Any = None  # while this program works
         self._running: RunningStage | None = None
-        self._told: tuple[QueueState | None, float] = None, 0.0  # the first is told, even empty
+        self._emitted: tuple[QueueState | None, float] = (
+            None,
+            0.0,
+        )  # the first is reported, even empty
         self._progress_saved: tuple[float, Mapping[str, Any]] = 0.0, {}
         self._quiet_since: dict[str, float] = {}  # deletions: since when nothing else is to do
         self._closing = False
@@ -90,9 +94,9 @@ class ModelQueue:
             self._end()
 
     def _turn(self) -> None:
-        self._look()
+        self._poll_file()
         self._work()
-        self._tell()
+        self._emit_state()
         self._save_progress()
         self._serve(_POLL_RUNNING if self._running else self._pause())
 
@@ -101,7 +105,7 @@ class ModelQueue:
         return _POLL_RUNNING if self._quiet_since else _POLL
 
     def _serve(self, seconds: float) -> None:
-        """What waits in the inbox; the first of it is waited for."""
+        """Run what is in the inbox; waits up to `seconds` for the first of it."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -113,7 +117,7 @@ class ModelQueue:
 
     # The file
 
-    def _look(self) -> None:
+    def _poll_file(self) -> None:
         """Take over what others have written."""
         signature = self._file.signature()
         if signature != self._seen:
@@ -184,7 +188,7 @@ class ModelQueue:
             running.process.stop()
 
     def _leads(self) -> bool:
-        """Whether this program is the one that works."""
+        """Return True if this program is the one that works on the queue."""
         if self._lock is not None:
             return True
         try:
@@ -200,7 +204,7 @@ class ModelQueue:
             self._problem = f"{self._folder}: cannot be locked: {reason(error)}"
             return False
         self._lock = lock
-        self._edit(steps.let_go)
+        self._edit(steps.requeue_running)
         return True
 
     def _leave(self) -> None:
@@ -210,7 +214,7 @@ class ModelQueue:
             self._lock = None
 
     def _due(self, deletions: Jobs) -> QueuedJob | None:
-        """A deletion whose time to be undone is over."""
+        """Return a deletion that can no longer be undone, as its time is over."""
         now = time.monotonic()
         others = any(job.is_runnable and not job.is_deletion for job in self._jobs)
         ids = {job.id for job in deletions}
@@ -230,21 +234,21 @@ class ModelQueue:
         if begun is None or begun.row.current is None or begun.row.current.state != "running":
             return
         try:
-            self._running = RunningStage(begun, task, self._said, self._worker)
+            self._running = RunningStage(begun, task, self._on_message, self._worker)
         except RequestError as error:
             self._edit(steps.failed(job.id, str(error)))
 
-    def _said(self, message: Mapping[str, Any] | None) -> None:
-        self._inbox.put(lambda: self._hear(message))
+    def _on_message(self, message: Mapping[str, Any] | None) -> None:
+        self._inbox.put(lambda: self._handle(message))
 
-    def _hear(self, message: Mapping[str, Any] | None) -> None:
+    def _handle(self, message: Mapping[str, Any] | None) -> None:
         running = self._running
         assert running is not None
         if message is None:
             self._running = None
             self._settle(running)
         else:
-            running.hear(message)
+            running.handle(message)
 
     def _settle(self, running: RunningStage) -> None:
         """The process has ended."""
@@ -256,7 +260,7 @@ class ModelQueue:
             shown = running.progress()
             how_far = int(shown.get("done", 0)), int(shown.get("total", 0))
             self._edit(steps.reached(running.job_id, running.stage, *how_far))
-            self._edit(steps.let_go)
+            self._edit(steps.requeue_running)
         else:
             said = text_of(outcome, "failed") if outcome else ""
             self._edit(steps.failed(running.job_id, said or running.process.ending))
@@ -270,20 +274,20 @@ class ModelQueue:
 
     # What is shown
 
-    def _tell(self) -> None:
+    def _emit_state(self) -> None:
         now = time.monotonic()
         rows = tuple(map(self._row, self._jobs))
         state = QueueState(rows, self._lock is not None, self._trouble or self._problem)
-        told, at = self._told
+        told, at = self._emitted
         if state == told:
             return
         if told is not None and now - at < _TELL and _without_progress(state, told):
             return
-        self._told = state, now
+        self._emitted = state, now
         self._on_change(state)
 
     def _save_progress(self) -> None:
-        """For the programs that look on."""
+        """Save the progress for programs that only show it."""
         now = time.monotonic()
         if self._running is None or now - self._progress_saved[0] < _SAVE_PROGRESS:
             return
@@ -331,7 +335,7 @@ def _where_it_fits(change: Edit) -> Edit:
 
 
 def _without_progress(one: QueueState, other: QueueState) -> bool:
-    """Whether two states are the same but for how far the stages are."""
+    """Return True if two states are the same but for the progress of the stages."""
 
     def plain(state: QueueState) -> object:
         rows = [(row, [(s.stage, s.state) for s in row.stages]) for row in state.jobs]

@@ -29,13 +29,13 @@ Signature = tuple[int, int, int] | None
 
 
 def queue_folder() -> Path:
-    """The one of this person."""
+    """Return this person's folder of the queue."""
     return user_folder("state") / "models"
 
 
 class QueueFile:
-    """`load` and `edit` raise FileError where the file can be neither used nor set aside; it is
-    left as it is then. A damaged one is set aside, and `problem` says so."""
+    """The queue's file. `load` and `edit` raise FileError if it can be neither used nor set aside;
+    it is left as it is then. A damaged one is set aside, and `problem` says so."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class QueueFile:
                 return self._sound()
 
     def edit(self, change: Edit) -> Jobs:
-        """The jobs after the change. RequestError is the change's own."""
+        """Change the jobs in the file and return them. RequestError is the change's own."""
         with self._locked():
             before = self._sound()
             after = _trimmed(change(before))
@@ -59,7 +59,7 @@ class QueueFile:
             return after
 
     def signature(self) -> Signature:
-        """Changes when the file does."""
+        """Return a signature that changes when the file does."""
         try:
             status = self.path.stat()
         except OSError:
@@ -140,8 +140,8 @@ class QueueFile:
 
 
 class ProgressFile:
-    """How far the stage that runs is. It lasts no longer than that, so that what is wrong with it
-    only means that nobody knows."""
+    """The file with the progress of the running stage. It lasts no longer than the stage, so that
+    damage only means that the progress is unknown."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "progress.json"
@@ -162,18 +162,18 @@ class NotSavedError(FileError):
 
 
 class _DamagedError(FileError):
-    """It is no queue, whoever reads it."""
+    """Raised for a file that is no queue for any program."""
 
 
 def lock_of(folder: Path, name: str) -> BaseFileLock:
-    """A lock between processes, which the system takes back from one that ends."""
+    """Return a lock between processes, which the system releases when its process ends."""
     from filelock import FileLock  # late: nobody needs it before there is a queue
 
     return FileLock(folder / f"{name}.lock")
 
 
 def is_worked(folder: Path) -> bool:
-    """Whether a program carries the queue out now."""
+    """Return True if a program works on the queue now."""
     if not folder.is_dir():
         return False
     lock = lock_of(folder, "worker")
@@ -186,8 +186,8 @@ def is_worked(folder: Path) -> bool:
 
 
 def _trimmed(jobs: Jobs) -> Jobs:
-    """Without the oldest of many finished jobs, and of too many failed ones. RequestError where
-    there are too many others."""
+    """Drop the oldest of many finished jobs, and of too many failed ones. RequestError if there are
+    too many others."""
     finished = [job.id for job in jobs if job.row.current is None]
     gone = set(finished[: max(0, len(finished) - _MOST_FINISHED)])
     kept = tuple(job for job in jobs if job.id not in gone)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.core.hub.queue.jobs import QueuedJob
-from llm_lite.core.hub.queue.process import Said, StageProcess, text_of
+from llm_lite.core.hub.queue.process import OnMessage, StageProcess, text_of
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage
 
 _WINDOW = 8.0  # seconds that the rate is of, or
@@ -33,20 +33,20 @@ class Rate:
             points.popleft()
 
     def rests(self, now: float | None = None) -> bool:
-        """Whether nothing has come for as long as the rate is of."""
+        """Return True if nothing has come for as long as the rate's window."""
         now = time.monotonic() if now is None else now
         return bool(self._points) and now - self._points[-1][0] > _WINDOW
 
     @property
     def value(self) -> float:
-        """A second; 0 where it is not known yet."""
+        """Return the rate per second; 0 if it is not known yet."""
         if len(self._points) < 2:
             return 0.0
         (begin, first), (end, last) = self._points[0], self._points[-1]
         return (last - first) / (end - begin) if end - begin >= _TELLING else 0.0
 
     def left(self, done: int, total: int) -> float | None:
-        """Seconds; None where nobody can tell."""
+        """Return the seconds left; None if they are not known."""
         rate = self.value
         return max(0, total - done) / rate if rate > 0 and total > 0 else None
 
@@ -55,19 +55,21 @@ _MOST = 1 << 62
 
 
 class RunningStage:
-    """RequestError where its process cannot be started."""
+    """The running stage. RequestError if its process cannot be started."""
 
-    def __init__(self, job: QueuedJob, task: Mapping[str, Any], said: Said, worker: str) -> None:
+    def __init__(
+        self, job: QueuedJob, task: Mapping[str, Any], on_message: OnMessage, worker: str
+    ) -> None:
         assert job.row.current is not None
         self.job_id = job.id
         self.stage: Stage = job.row.current.stage
-        self.process = StageProcess(task, said, worker)
+        self.process = StageProcess(task, on_message, worker)
         self.outcome: Mapping[str, Any] | None = None  # its last word
         self._rate = Rate()
         self._rested = False  # nothing came from the network when it was last heard of
         self._shown: dict[str, Any] = {}
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def handle(self, message: Mapping[str, Any]) -> None:
         if "done" not in message:
             self.outcome = message
             return
@@ -87,7 +89,7 @@ class RunningStage:
         }
 
     def progress(self) -> dict[str, Any]:
-        """For the programs that look on."""
+        """Return the progress for programs that only show it."""
         shown = {"id": self.job_id, "stage": self.stage, **self._shown}
         if self.stage == "download" and self._rate.rests():
             shown |= {"rate": 0.0, "left": None}
@@ -95,7 +97,7 @@ class RunningStage:
 
 
 def with_progress(row: ModelJob, progress: Mapping[str, Any]) -> ModelJob:
-    """A row whose running stage is as far as the program that works has said."""
+    """Return a row whose running stage has the progress that the working program reported."""
     current = row.current
     if current is None or current.state != "running" or progress.get("id") != row.id:
         return row

@@ -1,4 +1,4 @@
-"""From job to job as its stages go: what is next, what its process is told, what came of it.
+"""From job to job as its stages go: what is next, what its process is given, how it ended.
 
 These changes are the program's own. They pass over a job that a person has removed, paused or
 cancelled meanwhile.
@@ -51,7 +51,7 @@ def downloads_to_come(jobs: Jobs) -> set[str]:
 
 
 def task_of(job: QueuedJob, models: Path) -> dict[str, Any]:
-    """What the process of the stage whose turn it is needs to know; `models`: our folder."""
+    """Return what the process of the current stage needs to know; `models`: our folder."""
     stage = job.row.current
     assert stage is not None
     return {
@@ -84,8 +84,8 @@ def begun(job_id: str) -> Edit:
     return change
 
 
-def let_go(jobs: Jobs) -> Jobs:
-    """What ran waits again: its process, or its program, has ended."""
+def requeue_running(jobs: Jobs) -> Jobs:
+    """Requeue jobs that ran: their process, or their program, has ended."""
     return tuple(with_current(job, "waiting") if _runs(job) else job for job in jobs)
 
 

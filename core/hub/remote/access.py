@@ -1,4 +1,4 @@
-"""The one door to the network: huggingface_hub, imported when it is needed, silent and bounded.
+"""The one access to the network: huggingface_hub, imported when it is needed, silent and bounded.
 
 What the environment says holds: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_HUB_OFFLINE,
 HF_HUB_DOWNLOAD_TIMEOUT and the proxies. Telemetry is off. A list or a description that a server
@@ -51,7 +51,7 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """Which hub is asked, and where what it gives is kept."""
+    """The hub in use, and the cache of its files."""
 
     endpoint: str
     cache: Path
@@ -60,12 +60,13 @@ class Hub:
 
     @property
     def name(self) -> str:
-        """The endpoint for sentences: without the password that may be in it."""
+        """Return the endpoint for sentences, without the password that may be in it."""
         return re.sub(r"//[^/@]*@", "//", self.endpoint)
 
 
 def hub_of_environment() -> Hub:
-    """RequestError names the variable that says nothing usable."""
+    """Return the hub that the environment names. RequestError names the variable that is not
+    usable."""
     endpoint = (os.environ.get("HF_ENDPOINT") or PUBLIC_HUB).rstrip("/")
     if not endpoint.startswith(("http://", "https://")) or len(endpoint) > 500:
         raise RequestError(
@@ -79,7 +80,7 @@ def hub_of_environment() -> Hub:
 
 
 def cache_folder() -> Path:
-    """Where huggingface_hub keeps files, as its own rules say."""
+    """Return the folder in which huggingface_hub keeps files, by its own rules."""
     found = huggingface.folders()
     if not found:
         raise RequestError("there is no home directory for models: set HF_HOME to a folder")
@@ -99,7 +100,7 @@ def timeout_of_environment() -> float:
 
 @cache
 def library() -> Any:
-    """huggingface_hub, which reads its variables and sets up its log when it is imported."""
+    """Import huggingface_hub, which reads its variables and sets up its log at that time."""
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_HUB_DISABLE_SYMLINKS_WARNING"] = "1"
@@ -138,7 +139,7 @@ def api(hub: Hub) -> HfApi:
 
 
 def headers() -> dict[str, str]:
-    """With the token, where the environment or a login has one."""
+    """Return the headers, with the token if the environment or a login has one."""
     made: dict[str, str] = library().utils.build_hf_headers(library_name="llm-lite")
     token = made.get("authorization", "")
     if not (token.isascii() and token.isprintable()):
@@ -146,8 +147,9 @@ def headers() -> dict[str, str]:
     return made
 
 
-def ask(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = never) -> T:
-    """What `work` asks of the hub, again where it fails for a moment. HubError, CancelledError."""
+def call_hub(hub: Hub, work: Callable[[HfApi], T], *, repo: str = "", stop: Stop = never) -> T:
+    """Return the result of `work` on the hub's API, tried again where it fails for a moment.
+    HubError, CancelledError."""
     refuse_offline(hub, repo)
     headers()  # says what is wrong with the token
     from llm_lite.core.hub.remote.client import one_question
@@ -174,7 +176,7 @@ def refuse_offline(hub: Hub, what: str = "") -> None:
 
 
 def pause_after(error: HubError, wait: float) -> float | None:
-    """Seconds until it can be tried again; None where that is of no use."""
+    """Return the seconds until another try; None if that is of no use."""
     if isinstance(error, HubUnreachableError):
         return wait
     if not isinstance(error, HubStatusError):
@@ -194,7 +196,8 @@ def sleep(seconds: float, stop: Stop) -> None:
 
 
 def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "") -> T:
-    """Every failure of the library as a sentence; ours pass through."""
+    """Run `work` and raise every failure of the library as a sentence; our own errors pass
+    through."""
     found = library()
     import httpx2
 
@@ -211,7 +214,7 @@ def translated(hub: Hub, work: Callable[[], T], *, repo: str = "", file: str = "
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise HubUnreachableError(unreachable(hub.name, error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        # JSON of another shape than the hub's; the library looks at none of it before
+        # JSON of another shape than the hub's; the library checks none of it before
         raise HubError(
             f"{hub.name} does not answer as a hub does"
             f"{f' about {repo}' if repo else ''}: {type(error).__name__} {quote(str(error))}"
@@ -229,14 +232,14 @@ def status_error(hub: Hub, response: httpx2.Response, *, repo: str, file: str = 
         file=file,
         signed="authorization" in response.request.headers,
     )
-    wait = _asked_wait(told)
+    wait = _requested_wait(told)
     if response.status_code == 429 and wait is not None and wait > LONGEST_WAIT:
         sentence += f"; it asks to wait {wait / 60:.0f} min"
     return HubStatusError(response.status_code, sentence, wait, told.get("X-Error-Code", ""))
 
 
-def _asked_wait(told: httpx2.Headers) -> float | None:
-    """Retry-After, or what is left of the window of `ratelimit`, in seconds."""
+def _requested_wait(told: httpx2.Headers) -> float | None:
+    """Return Retry-After, or what is left of the window of `ratelimit`, in seconds."""
     text = told.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])

@@ -1,4 +1,4 @@
-"""What a repository's own documents say: its card as a few plain sentences, its config.json."""
+"""The documents of a repository: its card as a few plain sentences, its config.json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def config_of(found: Repository, stop: Stop) -> str:
 
 
 def context_of(config: str) -> int:
-    """As a config.json says; 0 where it does not."""
+    """Return the context in a config.json; 0 if it has none."""
     with contextlib.suppress(LlmLiteError):
         fields = parse_config(config)
         inner = fields.get("text_config")
@@ -52,7 +52,7 @@ def context_of(config: str) -> int:
 
 
 def parse_config(text: str) -> dict[str, Any]:
-    """FileError where it is no JSON object, or one too deep."""
+    """Parse a config.json. FileError if it is no JSON object, or one too deep."""
     return parse_object(text.encode(), Path(_CONFIG), "the file")
 
 
@@ -76,7 +76,7 @@ def _document(found: Repository, name: str, most: int, stop: Stop) -> bytes:
 
 
 def first_sentences(card: str) -> str:
-    """The first paragraph that is prose, without markup."""
+    """Return the first paragraph of a card that is prose, without markup."""
     text = _HIDDEN.sub("", _FRONT.sub("", card.replace("\r\n", "\n")))
     text = _LINK.sub(r"\1", _IMAGE.sub("", _TAG.sub(" ", text)))
     for block in re.split(r"\n\s*\n", text):

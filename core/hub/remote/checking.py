@@ -1,4 +1,4 @@
-"""Whether the files of a model from a hub are still the hub's, byte for byte."""
+"""The check that the files of a model from a hub are still the hub's, byte for byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Progress = Callable[[float], None]  # the part done, 0..1
 
 @dataclass(slots=True)
 class HashVerdict:
-    """`findings`: sentences on what is wrong. `notes`: what nothing could be compared with."""
+    """The result of a check. `findings`: sentences on what is wrong. `notes`: what nothing could be
+    compared with."""
 
     compared: int = 0  # files
     nbytes: int = 0
@@ -60,12 +61,13 @@ def verify(
 
 
 def from_hub(model: LocalModel) -> bool:
-    """Whether its files lie in a cache of a hub."""
+    """Return True if the model's files are in a cache of a hub."""
     return bool(model.repo) and any(_blob_digest(path) is not None for path in _paths(model))
 
 
 def _paths(model: LocalModel) -> list[Path]:
-    """As they are called in the repository, not as the blobs that they lead to."""
+    """Return the model's files by their names in the repository, not the blobs that they lead
+    to."""
     if not model.path.is_dir():
         return [model.path]
     try:
@@ -80,7 +82,7 @@ def _of_hub(model: LocalModel, stop: Stop) -> Mapping[str, str]:
 
 
 def _name_in_snapshot(path: Path) -> str:
-    """The path in the repository; a file's own name where it lies in no snapshot."""
+    """Return the path in the repository; a file's own name if it is in no snapshot."""
     parts = path.parts
     for place in range(len(parts) - 3, -1, -1):
         if parts[place] == "snapshots":

@@ -1,4 +1,4 @@
-"""Which file of a repository is meant, and which is recommended where nobody says."""
+"""The choice of a file of a repository: the one that a person means, or else a recommended one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_NAMED = 8
 
 
 def chosen(found: Repository, wanted: str = "") -> HubFile:
-    """HubError names what there is instead."""
+    """Return the file that `wanted` means. HubError names the alternatives."""
     if wanted and not usable_path(wanted):
         raise HubError(
             f"{quote(wanted)} is no name of a file that is taken from a hub: expected a plain "
@@ -47,7 +47,8 @@ def chosen(found: Repository, wanted: str = "") -> HubFile:
 
 
 def recommended(files: Sequence[HubFile]) -> HubFile | None:
-    """Of those that run here: a GGUF of about 4 bits, else the smallest GGUF, else a checkpoint."""
+    """Return the best of the files that run here: a GGUF of about 4 bits, else the smallest GGUF,
+    else a checkpoint."""
     fit = [file for file in files if not file.problem]
     ggufs = sorted((file for file in fit if file.form == "gguf"), key=lambda file: file.size)
     for form in _PREFERRED:
@@ -58,7 +59,8 @@ def recommended(files: Sequence[HubFile]) -> HubFile | None:
 
 
 def _refuse(model: HubModel) -> HubFile:
-    """What is wrong with all of it counts more than with one of its files."""
+    """Raise the reason why no file runs here; one of the whole model counts more than one of a
+    file."""
     first = model.files[0]
     problem = model.problem or f"{quote(first.name)}: {first.problem}"
     raise HubError(f"{model.repo}: no file runs here: {problem}")

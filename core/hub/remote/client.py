@@ -17,16 +17,16 @@ from llm_lite.core.hub.remote import heads
 from llm_lite.core.hub.remote.failures import HubError, HubUnreachableError, unreachable
 from llm_lite.core.plain_text import quote
 
-MOST_BYTES = 16 << 20  # of what a hub tells about models
+MOST_BYTES = 16 << 20  # of a hub's answer about models
 MOST_SECONDS = 60.0
 STREAMED = "llm_lite_streamed"  # an extension of a request whose answer its reader bounds
 _TIMEOUT = 10.0
-_MOST_PAGES = 20  # of a list, of which a hub's own have up to a thousand rows
+_MOST_PAGES = 20  # of a list; a hub's own have up to a thousand rows
 _FOR_A_MOMENT = (408, 429, 500, 502, 503, 504)
 
 
 class _PagedQuestion(threading.local):
-    """What this thread asks now: a list goes on page after page, as its hub says."""
+    """The current question of a thread: a list may go on page after page, as its hub says."""
 
     pages = 0
     stop: Callable[[], bool] | None = None
@@ -37,7 +37,8 @@ _question = _PagedQuestion()
 
 @contextlib.contextmanager
 def one_question(stop: Callable[[], bool]) -> Iterator[None]:
-    """Its pages are counted: HubError for a list without an end, CancelledError between two."""
+    """Count the pages of a question: HubError for a list without an end, CancelledError between
+    two."""
     _question.pages, _question.stop = 0, stop
     try:
         yield
@@ -58,7 +59,8 @@ def _count_page(url: httpx2.URL) -> None:
 
 
 def make_client(timeout: Callable[[], float]) -> httpx2.Client:
-    """RequestError where the environment names a proxy that is no address."""
+    """Make the client of requests. RequestError if the environment names a proxy that is no
+    address."""
 
     def limit(request: httpx2.Request) -> None:
         if not request.extensions.get(STREAMED):
@@ -84,7 +86,7 @@ def make_client(timeout: Callable[[], float]) -> httpx2.Client:
 
 class _Client(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """What fails is told at once: the library would try again for half a minute, in silence,
+        """Failures are raised at once: the library would try again for half a minute, in silence,
         and longer where a hub asks for it."""
         _count_page(request.url)
         try:

@@ -21,7 +21,7 @@ _DATE = re.compile(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 
 
 def curated_models(path: Path = LIST) -> tuple[CuratedModel, ...]:
-    """FileError names row and field."""
+    """Read the curated list. FileError names row and field."""
     rows = read_object(path, limit=_MOST_BYTES).get("models")
     if not isinstance(rows, list) or len(rows) > _MOST_ROWS:
         raise FileError(path, f'"models" is {found(rows)}, expected at most {_MOST_ROWS} objects')

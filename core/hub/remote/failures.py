@@ -1,4 +1,4 @@
-"""What a hub or the way to it refuses, a sentence each."""
+"""The failures of a hub or of the way to it, a sentence each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from llm_lite.core.errors import RequestError
 from llm_lite.core.plain_text import quote, shortened
 
-_LONGEST = 300  # characters of what a server says
+_LONGEST = 300  # characters of a server's sentence
 _ERRNO = re.compile(r"^\[(?:Errno|WinError) -?\d+\] ")
 _NO_NAME = (  # what Linux, macOS and Windows say of a name that nobody knows, in lower case
     "name or service not known",
@@ -20,7 +20,7 @@ TOKENS = "https://huggingface.co/settings/tokens"
 
 
 class HubError(RequestError):
-    """What was asked of the hub cannot be had."""
+    """Raised if the hub cannot give what was requested."""
 
 
 class HubStatusError(HubError):
@@ -40,7 +40,7 @@ class HubUnreachableError(HubError):
 
 
 class HubOfflineError(HubError):
-    """A person does not want the network to be asked."""
+    """Raised if a person has forbidden the use of the network."""
 
 
 def unreachable(origin: str, error: Exception) -> str:
@@ -59,7 +59,8 @@ def unreachable(origin: str, error: Exception) -> str:
 def refusal(
     status: int, code: str, message: str, *, endpoint: str, repo: str, file: str, signed: bool
 ) -> str:
-    """A sentence for an answer. code, message: X-Error-Code and X-Error-Message."""
+    """Return a sentence for an error of the hub. code, message: X-Error-Code and
+    X-Error-Message."""
     said = f" ({quote(shortened(message, _LONGEST))})" if message else ""
     what = f"file {quote(file)} of {repo}" if file else repo
     if code == "GatedRepo":

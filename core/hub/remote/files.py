@@ -46,7 +46,7 @@ _INDEX = "model.safetensors.index.json"
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file as the hub tells of it. sha256: "" where git has it whole; `oid` is git's SHA-1."""
+    """A file as the hub describes it. sha256: "" where git has it whole; `oid` is git's SHA-1."""
 
     path: str
     size: int
@@ -55,12 +55,13 @@ class RemoteFile:
 
     @property
     def digest(self) -> str:
-        """What the cache calls it."""
+        """Return the file's name in the cache, its hash."""
         return self.sha256 or self.oid
 
 
 def is_name(repo: str) -> bool:
-    """Whether it can be a repository's: OWNER/NAME, or NAME alone of very old ones."""
+    """Return True if a repository can have the name: OWNER/NAME, or NAME alone for very old
+    ones."""
     parts = repo.split("/")
     return (
         _REPO.fullmatch(repo) is not None
@@ -72,7 +73,7 @@ def is_name(repo: str) -> bool:
 
 
 def usable_path(path: object) -> bool:
-    """Whether a name from a hub can be one in a folder of ours, on every system."""
+    """Return True if a name from a hub can be one in a folder of ours, on every system."""
     if not isinstance(path, str) or not path or len(path.encode(errors="replace")) > _LONGEST_PATH:
         return False
     if one_line(path) != path or not _FOREIGN.isdisjoint(path):
@@ -97,14 +98,14 @@ def usable_file(file: RemoteFile) -> bool:
 
 
 def choices(files: Iterable[RemoteFile], *, checkpoint_format: str = "") -> tuple[HubFile, ...]:
-    """What of a repository is a model: checkpoints first, then GGUF files by their size."""
+    """Return the models of a repository: checkpoints first, then GGUF files by their size."""
     found = list(files)
     result = [*_checkpoint(found, checkpoint_format), *_ggufs(found)]
     return tuple(sorted(result, key=lambda file: (file.form == "gguf", file.size, file.name)))
 
 
 def _checkpoint(files: Sequence[RemoteFile], dtype: str) -> list[HubFile]:
-    """The one in the root; what lies in folders is of other programs."""
+    """Return the checkpoint in the root; those in folders are other programs'."""
     by_path = {file.path: file for file in files}
     if "config.json" not in by_path:
         return []
@@ -164,7 +165,7 @@ def _incomplete(paths: Sequence[str]) -> str:
 
 
 def format_of(path: str) -> str:
-    """What a GGUF file's name says of its weights, in capitals; "" where it says nothing."""
+    """Return the format in a GGUF file's name, in capitals; "" if there is none."""
     stem = re.sub(r"-[0-9]{5}-of-[0-9]{5}$", "", path.rpartition("/")[2][: -len(".gguf")])
     found = _FORMAT.findall(stem)
     if not found and "/" in path:  # a folder a format
@@ -173,6 +174,6 @@ def format_of(path: str) -> str:
 
 
 def is_read(form: str) -> bool:
-    """Whether the weights of a mix of formats are read here: "Q4_K_M" is of q4_k above all."""
+    """Return True if the weights of a mix of formats can be read: "Q4_K_M" is mostly q4_k."""
     name = form.upper().removeprefix("UD-").removesuffix("_MOE")
     return name.lower() in GGUF_FORMATS or _MIXES.sub("", name).lower() in GGUF_FORMATS

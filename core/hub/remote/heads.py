@@ -1,4 +1,5 @@
-"""A limit of time for the head of an answer: the HTTP library waits so long for each byte of it."""
+"""A limit of time for the head of a response: the HTTP library waits its timeout for each byte of
+it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ MOST_SECONDS = 10.0  # from the first byte of a head to its last
 
 
 class _Reading(threading.local):
-    """What this thread reads now."""
+    """The limit of what a thread reads now."""
 
     late: Callable[[], Exception] | None = None  # while it is a head: what a slow one raises
     until: float | None = None  # once a byte has come
@@ -22,8 +23,8 @@ _reading = _Reading()
 
 
 def trace(late: Callable[[], Exception], name: str, info: dict[str, Any]) -> None:
-    """For the extension "trace" of a request, which httpcore calls on the thread that reads. A head
-    that takes too long raises what `late` makes."""
+    """Limit the time of a response's head, which may raise what `late` makes. It is the extension
+    "trace" of a request, which httpcore calls on the thread that reads."""
     if name.endswith(".receive_response_headers.started"):
         _reading.late, _reading.until = late, None
     elif ".receive_response_headers." in name:  # complete or failed
@@ -34,7 +35,7 @@ def trace(late: Callable[[], Exception], name: str, info: dict[str, Any]) -> Non
 
 
 def _limit(stream: Any) -> None:
-    """A connection, which may be used for other requests later."""
+    """Limit the reads of a connection, which may be used for other requests later."""
     plain = stream.read
 
     def read(max_bytes: int, timeout: float | None = None) -> bytes:

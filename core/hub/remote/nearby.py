@@ -1,4 +1,4 @@
-"""Names that could have been meant by one that a hub does not have."""
+"""Suggests names that could have been meant by one that a hub does not have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError, HubStatusError
 from llm_lite.core.hub.remote.repositories import Repository, checked_name, read_repository
 
@@ -21,7 +21,8 @@ _LIKENESS = 0.6
 
 
 def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
-    """As `read_repository`; where there is none of the name, the sentence tells of near ones."""
+    """Read a repository as `read_repository` does; if there is none of the name, the error suggests
+    similar ones."""
     try:
         return read_repository(hub, repo, revision, stop)
     except HubStatusError as error:
@@ -34,14 +35,14 @@ def read_or_suggest(hub: Hub, repo: str, revision: str = "", stop: Stop = never)
 
 
 def _near(hub: Hub, repo: str, stop: Stop) -> list[str]:
-    """Of the same owner, then of anyone; a failure to find some is no other failure."""
+    """Return similar names of the same owner, then of anyone; a failed search is no error."""
     owner, _, name = repo.rpartition("/")
     words = " ".join(re.split(r"[-_.]", name)[:2])
     questions: list[dict[str, str]] = [{"author": owner}] if owner else []
     for question in [*questions, {"search": words}]:
         found: list[str] = []
         with contextlib.suppress(LlmLiteError):
-            found = ask(hub, partial(_names, question=question), stop=stop)
+            found = call_hub(hub, partial(_names, question=question), stop=stop)
         near = difflib.get_close_matches(repo, found, _MOST, _LIKENESS)
         if near:
             return near

@@ -1,4 +1,4 @@
-"""How far a pull is: bytes of a file and of all, their rate over some seconds, the time left."""
+"""The progress of a pull: bytes of a file and of all, their rate, the time left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERVAL = 0.1  # seconds between two reports
 
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """`done` counts what was there before; `rate` does not."""
+    """The progress of a pull. `done` counts what was there before; `rate` does not."""
 
     file: str
     done: int  # bytes of the file
@@ -30,15 +30,15 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class Meter:
-    """Counts for one pull and tells at most ten times a second."""
+    """Counts for one pull and reports at most ten times a second."""
 
-    def __init__(self, total: int, tell: OnProgress) -> None:
-        self._total, self._tell = total, tell
+    def __init__(self, total: int, on_progress: OnProgress) -> None:
+        self._total, self._on_progress = total, on_progress
         self._file, self._file_total = "", 0
         self._done = self._finished = 0  # of the file, of files before it
         self._marks: deque[tuple[float, int]] = deque()  # time, bytes received
         self._received = 0
-        self._told = 0.0
+        self._reported_at = 0.0
         self._note = ""
 
     def begin(self, file: str, total: int) -> None:
@@ -50,7 +50,7 @@ class Meter:
         self._done = 0
 
     def there(self, done: int) -> None:
-        """So much of the file is on the disk."""
+        """Record how many bytes of the file are on the disk."""
         self._done, self._note = done, ""
         self._report()
 
@@ -76,13 +76,13 @@ class Meter:
 
     def _report(self, *, always: bool = False) -> None:
         now = time.monotonic()
-        if not always and now - self._told < _INTERVAL:
+        if not always and now - self._reported_at < _INTERVAL:
             return
-        self._told = now
+        self._reported_at = now
         rate = self._rate()
         done = self._finished + self._done
         left = (self._total - done) / rate if rate > 0 else None
-        self._tell(
+        self._on_progress(
             PullProgress(
                 self._file,
                 self._done,

@@ -1,4 +1,4 @@
-"""A model of a hub into the Hugging Face cache, where huggingface_hub and others find it too.
+"""Pulls a model of a hub into the Hugging Face cache, where huggingface_hub and others find it too.
 
 Layout: blobs/DIGEST holds a file, snapshots/COMMIT/PATH leads to it, refs/NAME says a commit.
 """
@@ -40,11 +40,12 @@ def pull(
     on_progress: OnProgress = _silent,
     stop: Stop = never,
 ) -> Path:
-    """What a load takes: the GGUF file, or the directory of the checkpoint, in the cache.
+    """Fetch a model and return what a load takes: the GGUF file, or the directory of the
+    checkpoint, in the cache.
 
     file: a path in the repository, a format ("Q4_K_M") or a part that one file alone has; "": the
-    one that is recommended. revision: a branch or commit; its commit is asked for once, so that
-    all files are of one. HubError, FileError, CancelledError when `stop` says so; what was fetched
+    one that is recommended. revision: a branch or commit; its commit is requested once, so that all
+    files are of one. HubError, FileError, CancelledError when `stop` says so; what was fetched
     stays, and the next pull goes on with it.
     """
     hub = hub_of_environment()
@@ -78,8 +79,9 @@ def pull(
 
 
 def located(repo: str, file: str = "", revision: str = "") -> tuple[str, HubFile | None]:
-    """The repository as the hub calls it, and the file that a pull would take. None where the hub
-    cannot be asked and an earlier pull left what is meant; otherwise as `pull` raises."""
+    """Return the repository as the hub calls it, and the file that a pull would take. The file is
+    None if the hub cannot be reached and an earlier pull left what is meant; otherwise raises as
+    `pull` does."""
     hub = hub_of_environment()
     try:
         found = read_or_suggest(hub, repo, revision, never)
@@ -91,7 +93,7 @@ def located(repo: str, file: str = "", revision: str = "") -> tuple[str, HubFile
 
 
 def _here_already(repo: str, file: str, revision: str) -> Path | None:
-    """Of an earlier pull, where the hub cannot be asked."""
+    """Return what an earlier pull fetched, for a hub that cannot be reached."""
     try:
         model = on_a_hub(f"{repo}:{file}" if file else repo)
     except LlmLiteError:
@@ -116,7 +118,7 @@ class _Store:
         return self._folder / "snapshots" / self._commit / file.path
 
     def check(self, files: Sequence[RemoteFile]) -> None:
-        """Room on the disk, before the first byte."""
+        """Check before the first byte that the disk has room."""
         for file in files:
             if file.size > MOST_BYTES:
                 raise HubError(
@@ -131,7 +133,7 @@ class _Store:
         try:
             free = shutil.disk_usage(self._folder).free
         except OSError:
-            return  # a system that does not tell; a full disk is told of when it is met
+            return  # a system that does not tell; a full disk is reported when it is met
         if needed + _SPARE > free:
             raise FileError(
                 self._hub.cache,
@@ -148,7 +150,8 @@ class _Store:
         return file.size
 
     def bring(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
-        """The file as a blob, where it is not here yet. Two pulls lock files in one order."""
+        """Fetch the file as a blob, if it is not here yet. Two pulls lock files in the same
+        order."""
         meter.begin(file.path, file.size)
         blob = self._blob(file)
         if not _whole(self.pointer(file), file):
@@ -161,7 +164,7 @@ class _Store:
         meter.end()
 
     def place(self, file: RemoteFile, *, shared: bool) -> None:
-        """The file in its snapshot. shared: its blob is needed for another one after it."""
+        """Put the file in its snapshot. shared: its blob is needed for another one after it."""
         pointer = self.pointer(file)
         if not _whole(pointer, file):
             _link(self._blob(file), pointer, shared)
@@ -171,7 +174,8 @@ class _Store:
             )
 
     def _lock(self, file: RemoteFile, meter: Meter, locks: contextlib.ExitStack) -> None:
-        """The lock that huggingface_hub itself takes for this file; for two files alike, once."""
+        """Take the lock that huggingface_hub itself takes for this file; for two equal files,
+        once."""
         from filelock import Timeout
 
         if file.digest in self._locked:
@@ -190,7 +194,8 @@ class _Store:
                 raise FileError(path, f"cannot be locked: {reason(error)}") from None
 
     def name(self, revision: str) -> None:
-        """What a branch meant when it was fetched: huggingface_hub looks there when offline."""
+        """Record the commit of a branch when it was fetched: huggingface_hub looks it up when
+        offline."""
         if revision == self._commit:
             return
         path = self._folder / "refs" / revision
@@ -209,8 +214,8 @@ def _whole(path: Path, file: RemoteFile) -> bool:
 
 
 def _link(blob: Path, pointer: Path, shared: bool) -> None:
-    """Relative, so that a cache may be moved; where links cannot be made, the file goes there, or
-    a copy of it where another needs it too."""
+    """Link a blob, by a relative link so that a cache may be moved; where links cannot be made, the
+    file is moved there, or a copy of it where another needs it too."""
     make_folder(pointer.parent)
     try:
         if os.path.lexists(pointer):

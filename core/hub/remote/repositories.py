@@ -1,4 +1,4 @@
-"""What the hub tells of a repository, as one of our messages; nothing of it is trusted."""
+"""The hub's description of a repository, as one of our messages; nothing of it is trusted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, never
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.files import (
     MOST_FILES,
@@ -42,18 +42,18 @@ class Repository:
 
 
 def checked_name(repo: str) -> str:
-    """OWNER/NAME; HubError for what can be none."""
+    """Return OWNER/NAME. HubError for what can be no such name."""
     if not is_name(repo):
         raise HubError(f"{quote(repo)} is no name of a repository, expected OWNER/NAME")
     return repo
 
 
 def read_repository(hub: Hub, repo: str, revision: str = "", stop: Stop = never) -> Repository:
-    """What is there now, of one commit: later questions name it."""
+    """Read what a repository has now, of one commit: later questions name it."""
     checked_name(repo)
     if revision and not usable_path(revision):  # a file in the cache is called by it
         raise HubError(f"{quote(revision)} is no name of a branch, a tag or a commit")
-    info = ask(
+    info = call_hub(
         hub,
         lambda api: api.model_info(repo, revision=revision or None, files_metadata=True),
         repo=repo,
@@ -90,7 +90,7 @@ def _files(hub: Hub, repo: str, info: ModelInfo) -> tuple[tuple[RemoteFile, ...]
 
 
 def model_of(found: Repository, description: str = "") -> HubModel:
-    """The message of a repository."""
+    """Return the message that describes a repository."""
     info = found.info
     config, gguf = _mapping(info.config), _mapping(info.gguf)
     files = choices(found.files, checkpoint_format=_dtype(info))
@@ -117,7 +117,8 @@ def model_of(found: Repository, description: str = "") -> HubModel:
 def _architecture(
     gguf: Mapping[str, Any], config: Mapping[str, Any], files: Sequence[HubFile]
 ) -> str:
-    """Of GGUF files and of a checkpoint the words differ; what can be fetched decides."""
+    """Return the architecture: GGUF files and a checkpoint have different words for it; what can be
+    fetched decides."""
     names = [_word(gguf.get("architecture")), _word(config.get("model_type"))]
     if files and files[0].form == "huggingface":
         names.reverse()
@@ -130,7 +131,7 @@ def _problem(
     config: Mapping[str, Any],
     files: Sequence[HubFile],
 ) -> str:
-    """Why nothing of it runs here, as a sentence; "" where something does, or might."""
+    """Return a sentence on why nothing of it runs here; "" if something does, or might."""
     if not files:
         return "the repository has no GGUF file and no safetensors checkpoint with its config.json"
     if architecture and architecture not in ARCHITECTURES and architecture not in MODEL_TYPES:
@@ -145,7 +146,7 @@ def _problem(
 
 
 def _dtype(info: ModelInfo) -> str:
-    """Of a checkpoint: the type of most of its weights."""
+    """Return the type of most of a checkpoint's weights."""
     counts = _mapping(info.safetensors.parameters) if info.safetensors else {}
     sizes = {name: _count(count) for name, count in counts.items() if isinstance(name, str)}
     return _word(max(sizes, key=lambda name: sizes[name])) if sizes else ""

@@ -1,4 +1,5 @@
-"""Models of a hub by words and filters, the most downloaded first; and one with all it tells."""
+"""Searches models of a hub by words and filters, the most downloaded first; and shows one with all
+details."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
-from llm_lite.core.hub.remote.access import Hub, Stop, ask, hub_of_environment, never
+from llm_lite.core.hub.remote.access import Hub, Stop, call_hub, hub_of_environment, never
 from llm_lite.core.hub.remote.cards import config_of, context_of, description_of
 from llm_lite.core.hub.remote.failures import HubError
 from llm_lite.core.hub.remote.nearby import read_or_suggest
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 
 MOST_RESULTS = 100
 _AT_ONCE = 6  # questions for details
-_MORE_ROWS = 4  # rows that are looked at for each result, as filters leave some out
+_MORE_ROWS = 4  # rows that are read for each result, as filters leave some out
 _LONGEST_WORDS = 200  # characters
 _EXPAND = ["config", "gguf", "gated", "downloads", "pipeline_tag", "tags", "safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """`most_bytes`: of the smallest file that runs here. licence: as the hub writes it."""
+    """Filters of a search. `most_bytes`: of the smallest file that runs here. licence: as the hub
+    writes it."""
 
     task: str = "text-generation"  # the hub's pipeline tag; "": any
     most_bytes: int = 0  # 0: any
@@ -47,7 +49,8 @@ def search(
     limit: int = 20,
     stop: Stop = never,
 ) -> list[HubModel]:
-    """Each with the sizes of its files. RequestError, HubError, CancelledError."""
+    """Search the hub; each result has the sizes of its files. RequestError, HubError,
+    CancelledError."""
     words = words.strip()
     if len(words) > _LONGEST_WORDS or not words.isprintable():
         raise RequestError(
@@ -57,7 +60,7 @@ def search(
     if not 1 <= limit <= MOST_RESULTS:
         raise RequestError(f"limit is {limit}, expected 1 to {MOST_RESULTS} results")
     hub = hub_of_environment()
-    rows = ask(hub, lambda api: _rows(api, words, filters, limit * _MORE_ROWS), stop=stop)
+    rows = call_hub(hub, lambda api: _rows(api, words, filters, limit * _MORE_ROWS), stop=stop)
     names = [name for row in rows if (name := _name(row)) and _may_run(row, filters)]
     return _detailed(hub, names, filters, limit, stop)
 
@@ -84,7 +87,7 @@ def _name(row: ModelInfo) -> str:
 
 
 def _may_run(row: ModelInfo, filters: SearchFilters) -> bool:
-    """Before its files are asked for: not where the architecture is one that is not known."""
+    """Return False for a row with an unknown architecture, before its files are requested."""
     if not filters.runnable:
         return True
     gguf, config = row.gguf, row.config
@@ -99,7 +102,7 @@ def _may_run(row: ModelInfo, filters: SearchFilters) -> bool:
 def _detailed(
     hub: Hub, names: Sequence[str], filters: SearchFilters, limit: int, stop: Stop
 ) -> list[HubModel]:
-    """In the hub's order; rounds of a few questions at once, until there are enough."""
+    """Return details in the hub's order, requested a few at a time until there are enough."""
     found: list[HubModel] = []
     failures: list[LlmLiteError] = []
     ended = threading.Event()
@@ -140,7 +143,7 @@ def _fits(model: HubModel, filters: SearchFilters) -> bool:
 
 
 def show(repo: str, revision: str = "", stop: Stop = never) -> HubModel:
-    """With a description from its model card. HubError, CancelledError."""
+    """Return a model with a description from its model card. HubError, CancelledError."""
     found = read_or_suggest(hub_of_environment(), repo, revision, stop)
     model, config = model_of(found), config_of(found, stop)
     return replace(

@@ -1,4 +1,5 @@
-"""One file of a hub to the disk, begun or gone on with, and never taken for whole unchecked.
+"""Transfers one file of a hub to the disk, from its beginning or where an earlier transfer ended,
+and always checks it.
 
 huggingface_hub's own download throws away what it has when it is interrupted, and writes as much as
 a server sends; so the bytes are written here, over its client, into the partial file that its older
@@ -52,7 +53,7 @@ MOST_BYTES = 50_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a file comes from."""
+    """The origin of a file: its hub, repository and commit."""
 
     hub: Hub
     repo: str
@@ -76,8 +77,8 @@ def partial_of(blob: Path) -> Path:
 
 
 def fetch(source: Source, blob: Path, meter: Meter, stop: Stop) -> None:
-    """The file, its hash compared, at `blob`. HubError, FileError, CancelledError; what was fetched
-    so far stays for the next time, unless its hash is wrong."""
+    """Fetch a file to `blob` and compare its hash. HubError, FileError, CancelledError; what was
+    fetched so far stays for the next time, unless its hash is wrong."""
     partial = partial_of(blob)
     with _no_empty_file(partial):
         _fetch(source, blob, partial, meter, stop)
@@ -85,7 +86,7 @@ def fetch(source: Source, blob: Path, meter: Meter, stop: Stop) -> None:
 
 @contextlib.contextmanager
 def _no_empty_file(partial: Path) -> Iterator[None]:
-    """Where not a byte came, as of a gated file, nothing is left to go on with."""
+    """Remove the partial file if not a byte came, as for a gated file."""
     try:
         yield
     finally:
@@ -139,7 +140,7 @@ class _Writer:
         return hashlib.sha1(f"blob {self._source.file.size}\0".encode(), usedforsecurity=False)
 
     def take_what_is_there(self) -> None:
-        """Of a pull before; what is longer than the file can be none of it."""
+        """Hash what an earlier pull left; what is longer than the file can be none of it."""
         self._file.seek(0, os.SEEK_END)
         if self._file.tell() > self._source.file.size:
             self.restart()
@@ -173,7 +174,7 @@ class _Writer:
         self._meter.received(len(piece))
 
     def mismatch(self) -> str:
-        """A sentence with both hashes; "" where they are the same."""
+        """Return a sentence with both hashes; "" if they are the same."""
         expected, found = self._source.file.digest, self._hash.hexdigest()
         if found == expected:
             return ""
@@ -185,7 +186,8 @@ class _Writer:
 
 
 def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None:
-    """Requests until all is there. A few in vain, one after the other, are the end of it."""
+    """Request the file until it is complete; fails after a few requests in vain, one after the
+    other."""
     tries, wait = 0, _FIRST_WAIT
     while writer.size < source.file.size:
         before = writer.size
@@ -228,7 +230,7 @@ def _ended(source: Source, writer: _Writer, why: str) -> HubUnreachableError:
 
 
 def _request(source: Source, writer: _Writer, stop: Stop) -> None:
-    """One answer of the hub, as far as it goes."""
+    """Write one answer of the hub, as far as it goes."""
     import httpx2
 
     from llm_lite.core.hub.remote.client import STREAMED
@@ -288,7 +290,7 @@ def _check_length(source: Source, writer: _Writer, answer: httpx2.Response) -> N
 
 @contextlib.contextmanager
 def _ended_by(stop: Stop, answer: httpx2.Response) -> Iterator[None]:
-    """A wait for bytes ends when `stop` says so, not when the time without any is over."""
+    """End a wait for bytes when `stop` returns True, before the time limit is over."""
     over = threading.Event()
 
     def watch() -> None:

@@ -14,7 +14,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
-from llm_lite.core.inspect.lesson.one_head import HeldKeys, liveliest, look, scores_of
+from llm_lite.core.inspect.lesson.one_head import HeldKeys, head_view, liveliest, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.vectors import part, rms
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
@@ -50,7 +50,8 @@ from llm_lite.core.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeadRows:
-    """Of one token, of all heads side by side: float32 [heads * d], key_raw [kv_heads * d]."""
+    """The rows of one token, of all heads side by side: float32 [heads * d], key_raw [kv_heads *
+    d]."""
 
     query_raw: F32
     query: F32
@@ -80,7 +81,7 @@ HeadLogits = Callable[[F32, int], F32]  # of hidden states [tokens, width] and a
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """A model's ops, and what of them the opened layer is."""
+    """A model's ops, and those of the opened layer."""
 
     run: TracedRun
     source: AttentionSource
@@ -91,7 +92,7 @@ class _Wires:
 
     @property
     def every_layer(self) -> set[int]:
-        """Ops that are read of every layer."""
+        """Return the ops that are read of every layer."""
         parts = [one for i in range(self.layers) for one in parts_of(self.wiring, i)]
         return {index for one in parts for index in (one.added, one.after)}
 
@@ -108,23 +109,25 @@ class _Wires:
         return traced_shape(program, self.wiring, self.ops, self.layer)
 
     def held(self, number: int, heads: int, visible: range) -> HeldKeys:
-        """Of the attention `number` of the model, whose op is `heads`."""
+        """Return the keys and values of the attention `number` of the model, whose op is
+        `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
         executor = self.run.session.executor
         return HeldKeys(executor, layer, keys, values, self.run.position, visible, bias)
 
 
-def follow(
+def trace_token(
     session: InspectedSession,
     source: AttentionSource,
     asked: FollowToken,
     hidden: F32 | None = None,
 ) -> TokenTrace:
-    """All numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's source.
+    """Return all numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's
+    source.
 
-    RequestError where position, layer or head are not there, or the model is built in a way that
-    is not known; NotFiniteError where what it computes are no numbers.
+    RequestError where position, layer or head are not there, or the model is built in a way that is
+    not known; NotFiniteError where what it computes are no numbers.
     """
     wires = _wires(run_of(session, asked.position), source, asked)
     final, logits = wiring.final_op(wires.wiring), len(wires.run.plan.ops) - 1
@@ -144,15 +147,16 @@ def follow(
     return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
 
 
-def follow_text(
+def trace_text(
     session: TracedSession,
     source: AttentionSource,
     asked: FollowToken,
     head_logits: HeadLogits | None,
 ) -> tuple[TokenTrace, F32]:
-    """All numbers of a token of an encoder's text, and the hidden states [tokens, width] of all.
+    """Return all numbers of a token of an encoder's text, and the hidden states [tokens, width] of
+    all.
 
-    head_logits: the masked-token head; None where the model has none. Errors as of `follow`.
+    head_logits: the masked-token head; None where the model has none. Errors as of `trace_token`.
     """
     wires = _wires(run_of_text(session, asked.position), source, asked)
     rows = wires.run.record(wires.recorded)
@@ -180,13 +184,15 @@ def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wire
 
 
 def _before(asked: FollowToken) -> range:
-    """Positions whose scores are told: the last MOST_TOKENS at most, the token's own among them."""
+    """Return the positions whose scores are in the trace: the last MOST_TOKENS at most, the token's
+    own among them."""
     first = max(0, asked.first, asked.position + 1 - MOST_TOKENS)
     return range(min(first, asked.position), asked.position + 1)
 
 
 def _around(asked: FollowToken, count: int) -> range:
-    """Of a text that is seen whole: MOST_TOKENS at most, the token's own in their middle."""
+    """Return the positions of a text that is seen whole: MOST_TOKENS at most, the token's own in
+    their middle."""
     first = max(0, min(asked.position - MOST_TOKENS // 2, count - MOST_TOKENS))
     return range(first, min(count, first + MOST_TOKENS))
 
@@ -241,7 +247,7 @@ def _gain(wires: _Wires, heads: int, head: int) -> float:
 
 
 def _cross(wires: _Wires, asked: FollowToken, rows: Rows, head: int) -> CrossTrace | None:
-    """The same head of the layer's cross-attention, over the source."""
+    """Return the trace of the same head in the layer's cross-attention, over the source."""
     ops = wires.ops.cross
     if ops is None:
         return None
@@ -274,9 +280,9 @@ def _feed_forward(rows: Rows, ops: LayerOps) -> FeedForwardTrace:
 
 
 def _growth(wires: _Wires, rows: Rows) -> tuple[LayerGrowth, ...]:
-    """What every layer adds, as the difference of the residuals around it; where norms stand behind
-    the sums, as it comes out of its part. Where a model keeps several residuals beside each other
-    (Gemma 3n), the first is told."""
+    """Return what every layer adds, as the difference of the residuals around it; where norms are
+    behind the sums, as it comes out of its part. Where a model keeps several residuals in parallel
+    (Gemma 3n), the first one counts."""
     found, before = [], rows[wires.embedding.last]
     is_behind = wires.ops.attention_sum is not None
     for layer in range(wires.layers):
@@ -293,8 +299,8 @@ def _growth(wires: _Wires, rows: Rows) -> tuple[LayerGrowth, ...]:
 
 
 def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Distribution:
-    """Of logits float32 [V]; `next_token`: the one that stands behind, if one does. Texts are
-    empty: `with_texts` has them."""
+    """Return the distribution of logits float32 [V]; `next_token`: the one that follows, if one
+    does. Texts are empty: `with_texts` fills them in."""
     order = np.argsort(-logits, kind="stable")
     top, rest = order[:MOST_LOGITS], order[MOST_LOGITS:]
     below = logits[rest].astype(np.float64) - float(logits[order[0]])
@@ -353,7 +359,7 @@ def traced_shape(
 
 
 def _rows_of(wires: Wiring, op: int | None) -> int:
-    """Of the table that an op reads; 0 where there is no op."""
+    """Return the rows of the table that an op reads; 0 if there is no op."""
     return 0 if op is None else wiring.weight_of(wires, op)[0]
 
 
@@ -385,12 +391,12 @@ def _positions(wires: Wiring, at: str, layer: AttentionLayer) -> Positions:
 
 
 def trace_head(held: HeldKeys, head: int, rows: HeadRows, seen: range, gain: float) -> HeadTrace:
-    """`seen`: positions that are told, all of which the head sees. Key and value are the token's
-    own, or of the last of these where it sees another text."""
+    """Trace a head. `seen`: the positions in the trace, which the head sees all. Key and value are
+    the token's own, or those of the last position if the head sees another text."""
     layer, d = held.layer, held.layer.head_dim
     own = slice(head * d, (head + 1) * d)
     group = head * layer.kv_heads // layer.heads
-    view = look(held, head, rows.query[own])
+    view = head_view(held, head, rows.query[own])
     keys, values = (held.of_head(tensor, head, seen) for tensor in (held.keys, held.values))
     inside = slice(seen.start - view.first, seen.stop - view.first)
     at = held.position - seen.start if held.position in seen and not layer.cross else -1
@@ -415,6 +421,6 @@ def trace_head(held: HeldKeys, head: int, rows: HeadRows, seen: range, gain: flo
 
 
 def _outside(shares: F32, inside: slice) -> float:
-    """The sum of those that are not inside."""
+    """Return the sum of the shares that are not inside."""
     beyond = shares[: inside.start], shares[inside.stop :]
     return float(sum(some.sum(dtype=np.float64) for some in beyond))

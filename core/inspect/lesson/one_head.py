@@ -22,8 +22,8 @@ BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at mo
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """Where the keys and values of a layer lie, and what a token at `position` sees of them:
-    `visible` positions. bias: float32 [heads, columns] that is added to scores by distance."""
+    """The keys and values of a layer, and the `visible` positions of them that a token at
+    `position` sees. bias: float32 [heads, columns] that is added to scores by distance."""
 
     executor: Executor
     layer: AttentionLayer
@@ -34,12 +34,12 @@ class HeldKeys:
     bias: F32 | None = None
 
     def of_head(self, tensor: Tensor, head: int, positions: range) -> F32:
-        """The head's part of rows, float32 [n, d]."""
+        """Return the head's part of rows, float32 [n, d]."""
         parts = [part for _, part in self.blocks(tensor, head, positions)]
         return np.concatenate(parts) if parts else np.zeros((0, self.layer.head_dim), np.float32)
 
     def blocks(self, tensor: Tensor, head: int, positions: range) -> Iterator[tuple[range, F32]]:
-        """Some positions, and the head's part of their rows [n, d]."""
+        """Yield some positions, and the head's part of their rows [n, d]."""
         group, d = head * self.layer.kv_heads // self.layer.heads, self.layer.head_dim
         for start in range(positions.start, positions.stop, BLOCK):
             rows = range(start, min(start + BLOCK, positions.stop))
@@ -47,7 +47,7 @@ class HeldKeys:
             yield rows, values[:, group * d : (group + 1) * d]
 
     def biases(self, head: int, positions: range) -> F32:
-        """What is added to the scores of these positions, float32 [n]."""
+        """Return what is added to the scores of these positions, float32 [n]."""
         if self.bias is None:
             return np.zeros(len(positions), np.float32)
         columns = np.arange(positions.start, positions.stop) - self.position
@@ -56,7 +56,7 @@ class HeldKeys:
 
 @dataclass(frozen=True, slots=True)
 class HeadView:
-    """What the head makes of the positions that it sees, from `first` on.
+    """The attention of a head to the positions that it sees, from `first` on.
 
     dots, scores, probabilities, unscaled, biases: float32 [n]. `sink`, `sink_unscaled`: shares that
     go to no token.
@@ -72,8 +72,9 @@ class HeadView:
     sink_unscaled: float
 
 
-def look(held: HeldKeys, head: int, query: F32) -> HeadView:
-    """`query` float32 [d], as it meets the keys."""
+def head_view(held: HeldKeys, head: int, query: F32) -> HeadView:
+    """Return the head's attention by `query` float32 [d], in the form in which it meets the
+    keys."""
     layer, seen = held.layer, held.visible
     dots = np.empty(len(seen), np.float32)
     for rows, keys in held.blocks(held.keys, head, seen):
@@ -91,9 +92,9 @@ def look(held: HeldKeys, head: int, query: F32) -> HeadView:
 
 
 def liveliest(held: HeldKeys, positions: range, queries: F32) -> int:
-    """The head whose share of `positions` but the first, the last and the token's own is the
-    largest, of queries float32 [heads, d]. The ends of a text are where heads rest that find
-    nothing."""
+    """Return the head whose share of `positions` except the first, the last and the token's own is
+    the largest, for queries float32 [heads, d]. Heads that find nothing attend to the ends of a
+    text."""
     layer = held.layer
     keys = values_of(held.executor, held.keys, positions)
     keys = keys.reshape(len(positions), layer.kv_heads, layer.head_dim)
@@ -111,7 +112,7 @@ def liveliest(held: HeldKeys, positions: range, queries: F32) -> int:
 
 
 def _softmax(scores: F32, sink: float) -> tuple[F32, float]:
-    """Shares float32 [n], and the sink's."""
+    """Return shares float32 [n], and the sink's."""
     most = max(float(scores.max()), sink)
     weights = np.exp(scores - np.float32(most))
     rest = math.exp(sink - most)
@@ -120,7 +121,7 @@ def _softmax(scores: F32, sink: float) -> tuple[F32, float]:
 
 
 def scores_of(view: HeadView, positions: range, keys: F32, values: F32) -> tuple[TokenScore, ...]:
-    """Of the sentence at `positions`, all of which the head sees."""
+    """Return the scores of the sentence at `positions`, which the head sees all."""
     columns = (view.dots, view.scores, view.probabilities, view.unscaled, view.biases)
     span = slice(positions.start - view.first, positions.stop - view.first)
     dots, scores, probabilities, unscaled, biases = (column[span].tolist() for column in columns)

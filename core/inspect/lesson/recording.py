@@ -39,7 +39,7 @@ class TracedSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
-    """What runs again: a step, in which the followed token is row `row` of `position`."""
+    """A step that runs again, in which the traced token is row `row` at `position`."""
 
     session: TracedSession
     plan: Plan
@@ -48,7 +48,7 @@ class TracedRun:
     position: int
 
     def record(self, wanted: Iterable[int]) -> Mapping[int, F32]:
-        """By index of the op, the row float32 [columns] that it makes for the token.
+        """Return, by index of the op, the row float32 [columns] that it makes for the token.
 
         A scratch tensor is read before another takes its place. The cache stays bit for bit as it
         is.
@@ -67,15 +67,15 @@ class TracedRun:
         return found
 
     def states(self) -> F32:
-        """What the last layer made of all tokens of the step, float32 [tokens, width]; once it was
-        recorded."""
+        """Return what the last layer made of all tokens of the step, float32 [tokens, width]; after
+        `record`."""
         end = self.plan.ops[self.plan.layer_ends[-1]].outputs[0]
         return self.session.executor.read(self.plan, self.plan.tensors[end], self.step).copy()
 
 
 def run_of(session: InspectedSession, position: int) -> TracedRun:
-    """One token of a decoder. RequestError where it is not in the cache, or where a ring has lost
-    keys that it saw."""
+    """Return the run of one token of a decoder. RequestError if it is not in the cache, or if a
+    ring has lost keys that it saw."""
     tokens = session.tokens()
     _check(position, tokens)
     plan = session.executor.program.plan_for(1, 1)
@@ -91,7 +91,7 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
 
 
 def run_of_text(session: TracedSession, position: int) -> TracedRun:
-    """The whole text of an encoder. RequestError where the token is not in it."""
+    """Return the run of the whole text of an encoder. RequestError if the token is not in it."""
     tokens = session.tokens()
     _check(position, tokens)
     plan = session.executor.program.plan_for(len(tokens), 0)

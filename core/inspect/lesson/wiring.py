@@ -1,6 +1,7 @@
-"""Which ops of a plan make what the lesson shows, by their labels and by what reads their output.
+"""Finds the ops of a plan that make what the lesson shows, by their labels and by what reads their
+output.
 
-Models name their ops alike (`core.models.blocks`); a part that a model lacks is None. A norm stands
+Models name their ops alike (`core.models.blocks`); a part that a model lacks is None. A norm is
 before a part of a layer, or behind its sum with the residual.
 """
 
@@ -26,12 +27,12 @@ class Wiring:
         return self._by_label.get(label)
 
     def last_of(self, *labels: str) -> int | None:
-        """The last op of these that the plan has."""
+        """Return the last op of these labels that the plan has."""
         found = [self._by_label[label] for label in labels if label in self._by_label]
         return max(found, default=None)
 
     def maker(self, op: int, operand: int = 0) -> int:
-        """The op that makes an operand of another, past its conversion to int8 blocks."""
+        """Return the op that makes an operand of another, past its conversion to int8 blocks."""
         made = self._maker[self.plan.ops[op].inputs[operand]]
         return self.maker(made) if self.plan.ops[made].name == "quantize" else made
 
@@ -39,7 +40,7 @@ class Wiring:
         return self.plan.ops[index]
 
     def size(self, index: int) -> int:
-        """Columns of what the op makes."""
+        """Return the columns of what the op makes."""
         return self.plan.tensors[self.plan.ops[index].outputs[0]].shape[1]
 
 
@@ -70,7 +71,7 @@ class LayerOps:
 
     @property
     def read(self) -> tuple[int, ...]:
-        """Each once, in the order of the plan."""
+        """Return all these ops, each once, in the order of the plan."""
         found = (
             self.residual, self.normed, self.query_raw, self.query, self.key_raw, self.heads,
             self.attended, self.attention_sum, self.after_attention, self.ff_normed, self.gate,
@@ -95,7 +96,8 @@ class CrossOps:
 
 
 def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
-    """RequestError where the layer is built in a way that the lesson does not know."""
+    """Find the ops of a layer. RequestError if it is built in a way that the lesson does not
+    know."""
     at = f"layers.{layer}.attention"
     q, heads = _known(wiring, f"{at}.q"), _known(wiring, f"{at}.heads")
     query = wiring.maker(heads)
@@ -137,7 +139,7 @@ def _cross(wiring: Wiring, layer: int) -> CrossOps | None:
 
 
 def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int, int]:
-    """ff_normed, gate, up, activation, ff_output"""
+    """Return ff_normed, gate, up, activation, ff_output."""
     at = f"layers.{layer}.feed_forward"
     first = _known(wiring, f"{at}.up")
     up = wiring.last_of(f"{at}.up", f"{at}.up.biased")
@@ -149,7 +151,7 @@ def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int
 
 
 def added_by(wiring: Wiring, at: str) -> int:
-    """The last op of what a part of a layer adds to the residual."""
+    """Return the last op of what a part of a layer adds to the residual."""
     ends = ("output", "output.biased", "down", "down.biased", "post_norm", "scaled")
     found = wiring.last_of(*(f"{at}.{name}" for name in ends))
     if found is None:
@@ -167,7 +169,7 @@ class LayerPart:
 
 
 def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
-    """Attention, cross-attention where there is one, and feed-forward."""
+    """Return attention, cross-attention if there is one, and feed-forward."""
     at = f"layers.{layer}"
     names = [n for n in _PARTS if first_product(wiring, f"{at}.{n}") is not None]
     ends = [_stream_of(wiring, f"{at}.{name}") for name in names[1:]]
@@ -177,12 +179,12 @@ def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
 
 
 def first_product(wiring: Wiring, at: str) -> int | None:
-    """The first product of a part; None where the layer lacks the part."""
+    """Return the first product of a part; None if the layer lacks the part."""
     return wiring.at(f"{at}.up" if at.endswith("feed_forward") else f"{at}.q")
 
 
 def _stream_of(wiring: Wiring, at: str) -> int:
-    """The op that makes the residual which a part is given."""
+    """Return the op that makes the residual which a part is given."""
     first, norm = first_product(wiring, at), wiring.at(f"{at}.norm")
     assert first is not None, at
     return wiring.maker(first if norm is None or norm > first else norm)
@@ -222,14 +224,14 @@ def embedding_ops(wiring: Wiring) -> EmbeddingOps:
 
 
 def final_op(wiring: Wiring) -> int:
-    """The op that makes what is multiplied to logits: behind the model's last norm."""
+    """Return the op whose output is multiplied to logits: it is behind the model's last norm."""
     plan = wiring.plan
     head = next(i for i in reversed(range(len(plan.ops))) if plan.ops[i].name == "matmul")
     return wiring.maker(head)
 
 
 def weight_of(wiring: Wiring, op: int) -> tuple[int, ...]:
-    """Shape of the weight that an op reads, () where it reads none."""
+    """Return the shape of the weight that an op reads, () if it reads none."""
     found = _weight(wiring, op)
     return () if found is None else found.shape
 

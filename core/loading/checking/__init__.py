@@ -1,1 +1,1 @@
-"""Whether the files of a model hold what was written."""
+"""The check that the files of a model hold what was written."""

@@ -1,4 +1,5 @@
-"""Which files were found sound before: their weights are not read again when they are opened.
+"""The record of files that were found sound before: their weights are not read again when they are
+opened.
 
 Reading 4 GB to check them takes longer than all else of opening them. A file counts as the same
 while its path, size, inode and time of writing are; one of the last seconds may yet change within
@@ -25,8 +26,8 @@ _SETTLED = 2.0  # seconds since a file was written; some file systems count in t
 
 
 def verify_once(parts: Collection[Part], *, release: bool) -> Iterator[FileError | None]:
-    """As `verify`; nothing at all where these parts were sound before and their files are the
-    same."""
+    """Verify as `verify` does, or yield nothing if these parts were sound before and their files
+    are the same."""
     stamp = _stamp(parts)
     if stamp in _known():
         return
@@ -51,8 +52,8 @@ def _are_settled(parts: Collection[Part]) -> bool:
 
 
 def _stamp(parts: Collection[Part]) -> str:
-    """Another one when a file or the choice of parts changes; "" where a file cannot be looked
-    at."""
+    """Return a hash that changes with the files and the choice of parts; "" if a file cannot be
+    read."""
     digest = hashlib.sha256(f"{_LAYOUT}\n".encode())
     for path in sorted({part.path for part in parts}):
         try:
@@ -76,7 +77,7 @@ def _known() -> list[str]:
 
 
 def _keep(stamp: str) -> None:
-    """Without a place to write, the next opening reads the weights again."""
+    """Record a sound stamp; if it cannot be written, the next opening reads the weights again."""
     kept = [*_known(), stamp][-_MOST:]
     try:
         make_folder(_place().parent)

@@ -1,7 +1,8 @@
-"""Whether a model's files hold what was written: checksums, and weights that are finite numbers.
+"""The check that a model's files hold what was written: checksums, and weights that are finite
+numbers.
 
-Work is cut into slices of some 4 MiB, so that the engine can do something else in between;
-there is no thread here.
+Work is cut into slices of some 4 MiB, so that the engine can do something else in between; there is
+no thread here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.mapping import drop_pages
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pieces
 from llm_lite.core.formats.variant.reader import VariantFolder
@@ -25,7 +26,7 @@ SLICE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something of a file that can be checked by itself; `checksum` is None where none was kept.
+    """A part of a file that can be checked by itself; `checksum` is None if none was kept.
 
     `pieces` are its bytes in order; a `tensor`'s are its data.
     """
@@ -39,12 +40,12 @@ class Part:
 
 
 def tensor_parts(path: Path, tensors: Iterable[TensorData]) -> tuple[Part, ...]:
-    """Of a file that keeps no checksums."""
+    """Return the parts of a file that has no checksums."""
     return tuple(Part(path, t.name, None, t.nbytes, tensor=t) for t in tensors)
 
 
 def variant_parts(variant: VariantFolder) -> tuple[Part, ...]:
-    """The documents first, then the tensors."""
+    """Return the parts of a variant, the documents first, then the tensors."""
     known, weights = variant.checksums, variant.path / SINGLE_FILE
     if known is None:
         return tensor_parts(weights, variant.tensors.values())
@@ -56,7 +57,7 @@ def variant_parts(variant: VariantFolder) -> tuple[Part, ...]:
 
 
 def document_parts(folder: Path, known: Checksums) -> tuple[Part, ...]:
-    """All of a variant but its manifest and its tensors."""
+    """Return the parts of a variant but its manifest and its tensors."""
     weights = folder / SINGLE_FILE
     documents = [
         Part(path := folder / name, "", value, 0, partial(_pieces_of, path))
@@ -69,9 +70,10 @@ def document_parts(folder: Path, known: Checksums) -> tuple[Part, ...]:
 def verify(
     parts: Iterable[Part], *, release: bool = False, progress: Callable[[int], None] | None = None
 ) -> Iterator[FileError | None]:
-    """After each slice of work None, or what is wrong with the part that has just ended.
+    """Yield after each slice of work None, or what is wrong with the part that has just ended.
 
-    With `release`, mapped pages are let go once they were read. `progress` hears of bytes done.
+    With `release`, mapped pages are released once they were read. `progress` is called with the
+    bytes done.
     """
     for part in parts:
         try:
@@ -83,8 +85,8 @@ def verify(
 def require_sound(
     part: Part, progress: Callable[[int], None] | None = None, *, release: bool = False
 ) -> None:
-    """FileError where a part of a file is not what was written. With `release`, or where it is
-    large, its mapped pages are let go."""
+    """Raise FileError if a part of a file is not what was written. With `release`, or if it is
+    large, its mapped pages are released."""
     release = release or worth_releasing(part.nbytes)
     for problem in verify([part], release=release, progress=progress):
         if problem is not None:
@@ -92,20 +94,21 @@ def require_sound(
 
 
 def worth_releasing(nbytes: int) -> bool:
-    """Whether so much is better not left in memory after it was read."""
+    """Return True if so much is better not left in memory after it was read."""
     free = available_bytes()
     return free is not None and nbytes > free // 2
 
 
 class Verification:
-    """Parts that wait to be checked, each file once; a slice at a time, and not for two threads."""
+    """The parts that wait to be checked, each file once; a slice at a time, and not for two
+    threads."""
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()
         self._work: list[Iterator[FileError | None]] = []
 
     def add(self, parts: Collection[Part], skip: Collection[str] = ()) -> None:
-        """To be done after what waits; not the tensors in `skip`, nor files of an earlier call."""
+        """Queue parts to be verified; not the tensors in `skip`, nor files of an earlier call."""
         fresh = [p for p in parts if p.path not in self._paths and p.name not in skip]
         self._paths.update(part.path for part in fresh)
         if fresh:
@@ -117,7 +120,7 @@ class Verification:
         return bool(self._work)
 
     def step(self) -> FileError | None:
-        """One more slice; what was found to be wrong."""
+        """Verify one more slice and return what was found to be wrong."""
         if not self._work:
             return None
         try:
@@ -138,7 +141,7 @@ def _verify(
             data = tensor.data[begin : begin + len(piece)]
             finite = finite and not tensor.format.non_finite(data)
             if release:
-                let_go(data)
+                drop_pages(data)
         if progress:
             progress(len(piece))
         yield None
@@ -153,7 +156,7 @@ def _verify(
 
 
 def _slices(part: Part) -> Iterator[tuple[int, bytes | memoryview]]:
-    """(where it begins, bytes); of tensors whole tiles."""
+    """Yield (offset, bytes) of slices; those of tensors are whole tiles."""
     if part.tensor is None:
         assert part.pieces is not None
         begin = 0

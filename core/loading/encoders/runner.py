@@ -56,55 +56,56 @@ class EncoderRunner:
 
     @property
     def note(self) -> str:
-        """As of a `Runner`."""
+        """Return a sentence on converted weights, as `Runner.note`."""
         return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
 
     def attention_of(self, part: AttentionPart) -> AttentionSource:
-        """As of a `Runner`: it has one part."""
+        """Return the source of attention maps; an encoder has one part."""
         return self.attention
 
     @property
     def gains(self) -> Gains:
-        """A row for each layer."""
+        """Return the gains, a row for each layer."""
         return self.session.gains
 
     def check_gains(self, gains: Gains) -> None:
-        """As of a `Runner`."""
+        """Check gains as `Runner.check_gains` does."""
         self.session.check_gains(gains)
 
     def set_gains(self, gains: Gains) -> None:
-        """As of a `Runner`, from the next text on."""
+        """Set the gains from the next text on."""
         self.session.set_gains(gains)
 
     @property
     def executors(self) -> tuple[Executor, ...]:
-        """As of a `Runner`."""
+        """Return all executors that compute for it."""
         return (self.executor,) if self.shared is None else (self.executor, self.shared.executor)
 
     @property
     def embedding(self) -> TextEmbedding:
-        """How texts become vectors."""
+        """Return how texts become vectors."""
         how = self.model_file.model.embedding
         assert how is not None, "an encoder says how texts become vectors"
         return how
 
     @property
     def most_tokens(self) -> int:
-        """Of a text, what vectors are made of."""
+        """Return how many tokens of a text go into its vector."""
         return min(self.embedding.most_tokens, self.session.context)
 
     @property
     def width(self) -> int:
-        """Of vectors."""
+        """Return the dimension of the embedding vectors."""
         return self.pooler.width(self.model_info.width)
 
     def embed(self, texts: Sequence[str]) -> F32:
-        """The vectors float32 [texts, width] of texts, in shared steps where there are several.
-        What a text has beyond `most_tokens` is not read."""
+        """Return the vectors float32 [texts, width] of texts, in shared steps if there are several.
+        A text is read up to `most_tokens`."""
         return self.embed_tokens(encode_texts(self.model_file.tokenizer, texts, self.most_tokens))
 
     def embed_tokens(self, texts: Sequence[Sequence[int]]) -> F32:
-        """As `embed`, of ids. RequestError where a text is none that the encoder can take."""
+        """Return the vectors of texts given as ids. RequestError if the encoder cannot take a
+        text."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         if len(texts) == 1:

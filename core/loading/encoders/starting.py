@@ -1,4 +1,4 @@
-"""From a model file to one that runs: an encoder, or whatever the file has."""
+"""Starts the model of a file: an encoder, or whatever the file has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.encoders.runner import EncoderRunner
-from llm_lite.core.loading.loader import Made, Progress, make
+from llm_lite.core.loading.loader import BuiltExecutor, Progress, make
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
 from llm_lite.core.loading.sources import open_source
@@ -39,7 +39,7 @@ def start_runner(
     *,
     choice: backends.ExecutorChoice | None = None,
 ) -> AnyRunner:
-    """For whatever kind of model the file has."""
+    """Start a runner for whatever kind of model the file has."""
     start = start_encoder if model_file.model.kind == "encoder" else loader.start
     return start(model_file, options, shared, progress, choice=choice)
 
@@ -52,8 +52,8 @@ def start_encoder(
     *,
     choice: backends.ExecutorChoice | None = None,
 ) -> EncoderRunner:
-    """Weights in the mode asked for, on the executor asked for (or `choice`). RequestError where
-    the model is no encoder."""
+    """Start an encoder, its weights in the requested mode, on the requested executor (or `choice`).
+    RequestError if the model is no encoder."""
     if not model_file.model.bidirectional or model_file.model.embedding is None:
         raise RequestError(
             f"{model_file.path}: the model writes text and is no encoder, as BERT is: "
@@ -71,7 +71,10 @@ def start_encoder(
 
 
 def _runner(
-    model_file: ModelFile, options: EngineOptions, choice: backends.ExecutorChoice, made: Made
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.ExecutorChoice,
+    made: BuiltExecutor,
 ) -> EncoderRunner:
     model, how = model_file.model, model_file.model.embedding
     assert how is not None, "an encoder says how texts become vectors"
@@ -118,7 +121,7 @@ def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
 
 
 def is_encoder(source: str | None) -> bool:
-    """As of `kind_by_header`."""
+    """Return True for an encoder, as `kind_by_header` decides it."""
     return kind_by_header(source) == "encoder"
 
 
@@ -127,7 +130,8 @@ def kind_by_header(source: str | None) -> ModelKind | None:
 
 
 def kind_and_name(source: str | None) -> tuple[ModelKind | None, str]:
-    """By its header alone; None and "" for what can not be opened, as a load will say."""
+    """Return kind and name of a model by its header alone; None and "" for what cannot be opened,
+    as a load will say."""
     try:
         file = open_source(catalog.resolve(source))
     except LlmLiteError:
@@ -144,7 +148,7 @@ def kind_and_name(source: str | None) -> tuple[ModelKind | None, str]:
 def encoder(
     model_file: ModelFile, options: EngineOptions, shared: Device | None = None
 ) -> Iterator[EncoderRunner]:
-    """A runner for as long as the block runs."""
+    """Yield a runner for as long as the block runs."""
     runner = start_encoder(model_file, options, shared)
     try:
         yield runner

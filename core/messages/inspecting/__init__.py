@@ -1,1 +1,1 @@
-"""Looking inside: attention, the cache, a token followed, texts cut into tokens, measured steps."""
+"""Inspection: attention, the cache, a token traced, texts cut into tokens, measured steps."""

@@ -54,7 +54,7 @@ class PooledPrefix:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatus:
-    """Said at the start and the end of an answer, and after loads."""
+    """The state of the cache, sent at the start and the end of an answer, and after loads."""
 
     length: int  # tokens in the cache
     context: int

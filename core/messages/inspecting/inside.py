@@ -1,4 +1,4 @@
-"""Looking inside between two steps: gains of heads, logit lens, attention of a token, export."""
+"""Inspection between two steps: gains of heads, logit lens, attention of a token, export."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class CompareGains:
 
 @dataclass(frozen=True, slots=True)
 class ReadAttentionRows:
-    """Ask for AttentionRows: the row (`from`) of the token at `position`, what it looks at, or the
-    column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
-    of `layer`, or the attention rollout through all layers; in which the first token can be left
-    out of every layer, as it takes nearly everything otherwise.
+    """Ask for AttentionRows: the row (`from`) of the token at `position`, what it attends to, or
+    the column (`to`), what attends to it. Of the mean over `heads` (layer, head), the mean over all
+    heads of `layer`, or the attention rollout through all layers; in which the first token can be
+    left out of every layer, as it takes nearly everything otherwise.
 
     Served between two tokens of an answer; a later request takes the place of one that still waits.
     """
@@ -67,7 +67,7 @@ class ReadAttentionRows:
 @dataclass(frozen=True, slots=True)
 class ExportMaps:
     """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
-    answer; MapsExported tells when that is done."""
+    answer; MapsExported follows."""
 
     request: int
     path: str
@@ -83,10 +83,10 @@ class LensRow:
 
 @dataclass(frozen=True, slots=True)
 class LensResult:
-    """What each layer's residual stream would already say after the token at `position`.
+    """The next token after `position` by each layer's residual stream.
 
-    The residual behind the layer goes through the model's own output norm and head
-    (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    The residual behind the layer goes through the model's own output norm and head (nostalgebraist
+    2020, "interpreting GPT: the logit lens").
     """
 
     request: int

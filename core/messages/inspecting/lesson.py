@@ -1,8 +1,8 @@
-"""One token followed through the loaded model: what is asked for, and all numbers of it.
+"""One token traced through the loaded model: the request, and all numbers of it.
 
 Values are float32 as the running executor computed them. What could be long is bounded: vectors
-tell their first values, and beside them their size and root mean square; scores are told for the
-tokens of one sentence, the rest of the cache as one sum.
+tell their first values, and beside them their size and root mean square; scores are those of the
+tokens of one sentence, and one sum for the rest of the cache.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Positions = Literal["rotary", "learned", "sines", "bias", "none"]
 class FollowToken:
     """Ask for a TokenFollowed: the token at `position` of the cache runs once more, over the cache
     as it stands, and leaves no trace in it. One layer is opened, and one head of it; ANY_HEAD is
-    the one that looks most at other tokens than the first, the last and this one. Scores are told
-    for the positions `first`..`position`, MOST_TOKENS at most; of an encoder for those around it.
+    the one that attends most to other tokens than the first, the last and this one. Scores are of
+    the positions `first`..`position`, MOST_TOKENS at most; for an encoder of those around it.
 
     Of an encoder it is a token of the text that was encoded last; `beside` is a text whose vector
     is compared, MOST_BESIDE characters at most. Of an encoder-decoder it is a token of the target.
@@ -56,7 +56,7 @@ class VectorPart:
 
 @dataclass(frozen=True, slots=True)
 class TracedShape:
-    """What of the model stands in formulas, and how the opened layer is built."""
+    """The model's sizes that formulas show, and how the opened layer is built."""
 
     layers: int
     width: int
@@ -96,13 +96,13 @@ class TracedShape:
 
     @property
     def causal(self) -> bool:
-        """Tokens see none of those that follow."""
+        """Return True if tokens see none of those that follow."""
         return self.path != "encoder"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """How the head scores one earlier token."""
+    """The score of one earlier token by the head."""
 
     position: int
     dot: float  # q . k
@@ -206,7 +206,7 @@ class DenseShape:
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """How an encoder's hidden states become the vector of a text."""
+    """The pooling of an encoder's hidden states into the vector of a text."""
 
     names: tuple[str, ...]  # of the ways that are used, "mean" or "cls"
     states: tuple[VectorPart, ...]  # hidden states of the sentence's tokens

@@ -1,4 +1,4 @@
-"""Where the time of a step goes; and one matrix product in several forms, each with its time."""
+"""A profile of a step, by op; and one matrix product in several forms, each with its time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class StepProfile:
-    """`ops` in the order of the plan. What they do not add up to is waiting."""
+    """The profile of a step: `ops` in the order of the plan. What they do not add up to is
+    waiting."""
 
     tokens: int
     depth: int  # positions in the cache before it
@@ -49,7 +50,8 @@ class StepProfile:
 
     @property
     def memory_share(self) -> float:
-        """0..1, of what a plain read of memory reaches; 0 where that is not known."""
+        """Return the share, 0..1, of the speed of a plain read of memory; 0 if that is not
+        known."""
         if not self.memory_gb_s or not self.seconds:
             return 0.0
         return self.read_bytes / self.seconds / 1e9 / self.memory_gb_s
@@ -85,8 +87,8 @@ class KernelForm:
 
 @dataclass(frozen=True, slots=True)
 class KernelStudy:
-    """C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those measured so
-    far. Rates count a multiply-add as two operations."""
+    """The study of C[M,N] = A[M,K] . B[N,K]^T in float32; `forms` in the order of the study, those
+    measured so far. Rates count a multiply-add as two operations."""
 
     backend: StudyBackend
     device: str
@@ -104,7 +106,8 @@ class KernelStudy:
 
     @property
     def tiled_speedup(self) -> float:
-        """From the naive form to the tiled one, the third; 0 where that is not measured yet."""
+        """Return how much faster the tiled form, the third, is than the naive one; 0 if that is not
+        measured yet."""
         return self.forms[0].seconds / self.forms[2].seconds if len(self.forms) > 2 else 0.0
 
     @property
@@ -114,35 +117,36 @@ class KernelStudy:
 
     @property
     def memory_roof_gflop_s(self) -> float:
-        """What memory allows a form that reads every value once."""
+        """Return the GFLOP/s that memory allows a form which reads every value once."""
         return self.memory_gb_s * self.operations / self.least_bytes
 
     @property
     def without_reuse_gflop_s(self) -> float:
-        """What memory allows a form that reads two values for each multiply-add."""
+        """Return the GFLOP/s that memory allows a form which reads two values for each
+        multiply-add."""
         return self.memory_gb_s * 2 / 8
 
     @property
     def roof_gflop_s(self) -> float:
-        """The lower of arithmetic and memory, as in the roofline model: Williams, Waterman and
-        Patterson, Communications of the ACM 52(4), 2009."""
+        """Return the lower of arithmetic and memory, as in the roofline model: Williams, Waterman
+        and Patterson, Communications of the ACM 52(4), 2009."""
         return min(self.arithmetic_gflop_s, self.memory_roof_gflop_s)
 
     def gflop_s(self, form: KernelForm) -> float:
         return self.operations / form.seconds / 1e9
 
     def share(self, form: KernelForm) -> float:
-        """0..1 of the roof."""
+        """Return the share, 0..1, of the roof."""
         return self.gflop_s(form) / self.roof_gflop_s
 
     def times_naive(self, form: KernelForm) -> float:
-        """How much faster than the first form."""
+        """Return how much faster the form is than the first one."""
         return self.forms[0].seconds / form.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class KernelsStudied:
-    """After each form that was measured."""
+    """Sent after each form that was measured."""
 
     request: int
     study: KernelStudy

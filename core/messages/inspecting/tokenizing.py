@@ -1,4 +1,4 @@
-"""A text on its way to token ids, stage by stage: what a tokenizer does, told step by step.
+"""A text on its way to token ids, stage by stage: what a tokenizer does at each step.
 
 Spans are of characters (Unicode code points) of the text that was given. Tokens and symbols are
 spelled as the vocabulary spells them: "Ġthe", "▁the", "##ing", "<0xE2>".
@@ -13,8 +13,8 @@ from llm_lite.core.messages.tools import ToolSpec
 from llm_lite.core.records import dataclass
 
 TokenizerKind = Literal["BPE", "Unigram", "WordPiece", "WordLevel"]
-MOST_CHARACTERS = 20_000  # of a text whose stages are told; of a longer one its beginning
-MOST_STEPPED = 4_000  # characters from the beginning, of whose words each step is told
+MOST_CHARACTERS = 20_000  # of a text whose stages are shown; of a longer one its beginning
+MOST_STEPPED = 4_000  # characters from the beginning, of whose words each step is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Lattice:
 
     @property
     def count(self) -> int:
-        """Steps: one for each place, and one back along the best path."""
+        """Return the number of steps: one for each place, and one back along the best path."""
         return len(self.totals)
 
 
@@ -91,7 +91,7 @@ class LongestMatches:
 
     @property
     def tries(self) -> tuple[tuple[int, int, bool], ...]:
-        """All that is looked up, in order: start, end, whether it is a token."""
+        """Return all lookups in order: start, end, and True if it is a token."""
         found = []
         for match in self.matches:
             last = match.end or match.start + 1
@@ -111,7 +111,7 @@ Steps = MergeSteps | Lattice | LongestMatches
 
 @dataclass(frozen=True, slots=True)
 class TokenPiece:
-    """A token of the result."""
+    """A token of the result, with its place in the text."""
 
     token: str
     id: int
@@ -129,7 +129,7 @@ class Word:
     end: int
     spelled: str  # in the characters of the vocabulary
     pieces: tuple[TokenPiece, ...]
-    steps: Steps | None = None  # None: not told
+    steps: Steps | None = None  # None: not shown
     marked: bool = False
     control: bool = False  # marked, and steers the model
 
@@ -141,7 +141,7 @@ class TokenizedText:
     tokenizer: str  # its name
     kind: TokenizerKind
     text: str  # as it was given, or as the chat template wrote it
-    characters: int  # of the whole text, also where only its beginning is told
+    characters: int  # of the whole text, also where only its beginning is shown
     normalized: str
     normalizers: tuple[str, ...]  # names of what changes the text first: "NFC", "Lowercase"
     words: tuple[Word, ...]
@@ -157,7 +157,6 @@ class TokenizedText:
 
     @property
     def pieces(self) -> tuple[TokenPiece, ...]:
-        """All that is told, in order."""
         inside = (piece for word in self.words for piece in word.pieces)
         return (*self.before, *inside, *self.after)
 
@@ -175,7 +174,7 @@ class TokenizeText:
     slot: int = 0
     messages: tuple[ChatMessage, ...] | None = None
     thinking: bool = True  # what the template's switch for thoughts is set to
-    tools: tuple[ToolSpec, ...] = ()  # functions that the template is told of
+    tools: tuple[ToolSpec, ...] = ()  # functions that the template is given
     control: bool = False  # names of control tokens in the text count as these
     samples: tuple[str, ...] = ()  # also count the tokens of each
 

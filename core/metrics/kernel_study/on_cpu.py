@@ -23,7 +23,7 @@ from llm_lite.core.processor import (
 
 F32 = NDArray[np.float32]
 TASK_ROWS = 32  # of a thread at a time, as study.cpp says it
-TARGET_S = 0.02  # of a call, between two looks at a wish to stop
+TARGET_S = 0.02  # of a call, between two checks for a request to stop
 
 
 class CpuProducts:
@@ -47,7 +47,7 @@ class CpuProducts:
         return f"{processor_name()}, {self._isa}, {self._threads} threads"
 
     def peaks(self, check: Check) -> tuple[float, float]:
-        """GFLOP/s of arithmetic, GB/s of memory."""
+        """Return GFLOP/s of arithmetic and GB/s of memory."""
         check()
         return multiply_adds_gflop_s(self._threads, self._isa), read_gb_s(self._threads)
 
@@ -62,7 +62,8 @@ class CpuProducts:
         return Paced(run, len(self._a), TASK_ROWS * self._threads, TARGET_S)
 
     def _own(self) -> Paced:
-        """All rows at once: the executor itself looks up every 20 ms."""
+        """Pace the executor's own product, all rows at once: it looks for a stop every 20 ms
+        itself."""
         weights, rows = own.tensors(self._a, self._b), len(self._a)
         program, step = own.program(weights), own.step_of(rows)
         executor = CpuExecutor(program, weights, self._threads, isa=self._isa)
@@ -79,7 +80,7 @@ class CpuProducts:
         return Paced(run, rows, rows, TARGET_S)
 
     def result(self, form: Form) -> F32:
-        """What a form of `paced` has written: float32 [M, N]."""
+        """Return what a form of `paced` has written: float32 [M, N]."""
         if form.stem == "own":
             assert self._executor is not None
             return own.result(self._executor, len(self._a))
@@ -91,5 +92,5 @@ class CpuProducts:
 
 
 def _of_vectors() -> str:
-    """The highest build that multiplies floats in vectors, whose arithmetic is the roof."""
+    """Return the highest build that multiplies floats in vectors, whose arithmetic is the roof."""
     return [name for name in available_isas() if not name.startswith("amxbf16")][-1]

@@ -76,14 +76,14 @@ class VulkanProducts:
         return (*VULKAN, self._own_form())
 
     def _own_form(self) -> Form:
-        """Of the shader that `Product.dispatches` chooses."""
+        """Return the form of the shader that `Product.dispatches` chooses."""
         tuning, (rows, _, depth) = Tuning.of(self._device.info), self._shape
         if tuning.vector_tokens and depth % 32 == 0:
             return SOFTWARE_OWN
         return MATVEC_OWN if rows <= tuning.matvec_tokens else VULKAN_OWN
 
     def peaks(self, check: Check) -> tuple[float, float]:
-        """GFLOP/s of arithmetic, GB/s of memory."""
+        """Return GFLOP/s of arithmetic and GB/s of memory."""
         return multiply_adds_gflop_s(self._device, check=check), read_gb_s(self._device)
 
     def paced(self, form: Form) -> Paced:
@@ -113,7 +113,7 @@ class VulkanProducts:
         return Dispatch(f"study.{form.stem}", constants, buffers, groups, rows * outputs * depth)
 
     def _own_dispatch(self) -> Dispatch:
-        """That of a plan's product, whose left factor lies where the plan has it."""
+        """Return the dispatch of a plan's product, whose left factor is where the plan has it."""
         weights, rows = own.tensors(*self._factors), self._shape[0]
         program = own.program(weights)
         (plan,) = program.plans
@@ -125,7 +125,7 @@ class VulkanProducts:
         return dispatch
 
     def result(self, form: Form) -> F32:
-        """What a form of `paced` has written: float32 [M, N]."""
+        """Return what a form of `paced` has written: float32 [M, N]."""
         rows, outputs, _ = self._shape
         if form.stem == "own":
             assert self._executor is not None

@@ -15,12 +15,13 @@ F32 = NDArray[np.float32]
 
 
 def tensors(a: F32, b: F32) -> dict[str, TensorData]:
-    """a [M,K] as an embedding of M tokens, which brings the rows of a step; b [N,K] as weights."""
+    """Return a [M,K] as an embedding of M tokens, which brings the rows of a step; b [N,K] as
+    weights."""
     return {name: _tensor(name, values) for name, values in (("a", a), ("b", b))}
 
 
 def program(weights: dict[str, TensorData]) -> Program:
-    """A plan of one step of M tokens."""
+    """Return a program with a plan of one step of M tokens."""
     rows = weights["a"].shape[0]
     builder = PlanBuilder(weights, Bucket(rows, rows), integer_activations=False)
     x = builder.embed(builder.weight("a"), "a.rows")
@@ -30,7 +31,7 @@ def program(weights: dict[str, TensorData]) -> Program:
 
 
 def step_of(count: int) -> Step:
-    """Of the first `count` rows of a."""
+    """Return a step over the first `count` rows of a."""
     return Step(np.arange(count, dtype=np.int32), 0, count)
 
 
@@ -39,7 +40,7 @@ def product_op(plan: Plan) -> int:
 
 
 def result(executor: Executor, rows: int) -> F32:
-    """What its product has written: float32 [M, N]."""
+    """Return what the executor's product has written: float32 [M, N]."""
     (plan,) = executor.program.plans
     return executor.read(plan, plan.tensors[plan.logits], step_of(rows))
 

@@ -18,7 +18,7 @@ Check = Callable[[], None]  # may raise CancelledError
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of a whole product."""
+    """The seconds of a whole product."""
 
     median: float
     fastest: float
@@ -40,13 +40,14 @@ class Paced:
             self.piece = min(2 * self.piece, rows)
 
     def _is_short(self, target: float) -> bool:
-        """By the clock of `run`, and of the host: whatever a driver's says, no submit is long."""
+        """Return True if a piece is short, by the clock of `run`, and of the host: whatever a
+        driver's says, no submit is long."""
         began = time.perf_counter()
         taken = self._run(0, self.piece)
         return taken < target / 2 and time.perf_counter() - began < MOST_S
 
     def whole(self, check: Check) -> float:
-        """Seconds of all rows."""
+        """Return the seconds of all rows."""
         seconds = 0.0
         for first in range(0, self._rows, self.piece):
             check()
@@ -54,7 +55,7 @@ class Paced:
         return seconds
 
     def times(self, check: Check) -> Times:
-        """Of as many passes as give a median."""
+        """Return the times of as many passes as give a median."""
         seconds: list[float] = []
         while len(seconds) < LEAST_PASSES or (
             len(seconds) < MOST_PASSES and sum(seconds) < ENOUGH_S

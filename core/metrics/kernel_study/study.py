@@ -56,7 +56,8 @@ MakeProducts = Callable[[F32, F32], Products]  # of a [M,K] and b [N,K]
 
 
 def products_on(backend: StudyBackend, device: Device | None, threads: int = 0) -> MakeProducts:
-    """On the Vulkan device, or in C++ on this processor. DeviceError without such a device."""
+    """Return what makes the products, on the Vulkan device or in C++ on this processor. DeviceError
+    without such a device."""
     if backend == "cpu":
         from llm_lite.core.metrics.kernel_study.on_cpu import CpuProducts
 
@@ -71,9 +72,10 @@ def products_on(backend: StudyBackend, device: Device | None, threads: int = 0) 
 def study(
     make: MakeProducts, progress: Progress, emit: Emit = lambda _: None, size: int = 0
 ) -> KernelStudy:
-    """M = N = K = `size`; 0: as large as the device does in the naive form in LONGEST_S.
+    """Study products with M = N = K = `size`; 0: as large as the device computes in the naive form
+    in LONGEST_S.
 
-    `emit` is told after each form. CancelledError where `progress` raises it, RequestError for a
+    `emit` is called after each form. CancelledError where `progress` raises it, RequestError for a
     size that the program's own kernel does not have.
     """
     if size and (size % 32 or not 32 <= size <= LARGEST):
@@ -105,7 +107,7 @@ def _peaks(products: Products, progress: Progress, done: float) -> tuple[float, 
 
 
 def operands(m: int, n: int, k: int) -> tuple[F32, F32]:
-    """Random a [M,K] and b [N,K], the same every time."""
+    """Return random a [M,K] and b [N,K], the same every time."""
     random = np.random.default_rng(0)
     a = random.standard_normal((m, k), np.float32)
     return a, random.standard_normal((n, k), np.float32)
@@ -137,7 +139,7 @@ def _measured(products: Products, number: int, progress: Progress) -> KernelForm
 
 @cache
 def source(path: str) -> str:
-    """A source file, by its path in the repository. FileError where the build lacks it."""
+    """Return a source file, by its path in the repository. FileError if the build lacks it."""
     place = resources.files("llm_lite_kernels").joinpath("sources", path)
     try:
         return place.read_text("utf-8")
@@ -162,7 +164,8 @@ def code(form: Form) -> list[str]:
 
 @cache
 def shown(form: Form, before: Form | None) -> str:
-    """What of the form's code the form before does not have; all of it where there is none."""
+    """Return what the form's code has beyond that of the form before; all of it if there is
+    none."""
     lines = code(form)
     if before is None:
         return "\n".join(lines)
@@ -177,7 +180,7 @@ def shown(form: Form, before: Form | None) -> str:
 
 
 def _closing(part: list[str], behind: list[str]) -> list[str]:
-    """The braces right behind a part that close those that it opens."""
+    """Return the braces right behind a part that close those that it opens."""
     text = "".join(part)
     opened = max(0, text.count("{") - text.count("}"))
     braces = next((i for i, line in enumerate(behind) if line.strip() != "}"), len(behind))

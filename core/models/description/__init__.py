@@ -1,1 +1,1 @@
-"""How an architecture is described: rows of fields and of tensors, and what is made from them."""
+"""The description of an architecture: rows of fields and of tensors, and what is made from them."""

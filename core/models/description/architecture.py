@@ -1,4 +1,5 @@
-"""An architecture: what its file in core/models/ says, and what follows for every one of them."""
+"""An architecture: the rows in its file in core/models/, and what follows from them for every
+one."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ class Architecture:
     that may have one value only, and what any other would mean. defaults: of a config.json.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
     draft_slice: the smaller model that was trained among the weights, of the fields (MatFormer).
-    on_disk: weights of which single rows are read where they lie. of_config: tensors of GGUF that
+    on_disk: weights whose single rows are read on disk. of_config: tensors of GGUF that
     are fields in a config.json; of_fields: those that no file has.
     """
 
@@ -113,7 +114,7 @@ class Architecture:
     of_fields: Callable[[Any], list[TensorData]] = rope.made_tensors
 
     def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
-        """A model understood: fields, and every tensor's name and shape. FileError,
+        """Read a model's definition: fields, and every tensor's name and shape. FileError,
         UnsupportedError."""
         config = self.config_of(metadata, weights, path)
         encoder = decoding = None
@@ -133,7 +134,7 @@ class Architecture:
         )
 
     def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
-        """The fields, checked, and every tensor's shape against them."""
+        """Return the fields, checked, and check every tensor's shape against them."""
         config = self._config(metadata, weights, path)
         check_shapes(self.title, self._shapes(config, weights.__contains__), weights, path)
         return config
@@ -146,9 +147,9 @@ class Architecture:
         sizes: Mapping[str, tuple[int, ...]],
         optional: bool | Collection[str] = False,
     ) -> Shapes:
-        """Every tensor of a model of these fields. `sizes`: the shapes of tensors that say what no
-        field does, such as the vocabulary; `optional`: with all that a model may leave out, or
-        with these of them."""
+        """Return the shapes of every tensor of a model with these fields. `sizes`: the shapes of
+        tensors that determine what no field does, such as the vocabulary; `optional`: with all that
+        a model may leave out, or with these of them."""
         known = {name: KnownShape(name, "f32", size) for name, size in sizes.items()}
         config = self._config(metadata, known, path)
         if isinstance(optional, bool):
@@ -170,13 +171,13 @@ class Architecture:
 
     @cached_property
     def _rotates(self) -> bool:
-        """Whether there are rotary positions: of other models a config.json says nothing of them,
-        whatever fields it has."""
+        """Return True if there are rotary positions: for other models they are ignored in a
+        config.json."""
         return "theta" in rows_of(self.config)
 
     @cached_property
     def _scales(self) -> bool:
-        """Whether rotary positions may be scaled by GGUF's fields."""
+        """Return True if rotary positions may be scaled by GGUF's fields."""
         return "scaling" in rows_of(self.config)
 
     def _known(self, source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
@@ -186,7 +187,8 @@ class Architecture:
         return shapes_of(self.tensors, config, present)
 
     def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
-        """A checkpoint in GGUF's terms. FileError and UnsupportedError name the field or tensor."""
+        """Translate a checkpoint to GGUF's terms. FileError and UnsupportedError name the field or
+        tensor."""
         text = config.part("text_config").with_defaults(self.defaults)
         metadata, known = self._metadata(text)
         result = Translated(metadata, {})
@@ -215,7 +217,7 @@ class Architecture:
         return result
 
     def metadata_of(self, config: CheckpointConfig) -> dict[str, Any]:
-        """GGUF's fields, as a config.json of the text model says them."""
+        """Return GGUF's fields for a config.json of the text model."""
         return self._metadata(config.with_defaults(self.defaults))[0]
 
     def _metadata(self, config: CheckpointConfig) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -273,8 +275,9 @@ class Architecture:
                 config.rows(key, f"model.{own}", tensors[name].shape[0])
 
     def complete(self, metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
-        """The tensors as graphs know them: fused matrices as views of their parts, and what scaled
-        rotary positions need and no file has. The same mapping where nothing is to be done."""
+        """Return the tensors as graphs know them: fused matrices as views of their parts, and what
+        scaled rotary positions need and no file has. Returns the same mapping if nothing is to be
+        done."""
         fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
         scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
         prefix = f"{self.gguf}.rope.scaling."
@@ -305,7 +308,7 @@ class Architecture:
         return is_scalar and any(row.spread and row.gguf == pattern for row in self.tensors)
 
     def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
-        """What a fused matrix has in its rows, by name; nothing where it is no such matrix."""
+        """Return the parts in the rows of a fused matrix, by name; {} if it is no such matrix."""
         pattern, number = numbered(name)
         row = next((row for row in self.fused if row.gguf == pattern), None)
         if row is None:

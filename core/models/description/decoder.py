@@ -74,7 +74,7 @@ def _rotary_part(config: CheckpointConfig, known: Known) -> int | None:
 
 
 def _window(config: CheckpointConfig, known: Known) -> int | None:
-    """Positions; None where attention sees the whole context."""
+    """Return the window in positions; None if attention sees the whole context."""
     if config.get("sliding_window") is None or not config.flag("use_sliding_window", True):
         return None
     window = config.integer("sliding_window", at_most=LARGEST_CONTEXT)
@@ -82,7 +82,7 @@ def _window(config: CheckpointConfig, known: Known) -> int | None:
 
 
 def sliding_layers(config: CheckpointConfig, known: Known) -> list[bool] | None:
-    """Whether a layer's attention slides, where the config says it."""
+    """Return for each layer whether its attention slides, None if the config does not say it."""
     layers = known["layers"]
     if config.get("layer_types") is not None:
         kinds = config.list_of("layer_types", (str,), layers)
@@ -162,7 +162,7 @@ SLIDING = FieldRow(
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """What most decoders say of themselves. `vocabulary` is what the embedding has of rows."""
+    """The fields of most decoders. `vocabulary` is the number of rows of the embedding."""
 
     layers: int = row(LAYERS)
     context: int = row(CONTEXT)
@@ -191,7 +191,7 @@ class DecoderConfig:
     def of_tensors(
         cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
     ) -> dict[str, Any]:
-        """What the tensors say; FileError where they are not there."""
+        """Return the fields that tensors determine. FileError if these are not there."""
         return {"vocabulary": size_of(weights, EMBEDDING, path)[0]}
 
     @property
@@ -221,7 +221,7 @@ class DecoderConfig:
 
     @property
     def rotary_magnitude(self) -> float:
-        """What rotated queries and keys are multiplied by."""
+        """Return the factor of rotated queries and keys."""
         if self.scaling != "yarn":
             return self.attention_factor
         weighed = rope.yarn_magnitude(self.scaling_factor, self.yarn_weight)

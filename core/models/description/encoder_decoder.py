@@ -1,4 +1,4 @@
-"""What encoder-decoders say of themselves: two stacks of layers, of equal or unequal depth."""
+"""The fields of encoder-decoders: two stacks of layers, of equal or unequal depth."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ START = FieldRow(
 
 
 def _banned(config: CheckpointConfig, known: Known) -> list[int] | None:
-    """Those words of `bad_words_ids` that are one token."""
+    """Return the words of `bad_words_ids` that are one token."""
     words = config.get("bad_words_ids")
     if not isinstance(words, list):
         return None
@@ -59,7 +59,6 @@ def _banned(config: CheckpointConfig, known: Known) -> list[int] | None:
 
 
 def _tokens(value: Any, known: Known) -> tuple[int, ...]:
-    """Token ids."""
     check = integer(0, LARGEST_VOCABULARY)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise UnfitError("a list of token ids", value)
@@ -72,7 +71,7 @@ def _is_early(config: CheckpointConfig, known: Known) -> bool | None:
 
 
 def _prefixes(config: CheckpointConfig, known: Known) -> list[str] | None:
-    """What stands before the sources of a checkpoint's tasks."""
+    """Return the prefixes of the sources of a checkpoint's tasks."""
     tasks = config.get("task_specific_params")
     if not isinstance(tasks, Mapping):
         return None
@@ -126,7 +125,7 @@ class EncoderDecoderConfig:
     def of_tensors(
         cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
     ) -> dict[str, Any]:
-        """What the tensors say; FileError where they are not there."""
+        """Return the fields that tensors determine. FileError if these are not there."""
         return {"vocabulary": size_of(weights, EMBEDDING, path)[0]}
 
     @property
@@ -155,7 +154,7 @@ class EncoderDecoderConfig:
 
     @property
     def shape(self) -> ModelShape:
-        """Of the decoder."""
+        """Return the shape of the decoder."""
         return self._stack(self.decoder_layers, cross_attention=True)
 
     @property
@@ -179,7 +178,8 @@ class EncoderDecoderConfig:
 def of_stack(
     stack: str, gguf: str, checkpoint: str, *shape: str, optional: bool = False
 ) -> NameRow:
-    """A tensor of each layer of a stack: "enc.blk.{i}." or "dec.blk.{i}." in GGUF."""
+    """Return the row of a tensor of each layer of a stack: "enc.blk.{i}." or "dec.blk.{i}." in
+    GGUF."""
     return NameRow(
         f"{stack[:3]}.blk.{{i}}.{gguf}", checkpoint, shape, f"{stack}_layers", optional=optional
     )

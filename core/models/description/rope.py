@@ -48,7 +48,8 @@ def base(config: CheckpointConfig, known: Known) -> float:
 
 
 def scaling(config: CheckpointConfig, known: Known) -> str | None:
-    """None where GGUF says nothing: Llama 3's scaling is a tensor of factors there."""
+    """Return the kind of scaling, None if GGUF has no field for it: Llama 3's scaling is a tensor
+    of factors there."""
     kind = kind_of(config)
     return None if kind in ("default", "llama3") else kind
 
@@ -61,7 +62,8 @@ def factor(config: CheckpointConfig, known: Known) -> float | None:
 
 
 def original_context(config: CheckpointConfig, known: Known) -> int | None:
-    """Positions that the model was trained for before its rotary positions were scaled."""
+    """Return the positions that the model was trained for before its rotary positions were
+    scaled."""
     if kind_of(config) not in ("yarn", "longrope"):
         return None
     part, _ = config.rope()
@@ -82,7 +84,7 @@ def beta(key: str) -> Any:
 
 
 def attention_factor(config: CheckpointConfig, known: Known) -> float | None:
-    """What rotated queries and keys are multiplied by, beside what YaRN's factor implies."""
+    """Return the factor of rotated queries and keys, besides what YaRN's factor implies."""
     kind, (part, _) = kind_of(config), config.rope()
     if kind == "longrope":
         if part.get("attention_factor") is not None:
@@ -108,7 +110,7 @@ def attention_factor(config: CheckpointConfig, known: Known) -> float | None:
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """How much larger queries and keys become, so that attention is as sharp as before."""
+    """Return how much larger queries and keys become, so that attention is as sharp as before."""
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
@@ -152,13 +154,14 @@ def yarn_factors(c: ScaledPositions) -> NDArray[np.float64]:
 
 
 def scales_part(c: ScaledPositions) -> bool:
-    """Whether only a part of each query is multiplied, so that a factor of scores will not do."""
+    """Return True if only a part of each query is multiplied, so that a factor of scores will not
+    do."""
     return c.rotary_dim < c.head_dim and c.rotary_magnitude != 1.0
 
 
 def made_tensors(c: ScaledPositions) -> list[TensorData]:
-    """What graphs read and no file has: YaRN's factors; and where only a part of a head rotates,
-    what queries are multiplied by, [heads * head_dim], for both queries and keys."""
+    """Return the tensors that graphs read and no file has: YaRN's factors; and where only a part of
+    a head rotates, the factors of queries, [heads * head_dim], for both queries and keys."""
     made = []
     if c.scaling == "yarn":
         made.append(float_tensor(FACTORS, yarn_factors(c)))
@@ -170,7 +173,8 @@ def made_tensors(c: ScaledPositions) -> list[TensorData]:
 
 
 def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorData]:
-    """The tensors that GGUF files have for this scaling: of Llama 3 and of LongRoPE."""
+    """Return the tensors that GGUF files have for this scaling: those of Llama 3 and of
+    LongRoPE."""
     kind, (part, _) = kind_of(config), config.rope()
     if kind == "llama3":
         return [float_tensor(FACTORS, _llama3_factors(part, known["theta"], known["rotary_dim"]))]
@@ -187,8 +191,8 @@ def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorDat
 
 
 def _llama3_factors(part: CheckpointConfig, theta: float, rotary_dim: int) -> NDArray[np.float64]:
-    """What each frequency is divided by: 1 for short waves, `factor` for long ones, a blend between
-    (transformers, `_compute_llama3_parameters`)."""
+    """Return the divisor of each frequency: 1 for short waves, `factor` for long ones, a blend
+    between (transformers, `_compute_llama3_parameters`)."""
     original = part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)
     times, low, high = (
         part.number(key, within=ROPE_FACTOR)

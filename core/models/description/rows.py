@@ -1,4 +1,4 @@
-"""Rows of fields: what an attribute is called in GGUF and in config.json, and what it can be.
+"""Rows of fields: an attribute's names in GGUF and in config.json, and its range.
 
 A config is a dataclass whose attributes carry a row each. The rows read it from either file; from
 them comes the translation of one into the other too. Rows are read in order, so that a row may say
@@ -27,7 +27,7 @@ REQUIRED = object()
 
 
 class UnfitError(Exception):
-    """A value that a row does not take. `attribute`: another row's that is to blame."""
+    """Raised for a value that a row does not allow. `attribute`: another row's that is to blame."""
 
     def __init__(self, expected: str, value: object, attribute: str = "") -> None:
         super().__init__(expected)
@@ -36,10 +36,10 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """gguf: the key behind "<architecture>.", or a whole one that begins with "tokenizer.".
-    checkpoint: the key in config.json, or what finds the value there; None: it has no such field.
-    A default is a value, or made of what is known; `assumed` is the default of a config.json, which
-    is then as good as said."""
+    """A row of a field. gguf: the key behind "<architecture>.", or a whole one that begins with
+    "tokenizer.". checkpoint: the key in config.json, or what finds the value there; None: it has no
+    such field. A default is a value, or made of what is known; `assumed` is the default of a
+    config.json, which is then as good as said."""
 
     gguf: str
     checkpoint: str | FromCheckpoint | None
@@ -53,7 +53,7 @@ class FieldRow:
 
 
 def row(of: FieldRow) -> Any:
-    """An attribute of a config that is read by this row."""
+    """Return an attribute of a config that is read by this row."""
     return field(metadata={"row": of})
 
 
@@ -70,7 +70,8 @@ class FieldSource(Protocol):
 
 
 def read_rows(config: type, source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
-    """Every attribute that has a row, and the names of those that the source says. FileError."""
+    """Read every attribute that has a row, and return the names of those that the source has.
+    FileError."""
     rows = rows_of(config)
     known: dict[str, Any] = {}
     said = set()
@@ -108,7 +109,7 @@ class GgufFields:
 
 
 class CheckpointFields:
-    """Those of a config.json; one that is null is not said."""
+    """The fields of a config.json; null counts as left out."""
 
     def __init__(self, config: CheckpointConfig) -> None:
         self._config = config
@@ -134,7 +135,7 @@ class CheckpointFields:
 
 
 def integer(least: int = 1, most: int | str = LARGEST_WIDTH, *, even: bool = False) -> Check:
-    """`most`: a number, or the name of an attribute."""
+    """Return a check for integers. `most`: a number, or the name of an attribute."""
 
     def check(value: Any, known: Known) -> int:
         if type(value) is not int:
@@ -150,7 +151,8 @@ def integer(least: int = 1, most: int | str = LARGEST_WIDTH, *, even: bool = Fal
 
 
 def number(within: Range, *, or_zero: bool = False) -> Check:
-    """A float. `or_zero`: 0 too, where what the number is for is off."""
+    """Return a check for floats. `or_zero`: 0 is allowed too and switches off what the number is
+    for."""
 
     def check(value: Any, known: Known) -> float:
         if type(value) not in (int, float):

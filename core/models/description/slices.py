@@ -24,7 +24,7 @@ _PIECE_BYTES = 8 << 20
 @dataclass(frozen=True)
 class CutTensor:
     """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,
-    or with `kept` [n, layers, bytes], of which these layers stay."""
+    or with `kept` [n, layers, bytes], where these layers stay."""
 
     name: str
     dtype: str
@@ -46,7 +46,7 @@ class CutTensor:
             yield np.ascontiguousarray(part if self.kept is None else part[:, self.kept])
 
     def whole(self) -> TensorData:
-        """Mapped where what stays lies together, else a copy."""
+        """Return the tensor, mapped if its units are adjacent, else a copy."""
         units = self.units if self.kept is None else self.units[:, self.kept]
         data = np.ascontiguousarray(units).reshape(-1)
         data.flags.writeable = False
@@ -66,26 +66,26 @@ class Cutter(Protocol):
 
     @property
     def layers(self) -> int:
-        """Of the model that is cut."""
+        """Return the number of layers of the model that is cut."""
         ...
 
     @property
     def vocabulary(self) -> int: ...
     def metadata(self, old: Mapping[str, Any]) -> dict[str, Any]: ...
     def view_metadata(self, old: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a slice whose tensors are those of `view`."""
+        """Return the metadata of a slice whose tensors are those of `view`."""
         ...
 
     def checkpoint_config(self, old: Mapping[str, Any]) -> dict[str, Any]:
-        """The config.json of the slice."""
+        """Return the config.json of the slice."""
         ...
 
     def cut(self, tensor: TensorData) -> CutTensor | None:
-        """The tensor under its new name; None where its layer goes."""
+        """Return the tensor under its new name; None if its layer is cut."""
         ...
 
     def view(self, tensor: TensorData) -> TensorData | None:
-        """Likewise, without a copy where that can be."""
+        """Return the tensor as `cut` does, without a copy if possible."""
         ...
 
 

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(?<=\.)[0-9]{1,5}(?=\.)")
 
 @dataclass(frozen=True, slots=True)
 class KnownShape:
-    """A weight of a model that is not there: a checkpoint that is to be made."""
+    """The name, type and shape of a weight without data, for a checkpoint that is to be made."""
 
     name: str
     dtype: str
@@ -33,12 +33,13 @@ class KnownShape:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """shape: names of the config's attributes; one with a value a layer is taken at the layer.
+    """A row of a tensor. shape: names of the config's attributes; one with a value a layer is taken
+    at the layer.
 
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
-    spread: files may have one value, which stands for all of a vector as wide as the model.
-    flat: a vector that checkpoints store as a matrix of one row.
+    spread: files may have one value, which stands for all of a vector as wide as the model. flat: a
+    vector that checkpoints store as a matrix of one row.
     """
 
     gguf: str
@@ -72,7 +73,7 @@ def of_model(
     optional: bool | Callable[[Any, int], bool] = False,
     add: float = 0.0,
 ) -> NameRow:
-    """Names as they are; with `count` the rows of a stack, which `{i}` numbers."""
+    """Return a row of names as they are; with `count` the rows of a stack, which `{i}` numbers."""
     return NameRow(gguf, checkpoint, shape, count, optional, add)
 
 
@@ -83,7 +84,7 @@ def of_layer(
     optional: bool | Callable[[Any, int], bool] = False,
     add: float = 0.0,
 ) -> NameRow:
-    """Names behind "blk.{i}." and "layers.{i}."."""
+    """Return a row of names behind "blk.{i}." and "layers.{i}."."""
     full = None if checkpoint is None else f"layers.{{i}}.{checkpoint}"
     return NameRow(f"blk.{{i}}.{gguf}", full, shape, "layers", optional, add)
 
@@ -94,7 +95,8 @@ def shape_of(row: NameRow, config: Any, index: int = 0) -> tuple[int, ...]:
 
 
 def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], bool]) -> Shapes:
-    """Every tensor of a model; one that may be missing only where it is present."""
+    """Return the shapes of every tensor of a model; one that may be missing only if it is
+    present."""
     shapes = []
     for row, index in _in_order(rows, config):
         name = row.gguf.replace("{i}", str(index))
@@ -105,7 +107,7 @@ def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], boo
 
 
 def _in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, int]]:
-    """Those of the whole model, then layer by layer."""
+    """Yield the rows of the whole model, then those of each layer."""
     for row in rows:
         if row.count != "layers":
             yield from ((row, i) for i in range(getattr(config, row.count) if row.count else 1))
@@ -130,7 +132,8 @@ def check_shapes(
 
 
 def numbered(name: str) -> tuple[str, str]:
-    """A tensor's name with {i} for its number, and that number as rows of tensors write it."""
+    """Return a tensor's name with {i} for its number, and that number as rows of tensors write
+    it."""
     found = _NUMBER.search(name)
     if found is None:
         return name, ""
@@ -138,14 +141,16 @@ def numbered(name: str) -> tuple[str, str]:
 
 
 def added(tensor: TensorData, amount: float) -> TensorData:
-    """The values and `amount`, float32: norms of checkpoints that say how much more than 1."""
+    """Return the values plus `amount`, float32, for norms of checkpoints that store how much more
+    than 1 they are."""
     data = (tensor.dequantize() + np.float32(amount)).astype("<f4").reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return TensorData(tensor.name, "f32", tensor.shape, data)
 
 
 def transposed(tensor: TensorData) -> TensorData:
-    """A matrix that a checkpoint stores as [inputs, outputs]; a copy, in the same type."""
+    """Return a matrix that a checkpoint stores as [inputs, outputs] transposed; a copy, in the same
+    type."""
     size = tensor.nbytes // (tensor.shape[0] * tensor.shape[1])
     values = tensor.data.reshape(*tensor.shape, size).swapaxes(0, 1)
     data = np.ascontiguousarray(values).reshape(-1)
@@ -154,7 +159,7 @@ def transposed(tensor: TensorData) -> TensorData:
 
 
 def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
-    """Rows [heads, parts, d] as [parts, heads, d]; a copy, in the same type."""
+    """Return rows [heads, parts, d] as [parts, heads, d]; a copy, in the same type."""
     size = tensor.nbytes // (parts * heads)
     data = np.ascontiguousarray(tensor.data.reshape(heads, parts, size).swapaxes(0, 1)).reshape(-1)
     data.flags.writeable = False
@@ -162,14 +167,14 @@ def part_by_part(tensor: TensorData, parts: int, heads: int) -> TensorData:
 
 
 def spread(tensor: TensorData, width: int) -> TensorData:
-    """A vector of one value, [width], float32."""
+    """Return a vector of one repeated value, [width], float32."""
     data = np.repeat(tensor.dequantize().astype("<f4"), width).view(np.uint8)
     data.flags.writeable = False
     return TensorData(tensor.name, "f32", (width,), data)
 
 
 def split_rows(tensor: TensorData, parts: Mapping[str, int], path: Path) -> list[TensorData]:
-    """Views of consecutive rows, so many each, under these names."""
+    """Return views of consecutive rows under these names, each with its number of rows."""
     is_matrix = len(tensor.shape) > 1
     together = tensor.format.tile_rows if is_matrix else tensor.format.block_size
     expected = sum(parts.values())

@@ -102,7 +102,7 @@ def _embedded(d: Decoder[MarianConfig]) -> Tensor:
 
 
 def _normed(d: Decoder[MarianConfig], x: Tensor, y: Tensor, weight: str, at: str) -> Tensor:
-    """norm(x + y)"""
+    """Return norm(x + y)."""
     return d.norm(d.residual(x, y, at, 1.0), weight, at + ".norm")
 
 
@@ -148,7 +148,7 @@ _SUBLAYERS = Sublayers(
 
 
 def _both(stack: str, gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
-    """A matrix (or a norm) and its bias."""
+    """Return the rows of a matrix (or a norm) and its bias."""
     at = f"{stack}.layers.{{i}}.{checkpoint}"
     return (
         of_stack(stack, gguf + ".weight", at + ".weight", *shape),

@@ -1,4 +1,5 @@
-"""The order of sublayers in encoder-decoders; an architecture says its sublayers and its ends."""
+"""The order of sublayers in encoder-decoders; an architecture provides its sublayers and its
+ends."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def encoder_plan(
 def decoder_plan(
     parts: Sublayers, config: Any, weights: Weights, options: BuildOptions, bucket: Bucket
 ) -> Plan:
-    """Logits of the target's last tokens."""
+    """Build the plan of the decoder, to the logits of the target's last tokens."""
     d, shape = _stack(config, weights, options, bucket), config.shape
 
     def layer(x: Tensor, index: int) -> Tensor:

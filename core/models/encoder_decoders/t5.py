@@ -50,13 +50,15 @@ def _known_feed_forward(config: CheckpointConfig, known: Known) -> int | None:
 
 
 def _distance(value: Any, known: Known) -> int:
-    """Farther than the first half of the decoder's buckets, each of which is of one distance."""
+    """Check a distance that is farther than the first half of the decoder's buckets, which are of
+    one distance each."""
     least = known["buckets"] // 2 + 1
     return integer(least, 1 << 16)(value, known)
 
 
 def _scales_output(config: CheckpointConfig, known: Known) -> bool:
-    """Files of transformers 5 say it so, those of earlier versions by what they tie."""
+    """Return True if the output is scaled: files of transformers 5 have a flag, those of earlier
+    versions what they tie."""
     if config.text("model_type") != "t5":
         return False
     return config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
@@ -213,7 +215,7 @@ def _attention_rows(stack: str, gguf: str, checkpoint: str) -> tuple[NameRow, ..
 
 
 def _stack_rows(stack: str) -> tuple[NameRow, ...]:
-    """Tensors of a stack, "encoder" or "decoder"."""
+    """Return the tensors of a stack, "encoder" or "decoder"."""
     short, at = stack[:3], f"{stack}.block.{{i}}.layer."
     last = at + ("1" if stack == "encoder" else "2")
     dense = last + ".DenseReluDense."

@@ -1,4 +1,4 @@
-"""What an encoder's file in this folder says, and how its checkpoints are translated."""
+"""The architecture of an encoder's file in this folder, and the translation of its checkpoints."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _MADE = ("embeddings.position_ids", "embeddings.token_type_ids")  # buffers that
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderArchitecture(Architecture):
-    """prefix: of all tensors, where the encoder is a part of the checkpoint.
+    """The architecture of an encoder. prefix: of all tensors, if the encoder is a part of the
+    checkpoint.
 
-    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder:
-    the last layer of the masked-token head. bias: its bias, where the layer has none of its own.
+    other_tasks: how names of tensors of other tasks begin, and what these tensors are. decoder: the
+    last layer of the masked-token head. bias: its bias, where the layer has none of its own.
     """
 
     prefix: str
@@ -77,8 +78,8 @@ class EncoderArchitecture(Architecture):
         return result
 
     def _repeated(self, config: CheckpointConfig, names: frozenset[str]) -> frozenset[str]:
-        """What the head has twice: its matrix and bias where they are tied to the embedding and to
-        `bias`; else `bias` itself, if its layer has one of its own."""
+        """Return the names that the head has twice: its matrix and bias if they are tied to the
+        embedding and to `bias`; else `bias` itself, if its layer has one of its own."""
         own = f"{self.decoder}.weight", f"{self.decoder}.bias"
         if config.flag("tie_word_embeddings", True):
             return frozenset(own if self.bias in names else own[:1])
@@ -97,7 +98,7 @@ def _renamed(name: str) -> str:
 
 
 def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
-    """A matrix (or a norm) of a layer, and its bias."""
+    """Return the rows of a matrix (or a norm) of a layer, and its bias."""
     weight = NameRow(
         f"blk.{{i}}.{gguf}.weight", f"encoder.layer.{{i}}.{checkpoint}.weight", shape, "layers"
     )
@@ -111,7 +112,8 @@ def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
 
 
 def head_tensors(dense: str, norm: str, bias: str, decoder: str) -> tuple[NameRow, ...]:
-    """Of a masked-token head, by what checkpoints call them: all of them or none."""
+    """Return the tensors of a masked-token head, by their names in checkpoints: all of them or
+    none."""
 
     def of_head(gguf: str, checkpoint: str, *shape: str) -> NameRow:
         return of_model(gguf, checkpoint, *shape, optional=lambda config, _: not config.has_head)

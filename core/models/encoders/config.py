@@ -43,7 +43,7 @@ def _activation(value: Any, known: Known) -> str:
 
 
 def _poolings(value: Any, known: Known) -> tuple[str, ...]:
-    """Of GGUF a number, of our variants names."""
+    """Return the poolings, which GGUF has as a number and our variants by names."""
     if type(value) is int:
         if not 0 <= value < len(_OF_NUMBER):
             raise UnfitError(f"0 to {len(_OF_NUMBER) - 1} (none, mean, cls, last)", value)
@@ -82,10 +82,11 @@ def _separator(config: CheckpointConfig, known: Known) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(shared.DecoderConfig):
-    """`first`: the row of the first position; checkpoints of RoBERTa have others before it.
+    """The fields of an encoder. `first`: the row of the first position; checkpoints of RoBERTa have
+    others before it.
 
-    `separator`: the id of the token that ends a sentence, by which tokens get their types.
-    `types`: rows of the table of types, 0 where there is none.
+    `separator`: the id of the token that ends a sentence, by which tokens get their types. `types`:
+    rows of the table of types, 0 where there is none.
     """
 
     context: int = row(replace(shared.CONTEXT, assumed=512))

@@ -28,7 +28,8 @@ def encoder_plan(
     options: BuildOptions,
     bucket: Bucket,
 ) -> Plan:
-    """From tokens to hidden states [T, width], or to the logits of the masked-token head."""
+    """Build the plan from tokens to hidden states [T, width], or to the logits of the masked-token
+    head."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d = Decoder(b, config, options)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -69,7 +70,8 @@ def _activated(d: _Encoder, x: Tensor, at: str) -> Tensor:
 
 
 def _head(d: _Encoder, x: Tensor) -> Tensor:
-    """[T, width] -> [O, vocabulary]: what could stand in the place of each token asked for."""
+    """[T, width] -> [O, vocabulary]: logits of what could stand in the place of each output
+    token."""
     x = d.b.output_rows(x, "output.rows")
     x = d.norm(_activated(d, d.linear(x, HEAD_DENSE, "head.dense"), "head"), HEAD_NORM, "head.norm")
     by = d.b.weight(HEAD if d.b.has(HEAD) else EMBEDDING)

@@ -1,4 +1,4 @@
-"""What sentence-transformers keeps beside an encoder: how its hidden states become a vector.
+"""The files of sentence-transformers that describe how an encoder's hidden states become a vector.
 
     modules.json               [{"path": "1_Pooling", "type": "...models.Pooling"}, ...]
     <path>/config.json         of a Pooling: which modes; of a Dense: its widths and activation
@@ -68,7 +68,7 @@ def is_normalized(config: CheckpointConfig, known: Known) -> bool | None:
 
 
 def most_tokens(config: CheckpointConfig, known: Known) -> int | None:
-    """As its own file says, or the tokenizer's, whose number stands for none where it is huge."""
+    """Return the limit in its own file, or the tokenizer's, which stands for none if it is huge."""
     if not (config.path.parent / MODULES_FILE).is_file():
         return None
     for name, key in _LENGTHS.items():
@@ -99,7 +99,7 @@ def dense_activations(config: CheckpointConfig, known: Known) -> list[str] | Non
 
 
 def dense_tensors(config: CheckpointConfig, known: Known) -> list[TensorData]:
-    """`dense.{i}.weight` and `.bias`, from the safetensors file of each Dense."""
+    """Return `dense.{i}.weight` and `.bias`, from the safetensors file of each Dense."""
     tensors = []
     for index, one in enumerate(_dense(config.path.parent)):
         with open_folder(one.path.parent) as weights:
@@ -118,7 +118,7 @@ def _dense(folder: Path) -> list[CheckpointConfig]:
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(kind, folder) of each in its order; none where there is no modules.json."""
+    """Yield (kind, folder) of each module in its order; none if there is no modules.json."""
     file = folder / MODULES_FILE
     if not file.is_file():
         return
@@ -130,7 +130,8 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _module(file: Path, module: Any) -> tuple[str, Path]:
-    """FileError where the folder is none beside; UnsupportedError for another kind."""
+    """Return kind and folder of a module. FileError if the folder is outside; UnsupportedError for
+    another kind."""
     kind = module.get("type") if isinstance(module, dict) else None
     path = module.get("path") if isinstance(module, dict) else None
     if not isinstance(kind, str) or not isinstance(path, str):

@@ -14,7 +14,7 @@ from llm_lite.core.models.gemma3n.graph import plan
 
 
 def _unused(config: Any, layer: int) -> bool:
-    """Layers that share keys and values may have matrices for them; nobody uses them."""
+    """Layers that share keys and values may have matrices for them, which are not used."""
     return bool(layer >= config.own_caches)
 
 

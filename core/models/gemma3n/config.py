@@ -66,13 +66,15 @@ _KINDS = ("full_attention", "sliding_attention")
 
 
 def _pattern(config: CheckpointConfig, known: Known) -> list[bool]:
-    """Whether a layer's attention slides; every fifth sees all unless the config says otherwise."""
+    """Return for each layer whether its attention slides; every fifth sees all unless the config
+    says otherwise."""
     said = shared.sliding_layers(config, {**known, "window": 1})
     return said or [(i + 1) % 5 != 0 for i in range(known["layers"])]
 
 
 def _sparsity(config: CheckpointConfig, known: Known) -> list[float]:
-    """Shares of zeros as standard deviations above the mean; -inf where nothing is cut off."""
+    """Return shares of zeros as standard deviations above the mean; -inf where nothing is cut
+    off."""
     layers, value = known["layers"], config.get("activation_sparsity_pattern")
     if value is None:
         sparse = 10 if layers > 10 else 0
@@ -89,7 +91,8 @@ def _sparsity(config: CheckpointConfig, known: Known) -> list[float]:
 
 
 def thetas(config: CheckpointConfig) -> tuple[float, float]:
-    """Rotary bases of full and of sliding attention, from newer configs or older ones."""
+    """Return the rotary bases of full and of sliding attention, from newer configs or older
+    ones."""
     bases = [
         config.number("rope_theta", 1e6, within=ROPE_BASE),
         config.number("rope_local_base_freq", 1e4, within=ROPE_BASE),
@@ -127,7 +130,8 @@ def caches_to_share(value: Any, known: Known) -> int:
 
 
 def owner_of(layer: int, sliding: tuple[bool, ...], own_caches: int) -> int:
-    """The layer whose keys and values this one reads: the last of its kind that has its own."""
+    """Return the layer whose keys and values this one reads: the last of its kind that has its
+    own."""
     if layer < own_caches:
         return layer
     return max(i for i in range(own_caches) if sliding[i] == sliding[layer])
@@ -202,7 +206,8 @@ class Gemma3nConfig:
     def of_tensors(
         cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
     ) -> dict[str, int]:
-        """What no field says. FileError where a tensor is not there, or the table too narrow."""
+        """Return the fields that only tensors determine. FileError if a tensor is not there, or the
+        table too narrow."""
         sizes = [shared.size_of(weights, n, path) for n in (shared.EMBEDDING, LAUREL)]
         table = shared.size_of(weights, PER_LAYER_TABLE, path)
         picked, n = known["picked"], known["layer_width"]
@@ -232,17 +237,17 @@ class Gemma3nConfig:
 
     @property
     def table_layers(self) -> tuple[int, ...]:
-        """By layer, which part of a row of the table is its embedding: as a view of a larger model
-        says; else the table has the model's layers in order."""
+        """Return, by layer, which part of a row of the table is its embedding: a view of a larger
+        model names them; else the table has the model's layers in order."""
         return self.picked or tuple(range(self.layers))
 
     @property
     def own_caches(self) -> int:
-        """Layers from here on read a cache of an earlier one."""
+        """Return from which layer on layers read the cache of an earlier one."""
         return self.layers - self.shared_caches
 
     def cache_of(self, layer: int) -> int:
-        """The layer whose keys and values this one reads."""
+        """Return the layer whose keys and values this one reads."""
         return owner_of(layer, self.sliding, self.own_caches)
 
     @property

@@ -1,5 +1,5 @@
-"""What a MatFormer slice leaves of each tensor and field of a Gemma 3n (Devvrit et al. 2023,
-"MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab)."""
+"""The cut of a MatFormer slice: what it leaves of each tensor and field of a Gemma 3n (Devvrit et
+al. 2023, "MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LAYER = re.compile(r"blk\.([0-9]{1,5})\.(.+)")
 
 
 def _e4b(*wide: int, skip: range = range(0)) -> Slice:
-    """Of E4B: 35 layers of 16384; those not `wide` keep half."""
+    """Return a slice of E4B, which has 35 layers of 16384; those not `wide` keep half."""
     kept = [layer for layer in range(35) if layer not in skip]
     return Slice(tuple(skip), tuple(16384 if layer in wide else 8192 for layer in kept))
 
@@ -52,9 +52,9 @@ SLICES: Mapping[str, Slice] = {
 
 
 def draft_slice(config: Gemma3nConfig) -> Slice | None:
-    """The slice of a model like E4B that is like its E2B: feed-forwards of four times the width,
-    and the first third of the layers without caches of their own left out. None for a model that
-    is no wider than such a slice."""
+    """Return the slice of a model like E4B that is like its E2B: feed-forwards of four times the
+    width, and the first third of the layers without caches of their own left out. None for a model
+    that is no wider than such a slice."""
     width = 4 * config.width
     if min(config.feed_forward) <= width:
         return None
@@ -63,8 +63,8 @@ def draft_slice(config: Gemma3nConfig) -> Slice | None:
 
 
 class Gemma3nCutter:
-    """RequestError for a cut that does not fit the model, or that would leave layers without the
-    keys and values that they share."""
+    """The cutter of a Gemma 3n. RequestError for a cut that does not fit the model, or that would
+    leave layers without the keys and values that they share."""
 
     def __init__(self, config: Gemma3nConfig, cut: Slice) -> None:
         layers = config.shape.layers
@@ -101,7 +101,7 @@ class Gemma3nCutter:
 
     @property
     def shared(self) -> int:
-        """Layers of the slice without keys and values of their own."""
+        """Return how many layers of the slice have no keys and values of their own."""
         return sum(layer >= self.source.own_caches for layer in self.kept)
 
     def metadata(self, old: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,8 @@ class Gemma3nCutter:
         return {**old, **{f"gemma3n.{key}": value for key, value in changes.items()}}
 
     def view_metadata(self, old: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a view, which has the whole table: of its rows the layers that are left are read."""
+        """Return the metadata of a view, which has the whole table: of its rows the layers that are
+        left are read."""
         layers = [self.source.table_layers[layer] for layer in self.kept]
         return self.metadata(old) | {f"gemma3n.{TABLE_LAYERS}": layers}
 
@@ -127,7 +128,7 @@ class Gemma3nCutter:
         return None if cut is None else cut.whole()
 
     def cut(self, tensor: TensorData) -> CutTensor | None:
-        """The tensor under its new name; None where its layer goes."""
+        """Return the tensor under its new name; None if its layer is cut."""
         match = _LAYER.fullmatch(tensor.name)
         if match is None:
             if tensor.name == "per_layer_model_proj.weight":
@@ -144,7 +145,7 @@ class Gemma3nCutter:
         return whole(tensor, name)
 
     def checkpoint_config(self, old: Mapping[str, Any]) -> dict[str, Any]:
-        """The text model's config.json."""
+        """Return the text model's config.json."""
         source, kept = self.source, self.kept
         kinds = ("full_attention", "sliding_attention")
         pattern = old.get("activation_sparsity_pattern")

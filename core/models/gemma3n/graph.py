@@ -25,7 +25,7 @@ _STREAM_EPS = 1e-5  # of the streams' mean square, where they are brought to the
 
 
 class PerLayerConfig(Protocol):
-    """What the embeddings of a token for every layer are made by."""
+    """The sizes of the embeddings that a token has for every layer."""
 
     @property
     def width(self) -> int: ...
@@ -81,7 +81,7 @@ def _table_rows(b: PlanBuilder, config: PerLayerConfig) -> Tensor:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First number and count of each run of numbers that follow each other."""
+    """Yield first number and count of each run of consecutive numbers."""
     for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
         run = [number for _, number in group]
         yield run[0], len(run)
@@ -143,7 +143,7 @@ def _route(b: PlanBuilder, config: Gemma3nConfig, x: Tensor, layer: int, stage: 
 def _attention_block(
     b: PlanBuilder, config: Gemma3nConfig, options: BuildOptions, x: Tensor, layer: int
 ) -> Tensor:
-    """Attention and the low-rank residual, both of the normed input, join the residual."""
+    """Add attention and the low-rank residual, both of the normed input, to the residual."""
     at, w, eps = f"layers.{layer}.attention", f"blk.{layer}.", config.eps
     h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), eps, at + ".norm")
     low = b.matmul(h, b.weight(w + "laurel_l.weight"), at + ".laurel.left")
@@ -183,7 +183,8 @@ def _attention(
 def _feed_forward_block(
     b: PlanBuilder, config: Gemma3nConfig, options: BuildOptions, x: Tensor, layer: int
 ) -> Tensor:
-    """Of a slice the first units only: they are ordered by what they are worth (MatFormer)."""
+    """Add the feed-forward; a slice has its first units only, which are ordered by importance
+    (MatFormer)."""
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
     cut = slice_of(b, options)
     units = cut.widths(config.layers)[layer] if cut else config.feed_forward[layer]
@@ -203,7 +204,7 @@ def _feed_forward_block(
 def _per_layer_block(
     b: PlanBuilder, config: Gemma3nConfig, x: Tensor, per_layer: Tensor, layer: int
 ) -> Tensor:
-    """What the token's embedding for this layer adds to the streams behind the first."""
+    """Return what the token's embedding for this layer adds to the streams behind the first."""
     at, w, n = f"layers.{layer}.per_layer", f"blk.{layer}.", config.layer_width
     if config.correct_scale:
         x = b.scale(x, at + ".scaled", weight=b.weight(w + "altup_correct_scale.weight"))

@@ -26,7 +26,8 @@ def _none_of_layers(config: Gemma4Config, layer: int) -> bool:
 
 
 def _of_inputs(*rows: NameRow) -> tuple[NameRow, ...]:
-    """Of the embedding for every layer, which larger models do not have."""
+    """Mark rows of the embedding for every layer as optional, since larger models do not have
+    it."""
     return tuple(replace(row, optional=_none_of_layers) for row in rows)
 
 

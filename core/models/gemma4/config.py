@@ -31,12 +31,12 @@ from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.tensor import TensorData, float_tensor
 from llm_lite.core.records import dataclass
 
-_PERIOD = 6  # of layers, the last of which sees all
+_PERIOD = 6  # of layers; the last one sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by
 
 
 def _sliding(config: CheckpointConfig, known: Known) -> list[bool]:
-    """The last layer always sees all."""
+    """Return for each layer whether its attention slides; the last layer always sees all."""
     if config.get("use_bidirectional_attention") == "all":
         raise UnsupportedError(f"{config.path}: attention to later tokens is not known here")
     layers = known["layers"]
@@ -45,7 +45,8 @@ def _sliding(config: CheckpointConfig, known: Known) -> list[bool]:
 
 
 def _widths(config: CheckpointConfig, known: Known) -> list[int]:
-    """Layers that share keys and values may have feed-forwards twice as wide."""
+    """Return the widths of feed-forwards, which may be doubled in layers that share keys and
+    values."""
     width, layers = config.integer("intermediate_size"), known["layers"]
     double = config.flag("use_double_wide_mlp", False)
     own = layers - config.integer("num_kv_shared_layers", at_least=0, at_most=layers)
@@ -53,8 +54,8 @@ def _widths(config: CheckpointConfig, known: Known) -> list[int]:
 
 
 def _of_full_layers(config: CheckpointConfig, known: Known, key: str, usual: str) -> int:
-    """A field that full layers have a value of their own for: under a name of its own, or in
-    `per_layer_config`, where transformers writes it down."""
+    """Return a field that full layers have a value of their own for: under a name of its own, or in
+    `per_layer_config`, where transformers writes it."""
     full = known["sliding"].index(False)
     if isinstance(config.get("per_layer_config"), dict):
         own = config.part("per_layer_config")
@@ -102,7 +103,7 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
 
 
 def factors_of_full_layers(config: CheckpointConfig, known: Known) -> list[TensorData]:
-    """Of full layers' pairs, [head_dim / 2]: as GGUF's files have them."""
+    """Return the factors of full layers' pairs, [head_dim / 2], as GGUF's files have them."""
     part = _part_of(config, "full_attention")
     kind = part.text("rope_type", "proportional")
     if kind not in ("proportional", "default"):
@@ -171,7 +172,7 @@ class Gemma4Config:
 
     @property
     def shape(self) -> ModelShape:
-        """Of heads and groups the widest and most."""
+        """Return the shape, with the widest and most heads and groups of any layer."""
         return ModelShape(
             layers=self.layers,
             heads=self.heads,

@@ -109,7 +109,7 @@ def _feed_forward(b: PlanBuilder, config: Gemma4Config, x: Tensor, layer: int) -
 def _per_layer(
     b: PlanBuilder, config: Gemma4Config, x: Tensor, inputs: Tensor, layer: int
 ) -> Tensor:
-    """What the token's embedding for this layer adds."""
+    """Return what the token's embedding for this layer adds."""
     at, w, n = f"layers.{layer}.per_layer", f"blk.{layer}.", config.layer_width
     gate = b.matmul(x, b.weight(w + "inp_gate.weight"), at + ".gate")
     h = b.columns(inputs, at + ".input", first=layer * n, count=n)

@@ -50,7 +50,7 @@ def _of(gguf: str, checkpoint: str | None, *shape: str, transposed: bool = False
 
 
 def _both(gguf: str, checkpoint: str, *shape: str) -> tuple[NameRow, NameRow]:
-    """A matrix (or a norm) and its bias."""
+    """Return the rows of a matrix (or a norm) and its bias."""
     return (
         _of(gguf + ".weight", checkpoint + ".weight", *shape, transposed=len(shape) == 2),
         _of(gguf + ".bias", checkpoint + ".bias", shape[0]),

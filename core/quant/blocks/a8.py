@@ -64,14 +64,14 @@ def quantize_rows(x: NDArray[np.float32]) -> Blocks:
 def dequantize_rows(
     q: NDArray[np.int8], scale: NDArray[np.float32], zero: NDArray[np.int16]
 ) -> NDArray[np.float32]:
-    """q int8 [T, K], scale float32 and zero int16 [T, K/32] -> float32 [T, K]."""
+    """Return float32 [T, K] of q int8 [T, K], scale float32 and zero int16 [T, K/32]."""
     levels = q.reshape(*scale.shape, A8_BLOCK) + zero[:, :, None]
     with np.errstate(invalid="ignore"):
         return (levels.astype(np.float32) * scale[:, :, None]).reshape(q.shape)
 
 
 def decode_rows(data: NDArray[np.uint8], columns: int) -> NDArray[np.float32]:
-    """Rows as they lie in memory, uint8 [T, bytes of a row] -> float32 [T, columns]."""
+    """Return float32 [T, columns] of rows as they are in memory, uint8 [T, bytes of a row]."""
     blocks = columns // A8_BLOCK
     q, rest = data[:, :columns], np.ascontiguousarray(data[:, columns:])
     scale = rest[:, : 8 * blocks].copy().view(np.float32)[:, ::2]

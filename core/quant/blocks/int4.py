@@ -23,7 +23,7 @@ INFINITE = 0x1F  # exponent of a d that is not finite
 
 
 def encode_step(d: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The header's ten bits of d >= 0, rounded to nearest, ties to even."""
+    """Return the header's ten bits of d >= 0, rounded to nearest, ties to even."""
     with np.errstate(over="ignore"):
         bits = d.astype(np.float16).view(np.uint16).astype(np.uint32)
     return ((bits + 15 + (bits >> 5 & 1)) >> 5).clip(0, INFINITE << 5).astype(np.uint16)
@@ -36,7 +36,7 @@ def decode_step(code: NDArray[np.uint16]) -> NDArray[np.float32]:
 def pack(
     steps: NDArray[np.uint16], zeros: NDArray[np.uint8], levels: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Codes of d and quarters of z [N, K / 32], levels [N, K / 32, 32] -> the tiles' bytes."""
+    """Pack codes of d and quarters of z [N, K / 32], levels [N, K / 32, 32] -> the tiles' bytes."""
     rows, blocks = steps.shape
     out = np.empty((rows // TILE_ROWS, blocks), TILE)
     out["headers"] = tiles.headers_to_tiles(steps << np.uint16(6) | zeros)

@@ -19,7 +19,7 @@ assert TILE.itemsize == 544
 
 
 def pack(steps: NDArray[np.float16], levels: NDArray[np.int8]) -> NDArray[np.uint8]:
-    """d [N, K / 32], levels [N, K / 32, 32] -> the tiles' bytes."""
+    """Pack d [N, K / 32], levels [N, K / 32, 32] -> the tiles' bytes."""
     rows, blocks = steps.shape
     out = np.empty((rows // TILE_ROWS, blocks), TILE)
     out["headers"] = tiles.headers_to_tiles(steps.view(np.uint16))

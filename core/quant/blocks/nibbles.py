@@ -1,4 +1,4 @@
-"""What the 4-bit and 5-bit formats share: 32 values of 4 bits lie in 16 bytes, low nibbles first.
+"""The common part of 4-bit and 5-bit formats: 32 values of 4 bits are 16 bytes, low nibbles first.
 
 Byte i holds element i in its low nibble and element i + 16 in its high nibble. Of 5 bits the fifth
 lies apart, bit i of 4 bytes that of element i.
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 
 def pack(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """levels: [n, 32] in 0..15 -> [n, 16]"""
+    """Pack levels [n, 32] in 0..15 -> [n, 16]."""
     return levels[:, :16] | (levels[:, 16:] << np.uint8(4))
 
 
 def unpack(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """packed: [n, 16] -> [n, 32] in 0..15"""
+    """Unpack [n, 16] -> levels [n, 32] in 0..15."""
     levels = np.empty((packed.shape[0], 32), np.uint8)
     np.bitwise_and(packed, 0x0F, out=levels[:, :16])
     np.right_shift(packed, 4, out=levels[:, 16:])
@@ -24,27 +24,26 @@ def unpack(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def pack_fives(levels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """levels: [n, 32] in 0..31 -> fifth bits [n, 4] and nibbles [n, 16]"""
+    """Pack levels [n, 32] in 0..31 -> fifth bits [n, 4] and nibbles [n, 16]."""
     fifth = np.packbits(levels >> np.uint8(4), axis=1, bitorder="little")
     return fifth, pack(levels & np.uint8(15))
 
 
 def unpack_fives(fifth: NDArray[np.uint8], packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The inverse of `pack_fives`."""
+    """Invert `pack_fives`."""
     levels = unpack(packed)
     levels |= np.unpackbits(fifth, axis=1, bitorder="little") << np.uint8(4)
     return levels
 
 
 def cut_to_fives(steps: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Without their fractions, in 0..31; what came of a non-finite block becomes 0 (its scale
-    tells)."""
+    """Cut off the fractions and limit to 0..31; a non-finite block becomes 0 (its scale tells)."""
     whole = np.trunc(np.nan_to_num(steps, posinf=0, neginf=0))
     return whole.clip(0, 31).astype(np.uint8)
 
 
 def to_levels(steps: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Round half up to 0..15; what came of a non-finite block becomes 0 (its scale tells)."""
+    """Round half up to 0..15; a non-finite block becomes 0 (its scale tells)."""
     whole = np.trunc(np.nan_to_num(steps, posinf=0, neginf=0) + np.float32(0.5))
     return whole.clip(0, 15).astype(np.uint8)
 

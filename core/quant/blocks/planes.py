@@ -1,4 +1,4 @@
-"""What the blocks of ggml share: small numbers that lie in planes of bits over the same bytes.
+"""The common part of ggml's blocks: small numbers in planes of bits over the same bytes.
 
 Plane p of m bytes holds the bits from p * bits on of each: so many numbers lie in the first plane,
 the next m in the second, and so on.
@@ -27,7 +27,7 @@ def bits_of(packed: U8) -> U8:
 
 
 def six_bit_scales(packed: U8) -> tuple[U8, U8]:
-    """The 12 bytes of Q4_K and Q5_K, [n, 12] -> scales [n, 8] and minimums [n, 8] in 0..63.
+    """Unpack the 12 bytes of Q4_K and Q5_K, [n, 12] -> scales [n, 8] and minimums [n, 8] in 0..63.
 
     Bytes 0-3: scales 0-3 in six bits, above them the highest two bits of scales 4-7. Bytes 4-7: the
     minimums likewise. Bytes 8-11: the lower four bits of scales 4-7, above them those of minimums.

@@ -20,7 +20,8 @@ assert BLOCK.itemsize == 22
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The value of largest magnitude becomes level 0, that is -16 steps of d = value / -16."""
+    """Quantize values: the one of largest magnitude becomes level 0, that is -16 steps of d = value
+    / -16."""
     blocks = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, BLOCK_SIZE)
     largest = np.abs(blocks).argmax(axis=1, keepdims=True)
     d = np.take_along_axis(blocks, largest, axis=1) / np.float32(-16)

@@ -1,4 +1,4 @@
-"""What our own formats share: blocks of 32 values of 16 rows lie together in a tile.
+"""The common part of our own formats: a tile has the blocks of 32 values of 16 rows.
 
 A matrix [N, K] is [N / 16, K / 32] tiles; N is padded to whole tiles, K must be a multiple of 32. A
 tile has a header of 16 bits for each row, then groups of 16 words, one a row: a kernel loads the
@@ -21,14 +21,15 @@ def blocks_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def interleave(per_row: NDArray[np.uint8], groups: int) -> NDArray[np.uint8]:
-    """Bytes of each block [N, K / 32, 4 * groups] -> [N / 16, K / 32, groups, 16 rows, 4]"""
+    """Return the bytes of each block [N, K / 32, 4 * groups] as [N / 16, K / 32, groups, 16 rows,
+    4]."""
     rows, blocks, _ = per_row.shape
     parts = per_row.reshape(rows // TILE_ROWS, TILE_ROWS, blocks, groups, 4)
     return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
 
 
 def deinterleave(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The inverse of `interleave`."""
+    """Invert `interleave`."""
     tiles, blocks, groups, _, _ = levels.shape
     return levels.transpose(0, 3, 1, 2, 4).reshape(tiles * TILE_ROWS, blocks, 4 * groups)
 
@@ -40,6 +41,6 @@ def headers_to_tiles(headers: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 def headers_of_rows(headers: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """The inverse of `headers_to_tiles`."""
+    """Invert `headers_to_tiles`."""
     tiles, blocks, _ = headers.shape
     return headers.transpose(0, 2, 1).reshape(tiles * TILE_ROWS, blocks)

@@ -14,7 +14,7 @@ from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.targets.source import check_source
 from llm_lite.core.generation.targets.texts import encode_source
 from llm_lite.core.generation.targets.translation import TargetWriter, Translator, longest_target
-from llm_lite.core.generation.token_texts import TokenTeller
+from llm_lite.core.generation.token_texts import TokenEmitter
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
@@ -77,11 +77,11 @@ class ServedTarget:
         self.is_running = True
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
-        teller = TokenTeller(tokenizer, self.number, self._tell, endings)
-        teller.requested = self.asked
+        emitter = TokenEmitter(tokenizer, self.number, self._tell, endings)
+        emitter.requested = self.asked
         problem = ""
         try:
-            self.reason = self._written(translator_of(runner), teller)
+            self.reason = self._written(translator_of(runner), emitter)
         except CancelledError:
             self.reason = "stopped"
         except LlmLiteError as error:
@@ -90,7 +90,7 @@ class ServedTarget:
             problem = system_errors.sentence(error) or system_errors.defect(error)
             self._finish("error", GenerationStats(), problem)
             raise
-        self._finish(self.reason, self._stats(teller), problem)
+        self._finish(self.reason, self._stats(emitter), problem)
 
     def told(self) -> ServedRequest:
         """For a list of requests; from any thread."""
@@ -106,41 +106,41 @@ class ServedTarget:
             time.perf_counter() - self.asked,
         )
 
-    def _written(self, translator: Translator, teller: TokenTeller) -> StopReason:
+    def _written(self, translator: Translator, emitter: TokenEmitter) -> StopReason:
         """Greedily each token is told as it comes; of a beam all are, once the best is known."""
         if self.is_cancelled:
             return "stopped"
         self._tell(GenerationStarted(self.number, len(self.source), 0))
-        teller.begin_steps()
+        emitter.begin_steps()
         translator.read_source(self.source, self._is_stopped)
         most = min(self.request.sampling.max_new_tokens, longest_target(len(self.source)))
         options = translator.options(0, most, keeps_choices=True)
         writer = translator.write(options, self._is_stopped)
         going_on = True
-        while going_on and not teller.is_over:
+        while going_on and not emitter.is_over:
             if self.is_cancelled:
                 return "stopped"
             going_on, seconds = _step(writer)
             self.new_tokens = len(writer.best.tokens)
             if options.width == 1:
-                self._take(teller, writer.best.choices, seconds)
+                self._take(emitter, writer.best.choices, seconds)
         if options.width > 1:
-            self._take(teller, writer.finish().best.choices, 0.0)
-        teller.flush()
-        return teller.reason or "length"
+            self._take(emitter, writer.finish().best.choices, 0.0)
+        emitter.flush()
+        return emitter.reason or "length"
 
-    def _take(self, teller: TokenTeller, choices: Sequence[TokenChoice], seconds: float) -> None:
+    def _take(self, emitter: TokenEmitter, choices: Sequence[TokenChoice], seconds: float) -> None:
         """Those that were not told; a stop string may end it before the last."""
-        for choice in choices[len(teller.produced) :]:
-            if not teller.is_over:
-                teller.take(choice, len(teller.produced), seconds)
+        for choice in choices[len(emitter.produced) :]:
+            if not emitter.is_over:
+                emitter.emit(choice, len(emitter.produced), seconds)
 
     def _is_stopped(self) -> bool:
         return self.is_cancelled
 
-    def _stats(self, teller: TokenTeller) -> GenerationStats:
+    def _stats(self, emitter: TokenEmitter) -> GenerationStats:
         count = len(self.source)
-        return replace(teller.stats(count), prompt_tokens=count, context_used=self.new_tokens)
+        return replace(emitter.stats(count), prompt_tokens=count, context_used=self.new_tokens)
 
     def _finish(self, reason: StopReason, stats: GenerationStats, problem: str = "") -> None:
         self.reason, self.new_tokens = reason, stats.new_tokens

@@ -1,4 +1,4 @@
-"""What runs a model file's own code, in a process apart: chat templates and tokenizers.
+"""The sandbox, a separate process that runs a model file's own code: chat templates and tokenizers.
 
 A chat template is a program, and a tokenizer is full of regular expressions; both come with the
 file and nobody has read them. Counting what they do from within Python cannot bound one call into

@@ -19,7 +19,7 @@ _TRACING = Limits(cpu_seconds=10.0, wall_seconds=60.0, memory_bytes=2 << 30)
 
 
 class SandboxedEncoder:
-    """Ids of texts, by what `path` says. It runs in the sandbox.
+    """The ids of texts, by the tokenizer at `path`, which runs in the sandbox.
 
     `action` and `request` are those of `core.text.sandbox.tokenizers`; `data` gives the bytes that
     it loads, again where a sandbox was started again, so that nobody keeps tens of MB for it. For
@@ -33,7 +33,8 @@ class SandboxedEncoder:
         self.digest = ""  # SHA-256 of what was loaded, in hex
 
     def load(self) -> dict[str, Any]:
-        """What the sandbox tells of the tokenizer. FileError where it can not be loaded."""
+        """Load the tokenizer and return what the sandbox knows of it. FileError if it cannot be
+        loaded."""
         data = self._data()
         digest = hashlib.sha256(data).hexdigest()
         if self.digest not in ("", digest):
@@ -47,11 +48,12 @@ class SandboxedEncoder:
         return answer
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """For each text its ids; loads the tokenizer if need be. FileError where it fails."""
+        """Return the ids of each text; loads the tokenizer if need be. FileError if it fails."""
         return [list(map(int, ids)) for ids in self._found("ids", texts)]
 
     def pieces_of_all(self, texts: Sequence[str]) -> list[list[str]]:
-        """As `encode_all`, the tokens themselves; what the vocabulary lacks as the text has it."""
+        """Return the tokens themselves, as `encode_all` returns ids; what the vocabulary lacks is
+        spelled as in the text."""
         return [list(map(str, pieces)) for pieces in self._found("pieces", texts)]
 
     def _found(self, what: str, texts: Sequence[str]) -> list[list[Any]]:
@@ -70,7 +72,8 @@ class SandboxedEncoder:
     def trace_all(
         self, texts: Sequence[str], *, stepped: int, control: bool = False
     ) -> dict[str, Any]:
-        """The stages of each text, as `core.text.sandbox.tokenizers` tells them. FileError."""
+        """Return the stages of each text, as `core.text.sandbox.tokenizers` describes them.
+        FileError."""
         asked = {"texts": list(texts), "stepped": stepped, "control": control}
         answer = self._call("trace", asked, b"", _TRACING)
         if answer.get("unknown"):

@@ -1,4 +1,4 @@
-"""What one request may use of the machine, and how the system is told so."""
+"""The limits of one request, and how the system enforces them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def confine() -> None:
 
 
 def allow_memory(more_bytes: int) -> None:
-    """For good: what the process has now, and so many bytes of addresses more."""
+    """Limit the process for good to the memory that it has now, and `more_bytes` of addresses."""
     if resource is not None:
         _lower_addresses(_address_space() + more_bytes)
 
@@ -73,7 +73,7 @@ def _lower_addresses(most: int) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of addresses that this process uses.
+    """Return the bytes of addresses that this process uses.
 
     Read by hand: psutil would be imported for this number only, and the process be ready later.
     """

@@ -1,7 +1,7 @@
 """The program's side of the sandbox: one process for all, started early, kept warm.
 
 A request that takes too long, or whose process dies, is an error of the file it came from; the
-process is started again at once. Whoever waits for an answer can be told to give up.
+process is started again at once. A wait for an answer can be cancelled.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _thread = threading.local()
 
 @contextmanager
 def cancelled_by(check: Callable[[], bool], *, ends_process: bool = True) -> Iterator[None]:
-    """What this thread asks of the sandbox meanwhile ends with CancelledError once `check` says
-    so. Without `ends_process` a request that is being answered is waited for: its process is
-    shared, and to start another one would cost those who ask next more."""
+    """Cancel this thread's requests to the sandbox with CancelledError once `check` returns True.
+    Without `ends_process` a request that is being answered is waited for: its process is shared,
+    and starting another one would delay other requests."""
     before = getattr(_thread, "check", None), getattr(_thread, "ends_process", True)
     _thread.check, _thread.ends_process = check, ends_process
     try:
@@ -64,8 +64,8 @@ class SandboxError(Exception):
 
 
 class SandboxProcess:
-    """For any thread; one request at a time. `worker` is the module that runs over there: its
-    `main` serves, as `serving` has it."""
+    """The sandbox's process, for any thread; one request at a time. `worker` is the module that
+    runs over there: its `main` serves, as `serving` has it."""
 
     def __init__(self, worker: str = _WORKER) -> None:
         self._worker = worker
@@ -79,7 +79,7 @@ class SandboxProcess:
     def call(
         self, action: str, request: Mapping[str, Any], data: bytes = b"", *, limits: Limits
     ) -> dict[str, Any]:
-        """The answer of the sandbox. SandboxError; CancelledError as `cancelled_by` has it."""
+        """Return the sandbox's answer. SandboxError; CancelledError as of `cancelled_by`."""
         message = {**request, "action": action, "limits": asdict(limits)}
         give_up_when_cancelled()
         while not self._lock.acquire(timeout=_POLL_SECONDS):
@@ -102,7 +102,7 @@ class SandboxProcess:
             self._running()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The process, started where there is none."""
+        """Return the process, started if there is none."""
         child = self._child
         if child is None or child.poll() is not None:
             self._child = child = start_worker(self._worker)
@@ -162,7 +162,7 @@ class _AnswerReader(threading.Thread):
 def start_worker(
     worker: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """A process whose main function is that of the module `worker`. SandboxError."""
+    """Start a process whose main function is that of the module `worker`. SandboxError."""
     paths = [str(_ROOT), *(path for path in sys.path if path)]
     try:
         return subprocess.Popen(
@@ -179,7 +179,7 @@ def start_worker(
 
 
 def _environment() -> dict[str, str]:
-    """What Python itself may need to start, the time zone, and nothing of the person's."""
+    """Return what Python itself may need to start, the time zone, and nothing of the person's."""
     kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     return {**kept, "TOKENIZERS_PARALLELISM": "false"}
 
@@ -199,5 +199,5 @@ atexit.register(_shared.close)
 
 
 def sandbox() -> SandboxProcess:
-    """The one sandbox of this program."""
+    """Return the one sandbox of this program."""
     return _shared

@@ -1,4 +1,4 @@
-"""The loop of a process apart: requests from standard input, answers to standard output.
+"""The loop of a separate process: requests from standard input, answers to standard output.
 
 Nothing a request does ends the loop but the end of the process: what a library throws, panics of
 native code included, becomes an answer.

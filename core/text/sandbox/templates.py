@@ -62,7 +62,8 @@ class Templates:
         return template
 
     def render(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"text"}, or {"refused"} with the template's own words, or {"failed"} with a sentence."""
+        """Return {"text"}, or {"refused"} with the template's own words, or {"failed"} with a
+        sentence."""
         given = {key: request[key] for key in ("messages", "add_generation_prompt")}
         try:
             template = self.compile(request["source"])
@@ -79,7 +80,8 @@ class Templates:
         return {"text": text}
 
     def check(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{}, or {"failed"} with a sentence that names the line where the template is broken."""
+        """Return {}, or {"failed"} with a sentence that names the line where the template is
+        broken."""
         try:
             self.compile(request["source"])
         except Exception as error:  # SyntaxError, RecursionError, ...

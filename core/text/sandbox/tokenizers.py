@@ -26,8 +26,8 @@ class LoadedTokenizers:
         self._traced: OrderedDict[str, TracedLibrary] = OrderedDict()
 
     def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """A tokenizer.json: {"ids", "tokens", "added", "model", "decoder", "byte_fallback",
-        "around", "pair"}.
+        """Load a tokenizer.json and return {"ids", "tokens", "added", "model", "decoder",
+        "byte_fallback", "around", "pair"}.
 
         "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
         none), "added" a list of (id, text, whether it is special, whether it takes whitespace after
@@ -88,8 +88,8 @@ class LoadedTokenizers:
         return {}
 
     def load_word_pieces(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """WordPiece from its parts: "ids", "unknown", and of BERT's normalisation "lowercase",
-        "strip_accents" (None: as lowercase) and "split_chinese"."""
+        """Load a WordPiece tokenizer from its parts: "ids", "unknown", and of BERT's normalisation
+        "lowercase", "strip_accents" (None: as lowercase) and "split_chinese"."""
         parts = json.loads(data)
         library = Tokenizer(models.WordPiece(parts["ids"], unk_token=parts["unknown"]))
         library.normalizer = normalizers.BertNormalizer(
@@ -102,8 +102,8 @@ class LoadedTokenizers:
         return {}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, as the text has them
-        where they are no tokens; {"unknown": True} where the key is not loaded."""
+        """Return {"ids"}, a list for each of "texts", or with "pieces" {"pieces"}, spelled as in
+        the text where they are no tokens; {"unknown": True} if the key is not loaded."""
         library = self._loaded.get(request["key"])
         if library is None:
             return {"unknown": True}
@@ -114,8 +114,8 @@ class LoadedTokenizers:
         return {"ids": [one.ids for one in found]}
 
     def trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The stages of each of "texts" as "traced", and what `TracedLibrary.about` says of the
-        tokenizer; {"unknown": True} where the key is not loaded. Steps are told of words before
+        """Return the stages of each of "texts" as "traced", and what `TracedLibrary.about` says of
+        the tokenizer; {"unknown": True} if the key is not loaded. Steps are given for words before
         character "stepped"; with "control", names of control tokens in a text count as these."""
         library = self._loaded.get(request["key"])
         if library is None:
@@ -146,7 +146,8 @@ class LoadedTokenizers:
 
 
 def _around_pair(library: Tokenizer) -> list[list[int]]:
-    """The ids before, between and behind two texts; [] where the file puts none or does not say."""
+    """Return the ids before, between and behind two texts; [] if the file puts none or does not
+    say."""
     found = library.encode("a", "a", add_special_tokens=True)
     places = found.sequence_ids
     first = [i for i, text in enumerate(places) if text == 0]

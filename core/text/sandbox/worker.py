@@ -1,4 +1,4 @@
-"""The sandbox itself: what it does for a request. Started by `process`, in no other way."""
+"""The sandbox itself: what it does for a request. Started by `process` only."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class SourcePieces:
     """Ids of the vocabulary for texts of the source language. For any thread."""
 
     def __init__(self, path: Path, ids: Mapping[str, int]) -> None:
-        """ids: of vocab.json. FileError for a file that is no model."""
+        """Load the source's pieces. ids: of vocab.json. FileError for a file that is no model."""
         self._ids, self._unknown = ids, ids[_UNKNOWN]
         count = len(read_sentencepiece(path).pieces)
         self._library = SandboxedEncoder(
@@ -57,7 +57,8 @@ class SourcePieces:
         ]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """As `SandboxedEncoder.trace_all`, with this vocabulary's ids; a mark is only text."""
+        """Return the stages of each text as `SandboxedEncoder.trace_all` does, with this
+        vocabulary's ids; a mark is only text."""
         answer = self._library.trace_all(texts, stepped=stepped)
         for told in answer["traced"]:
             for word in told["words"]:
@@ -68,13 +69,13 @@ class SourcePieces:
         return answer
 
     def _mark(self, text: str) -> str:
-        """Of the target language; "" where the text begins with none that is known."""
+        """Return the mark of the target language; "" if the text begins with none that is known."""
         found = _LANGUAGE.match(text)
         return found[0] if found and found[0] in self._ids else ""
 
 
 def read_marian(folder: Path, rows: int) -> tuple[Vocabulary, SourcePieces]:
-    """For an embedding of `rows` rows. FileError naming the file."""
+    """Read the vocabulary for an embedding of `rows` rows. FileError naming the file."""
     path = folder / PAIRS
     ids = _ids(path, rows)
     source = folder / SOURCE_PIECES

@@ -37,7 +37,7 @@ class SentencePieceModel:
     joins_spaces: bool  # several become one
 
     def tokenizer_json(self) -> bytes:
-        """What the `tokenizers` library makes the same ids from."""
+        """Return the tokenizer.json from which the `tokenizers` library makes the same ids."""
         steps: list[dict[str, object]] = []
         if self.charsmap:
             text = base64.b64encode(self.charsmap).decode()
@@ -68,7 +68,8 @@ class SentencePieceModel:
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """FileError for a file that is none, UnsupportedError for another kind than Unigram."""
+    """Read a SentencePiece file. FileError for a file that is none, UnsupportedError for another
+    kind than Unigram."""
     data = read_bytes(path, MAX_BYTES)
     try:
         return _model(path, data)
@@ -116,7 +117,7 @@ def _check_trainer(path: Path, data: bytes, left: Iterator[int]) -> None:
 
 
 def _fields(data: bytes, left: Iterator[int]) -> Iterator[tuple[int, int | float | bytes]]:
-    """(number, value) of each field of a message. `left` counts down how many may come."""
+    """Yield (number, value) of each field of a message. `left` counts down how many may come."""
     at = 0
     while at < len(data):
         if next(left) <= 0:

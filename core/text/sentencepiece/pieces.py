@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from llm_lite.core.text.tokenization.scored import ends_at_spaces, trace_scored
-from llm_lite.core.text.tokenization.told import SPACE
+from llm_lite.core.text.tokenization.word_entry import SPACE
 
 __all__ = ["SPACE", "PieceEncoder"]
 
@@ -39,7 +39,7 @@ class PieceEncoder:
         return [self._encode(text) for text in texts]
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as the sandbox tells them of other tokenizers."""
+        """Return the stages of each text, in the form of the sandbox's for other tokenizers."""
         own, unknown = self._own_words, self._unknown_id
         about = {"kind": "BPE", "normalizers": ["Replace"], "of_bytes": False, "own_words": own}
         named = None if unknown is None else ("<unk>", unknown)

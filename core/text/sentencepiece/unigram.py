@@ -29,7 +29,7 @@ class UnigramEncoder:
     """Text to ids. `control` are tokens that no text may become."""
 
     def __init__(self, vocabulary: Vocabulary, control: frozenset[str]) -> None:
-        """FileError where the vocabulary has no token for what it lacks."""
+        """Make the encoder. FileError if the vocabulary has no token for what it lacks."""
         if vocabulary.unknown_id is None:
             raise FileError(vocabulary.path, "expected a token for unknown text, found none")
         self._vocabulary, self._control = vocabulary, control
@@ -41,11 +41,11 @@ class UnigramEncoder:
         return self._library.encode_all(texts)
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
         return self._library.trace_all(texts, stepped=stepped)
 
     def _parts(self) -> bytes:
-        """A tokenizer.json in which control tokens have names that no text has."""
+        """Return a tokenizer.json in which control tokens have names that no text has."""
         vocabulary, unknown = self._vocabulary, self._vocabulary.unknown_id or 0
         pairs = zip(vocabulary.tokens, vocabulary.scores, strict=True)
         pieces = tuple(
@@ -59,7 +59,7 @@ class UnigramEncoder:
 
 
 def read_unigram(metadata: Mapping[str, object], path: Path) -> Vocabulary:
-    """From the keys `tokenizer.ggml.*` of a file whose tokenizer.ggml.model is "t5". FileError
+    """Read the keys `tokenizer.ggml.*` of a file whose tokenizer.ggml.model is "t5". FileError
     naming the key."""
     vocabulary = VocabularyReader(metadata, path).vocabulary()
     for token_id, kind in enumerate(vocabulary.types):

@@ -33,8 +33,8 @@ class WordPieceModel:
         )
 
     def trace(self, word: str) -> tuple[Found, LongestMatches]:
-        """(token, id) of the word's tokens, and the matches; a word with a place that nothing fits
-        is one unknown token."""
+        """Return (token, id) of the word's tokens, and the matches; a word with a place that
+        nothing fits is one unknown token."""
         unknown = [(self.unknown, self.ids[self.unknown])] if self.unknown in self.ids else []
         if len(word) > self.longest_word:
             return unknown, LongestMatches((), self.prefix, True, len(word))
@@ -57,7 +57,7 @@ class WordPieceModel:
 
 
 def candidate(word: str, start: int, end: int, prefix: str) -> str:
-    """Characters start..end-1 as the vocabulary would spell them there."""
+    """Return characters start..end-1 as the vocabulary would spell them there."""
     return (prefix if start else "") + word[start:end]
 
 

@@ -19,9 +19,10 @@ Ranked = Callable[[str, str], "tuple[float, str] | None"]  # of a pair: its rank
 
 
 def merge_steps(symbols: Sequence[str], ranked: Ranked, scored: bool = False) -> MergeSteps:
-    """All merges of `symbols`: always the pair of the lowest rank, the leftmost of equals.
+    """Return all merges of `symbols`: always the pair of the lowest rank, the leftmost of equals.
 
-    O(n log n), but for the list of pieces that are left, whose places move."""
+    O(n log n), but for the list of pieces that are left, whose places move.
+    """
     work = _Merging(symbols, ranked)
     ranks = tuple(work.rank(at, at + 1) for at in range(len(symbols) - 1))
     return MergeSteps(tuple(symbols), ranks, tuple(work.run()), scored)
@@ -105,7 +106,7 @@ class PairModel:
         )
 
     def trace(self, word: str) -> tuple[list[tuple[str, int]], MergeSteps]:
-        """(token, id) of the word's tokens, and how they are made."""
+        """Return (token, id) of the word's tokens, and how they are made."""
         if self.whole_words and word in self.ids:
             return [(word, self.ids[word])], MergeSteps((word,), (), (), whole=True)
         steps = merge_steps(self.symbols(word), self._ranked)
@@ -113,8 +114,8 @@ class PairModel:
         return [(piece, self.ids[piece]) for piece in pieces], steps
 
     def symbols(self, word: str) -> list[str]:
-        """What merging begins with: characters, bytes for those without a token, else the token
-        for unknown ones."""
+        """Return what merging begins with: characters, bytes for those without a token, else the
+        token for unknown ones."""
         symbols: list[str] = []
         waiting = False  # for more unknown characters, which become one symbol
         for at, char in enumerate(word):
@@ -141,7 +142,7 @@ class PairModel:
 
 
 def merged(steps: MergeSteps, count: int | None = None) -> list[str]:
-    """The pieces after the first `count` merges, or after all."""
+    """Return the pieces after the first `count` merges, or after all."""
     pieces = list(steps.symbols)
     for merge in steps.merges[:count]:
         pieces[merge.at : merge.at + 2] = [merge.made]

@@ -8,13 +8,13 @@ from typing import Any
 
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.text.tokenization.merging import merge_steps, merged
-from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Token, told
+from llm_lite.core.text.tokenization.word_entry import SPACE, WORD_WITH_SPACES, Token, word_entry
 
 _CUT = re.compile(f"{WORD_WITH_SPACES}|[^{SPACE}]+")
 
 
 def ends_at_spaces(tokens: Iterable[str]) -> bool:
-    """Whether no token reaches from a word over the "▁" that begins the next."""
+    """Return True if no token reaches from a word over the "▁" that begins the next."""
     return not any(SPACE in token.lstrip(SPACE) for token in tokens)
 
 
@@ -37,7 +37,8 @@ def trace_scored(
     own_words: bool,
     stepped: int,
 ) -> dict[str, Any]:
-    """As `TracedLibrary.trace` tells it; the arguments are those of `PieceEncoder`."""
+    """Return the stages of a text as `TracedLibrary.trace` does; the arguments are those of
+    `PieceEncoder`."""
     spelled, words, count = text.replace(" ", SPACE), [], 0
     spans = [match.span() for match in _CUT.finditer(spelled)] if own_words else [(0, len(spelled))]
     for start, end in spans if spelled else ():
@@ -49,7 +50,7 @@ def trace_scored(
             at = span[1]
         count += len(tokens)
         shown = steps if start < stepped else None
-        words.append(told(spelled[start:end], (start, end), tokens, shown))
+        words.append(word_entry(spelled[start:end], (start, end), tokens, shown))
     return {"normalized": spelled, "words": words, "tokens": count}
 
 
@@ -59,7 +60,7 @@ def _tokens_of(
     byte_ids: Mapping[int, int],
     unknown: tuple[str, int] | None,
 ) -> list[tuple[str, int]]:
-    """A token, else one for each byte, else the unknown one."""
+    """Return a token, else one for each byte, else the unknown one."""
     if piece in ids:
         return [(piece, ids[piece])]
     data = piece.encode()

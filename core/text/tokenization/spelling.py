@@ -15,7 +15,7 @@ _SIGNS = {" ": SPACE, "▁": SPACE, "\n": "⏎", "\r": "␍", "\t": "→"}
 
 @lru_cache(maxsize=16384)
 def shown(text: str, most: int = LONGEST) -> str:
-    """Text on one line, with signs for what has no form of its own."""
+    """Return text on one line, with signs for what has no form of its own."""
     cut = unicodedata.normalize("NFC", text[: most + 1])  # letters of Hangul become syllables
     signs = "".join(_sign(char) for char in cut)
     if signs and unicodedata.combining(signs[0]):
@@ -34,7 +34,7 @@ def _sign(char: str) -> str:
 
 
 def _letter(jamo: str) -> str:
-    """A part of a Hangul syllable as the letter that stands alone, which fonts have."""
+    """Return a part of a Hangul syllable as the letter that stands alone, which fonts have."""
     name = unicodedata.name(jamo, "").rpartition(" ")[2]
     try:
         return unicodedata.lookup(f"HANGUL LETTER {name}")
@@ -44,12 +44,12 @@ def _letter(jamo: str) -> str:
 
 @lru_cache(maxsize=16384)
 def symbol_shown(symbol: str, of_bytes: bool) -> str:
-    """A symbol or token of a vocabulary as the text that it stands for."""
+    """Return a symbol or token of a vocabulary as the text that it stands for."""
     return data_shown(symbol_bytes(symbol, of_bytes))
 
 
 def symbol_bytes(symbol: str, of_bytes: bool) -> bytes:
-    """What a symbol stands for."""
+    """Return the bytes that a symbol stands for."""
     byte = named_byte(symbol)
     if byte is not None and not of_bytes:
         return bytes([byte])
@@ -59,7 +59,7 @@ def symbol_bytes(symbol: str, of_bytes: bool) -> bytes:
 
 
 def data_shown(data: bytes) -> str:
-    """As text where it is, else in hexadecimal."""
+    """Return bytes as text if they are valid, else in hexadecimal."""
     try:
         return shown(data.decode())
     except UnicodeDecodeError:
@@ -67,12 +67,12 @@ def data_shown(data: bytes) -> str:
 
 
 def hexadecimal(data: bytes, most: int = 12) -> str:
-    """ "ED 95 9C", cut with an ellipsis."""
+    """Return bytes such as "ED 95 9C", cut with an ellipsis."""
     words = data[:most].hex(" ").upper()
     return words if len(data) <= most else f"{words} …"
 
 
 def code_points(text: str, most: int = 6) -> str:
-    """ "U+D55C U+AD6D"."""
+    """Return code points such as "U+D55C U+AD6D"."""
     words = " ".join(f"U+{ord(char):04X}" for char in text[:most])
     return words if len(text) <= most else f"{words} …"

@@ -16,7 +16,13 @@ from llm_lite.core.messages.inspecting.tokenizing import Edge, Lattice, Steps
 from llm_lite.core.records import dataclass
 from llm_lite.core.text.tokenization.matching import WordLevelModel, WordPieceModel
 from llm_lite.core.text.tokenization.merging import PairModel
-from llm_lite.core.text.tokenization.told import SPACE, WORD_WITH_SPACES, Span, Token, told
+from llm_lite.core.text.tokenization.word_entry import (
+    SPACE,
+    WORD_WITH_SPACES,
+    Span,
+    Token,
+    word_entry,
+)
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score of the vocabulary
 
@@ -43,7 +49,8 @@ class UnigramModel:
         )
 
     def trace(self, word: str) -> tuple[list[tuple[str, int]], Lattice]:
-        """(token, id) of the word's tokens, and the lattice that they are the best path through."""
+        """Return (token, id) of the word's tokens, and the lattice that they are the best path
+        through."""
         found = self.lattice(word)
         return self._pieces(word, found), found
 
@@ -80,7 +87,7 @@ class UnigramModel:
         return edges
 
     def _pieces(self, word: str, found: Lattice) -> list[tuple[str, int]]:
-        """Unknown characters that follow each other are one token, or their bytes."""
+        """Return the pieces; consecutive unknown characters are one token, or their bytes."""
         path = [found.edges[number] for number in found.best]
         pieces: list[tuple[str, int]] = []
         for known, run in groupby(path, lambda edge: edge.id not in (None, self.unknown)):
@@ -141,7 +148,8 @@ class TracedLibrary:
         }
 
     def trace(self, text: str, stepped: int) -> dict[str, Any]:
-        """{"normalized", "words", "tokens"}; steps are told of words before character `stepped`."""
+        """Return {"normalized", "words", "tokens"}; steps are given for words before character
+        `stepped`."""
         encoding = self._library.encode(text, add_special_tokens=False)
         columns = zip(encoding.tokens, encoding.ids, encoding.offsets, strict=True)
         tokens = [Token(*each) for each in columns]
@@ -153,7 +161,7 @@ class TracedLibrary:
         return {"normalized": normalized, "words": words, "tokens": len(tokens)}
 
     def _around(self) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-        """(token, id) of what the file puts before and behind a text."""
+        """Return (token, id) of what the file puts before and behind a text."""
         whole = self._library.encode("a", add_special_tokens=True)
         plain = self._library.encode("a", add_special_tokens=False).ids
         named = list(zip(whole.tokens, whole.ids, strict=True))
@@ -174,7 +182,7 @@ class TracedLibrary:
         return len(group) == 1 and group[0].id in self._added
 
     def _splits(self, text: str, marked: list[Span]) -> tuple[str, list[Split]]:
-        """The normalized text, and the words of what lies between `marked` tokens."""
+        """Return the normalized text, and the words of what lies between `marked` tokens."""
         if not text:
             return "", []
         held = PreTokenizedString(text)
@@ -197,20 +205,21 @@ class TracedLibrary:
     def _words(
         self, groups: list[list[Token]], splits: list[Split], stepped: int
     ) -> Iterator[dict[str, Any]]:
-        """In order. A word may have no token: its characters are none of the vocabulary's."""
+        """Yield the words in order. A word may have no token: its characters are none of the
+        vocabulary's."""
         waiting = iter(splits)
         for group in groups:
             if self._is_marked(group):
-                yield told(group[0].text, group[0].span, group, marked=True)
+                yield word_entry(group[0].text, group[0].span, group, marked=True)
             else:
                 yield from self._words_of(group, waiting, stepped)
         for spelled, span in waiting:
-            yield told(spelled, span, [])
+            yield word_entry(spelled, span, [])
 
     def _words_of(
         self, group: list[Token], splits: Iterator[Split], stepped: int
     ) -> Iterator[dict[str, Any]]:
-        """Of tokens between which the library knows no end of a word."""
+        """Yield the words of tokens between which the library knows no end of a word."""
         while group:
             found = next(splits, None)
             if found is None:
@@ -220,11 +229,11 @@ class TracedLibrary:
             own = group[: len(pieces)]
             if [number for _, number in pieces] != [token.id for token in own]:
                 break
-            yield told(spelled, span, own, steps if span[0] < stepped else None)
+            yield word_entry(spelled, span, own, steps if span[0] < stepped else None)
             group = group[len(pieces) :]
-        if group:  # not cut as we would have it: only the result is told
+        if group:  # not cut as we would have it: only the result is shown
             ends = (group[0].span[0], group[-1].span[1])
-            yield told("".join(token.text for token in group), ends, group)
+            yield word_entry("".join(token.text for token in group), ends, group)
 
 
 def _splits_of(held: PreTokenizedString) -> list[tuple[str, Span, Any]]:
@@ -232,7 +241,7 @@ def _splits_of(held: PreTokenizedString) -> list[tuple[str, Span, Any]]:
 
 
 def _names(part: Mapping[str, Any] | None) -> Iterator[str]:
-    """Types of a normalizer or pre-tokenizer and of what it is made of."""
+    """Yield the types of a normalizer or pre-tokenizer and of its parts."""
     if part is None:
         return
     if part["type"] not in _CONTAINERS:
@@ -242,8 +251,8 @@ def _names(part: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _ends_at_spaces(model: _Model) -> bool:
-    """Whether no merge reaches from a word over the "▁" that begins the next: then merging a text
-    is merging its words."""
+    """Return True if no merge reaches from a word over the "▁" that begins the next: then merging a
+    text is merging its words."""
     if not isinstance(model, PairModel) or SPACE not in model.ids or model.whole_words:
         return False
     return not any(SPACE in (left + right).lstrip(SPACE) for left, right in model.ranks)

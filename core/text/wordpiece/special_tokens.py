@@ -16,7 +16,7 @@ NAMES = ("bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_
 
 
 def separator_of(folder: Path) -> int | None:
-    """The id of the token between two sentences; None where no file tells of it."""
+    """Return the id of the token between two sentences; None if no file has it."""
     values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     name = content(values.get("sep_token")) or "[SEP]"
     for number, one in _objects(values.get("added_tokens_decoder")):
@@ -26,7 +26,7 @@ def separator_of(folder: Path) -> int | None:
 
 
 def content(value: object) -> str | None:
-    """A token, which files write as a text or as an object of its properties."""
+    """Return a token, which files write as a text or as an object of its properties."""
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else None

@@ -56,18 +56,18 @@ class WordPieceEncoder:
         self._library = SandboxedEncoder(vocabulary.path, "load word pieces", {}, self._parts)
 
     def load(self) -> None:
-        """What the first text would wait for else. FileError where it can never encode."""
+        """Load what the first text would wait for otherwise. FileError if it can never encode."""
         self._library.load()
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return self._library.encode_all(texts)
 
     def trace_all(self, texts: Sequence[str], stepped: int) -> dict[str, Any]:
-        """The stages of each, as `SandboxedEncoder.trace_all` tells them."""
+        """Return the stages of each text, as `SandboxedEncoder.trace_all` does."""
         return self._library.trace_all(texts, stepped=stepped)
 
     def _parts(self) -> bytes:
-        """The vocabulary as `core.text.sandbox.tokenizers` loads it."""
+        """Return the vocabulary in the form that `core.text.sandbox.tokenizers` loads."""
         vocabulary = self._vocabulary
         unknown, how = vocabulary.unknown_id, vocabulary.normalization or Normalization(True)
         if unknown is None:
@@ -88,25 +88,25 @@ class WordPieceEncoder:
 
 
 def spelled(token: str) -> str:
-    """The text of a piece, with the space before its word."""
+    """Return the text of a piece, with the space before its word."""
     return token[len(LATER) :] if token.startswith(LATER) else " " + token
 
 
 def from_gguf(token: str) -> str:
-    """A piece of a GGUF file as vocab.txt spells it."""
+    """Return a piece of a GGUF file as vocab.txt spells it."""
     if token.startswith("[") and token.endswith("]"):
         return token
     return token[1:] if token.startswith(_SPACE) else LATER + token
 
 
 def is_lowercase(tokens: Sequence[str]) -> bool:
-    """Whether a vocabulary was made of text in lower case: no word of it has a capital."""
+    """Return True if a vocabulary was made of text in lower case: no word of it has a capital."""
     words = (token for token in tokens if not token.startswith("["))
     return all(token == token.lower() for token in words)
 
 
 def read_gguf(metadata: Mapping[str, object], path: Path) -> Vocabulary:
-    """From the keys `tokenizer.ggml.*` of a GGUF file whose tokenizer.ggml.model is "bert".
+    """Read the keys `tokenizer.ggml.*` of a GGUF file whose tokenizer.ggml.model is "bert".
     FileError naming the key."""
     reader = VocabularyReader(metadata, path)
     tokens = tuple(map(from_gguf, reader.tokens()))
@@ -123,8 +123,8 @@ def read_gguf(metadata: Mapping[str, object], path: Path) -> Vocabulary:
 
 
 def read_words(folder: Path, rows: int) -> Vocabulary:
-    """The vocabulary of a directory that has a vocab.txt, a token a line, and no tokenizer.json.
-    FileError naming file and field."""
+    """Read the vocabulary of a directory that has a vocab.txt, a token a line, and no
+    tokenizer.json. FileError naming file and field."""
     path = folder / WORDS
     try:
         lines = read_bytes(path, MAX_TOKENIZER_BYTES).decode().splitlines()
@@ -155,8 +155,8 @@ def word_pieces(
     *,
     unused: range = range(0),
 ) -> Vocabulary:
-    """A vocabulary of pieces as vocab.txt spells them, `ids` by the names of tokenizer_config.json;
-    texts are [CLS] A [SEP], pairs [CLS] A [SEP] B [SEP]."""
+    """Return a vocabulary of pieces as vocab.txt spells them, `ids` by the names of
+    tokenizer_config.json; texts are [CLS] A [SEP], pairs [CLS] A [SEP] B [SEP]."""
     types = bytearray((TokenType.NORMAL.value,)) * len(tokens)
     for i in unused:
         types[i] = TokenType.UNUSED.value

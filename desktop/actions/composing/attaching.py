@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import PurePath
 from typing import Any
 
-from llm_lite.core.attached_text import Attachment, told, told_of
+from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import dataclass
 from llm_lite.desktop.actions.requests import Result
@@ -169,7 +169,7 @@ def count_due(state: AppState) -> Result:
     elif files.request or files.failures >= TRIES:
         return state, ()
     wanted: list[tuple[Part, str]] = [
-        (("file", file.key), told_of(file.attached))
+        (("file", file.key), attachment_text(file.attached))
         for file in files.files
         if file.attached is not None and file.tokens < 0
     ]
@@ -178,7 +178,7 @@ def count_due(state: AppState) -> Result:
     key = _before(state)
     if key is not None and files.before[0] != key:
         said = state.messages[: state.editing]
-        texts = (told(message.whole, message.attachments) for message in said)
+        texts = (message_text(message.whole, message.attachments) for message in said)
         wanted.append((("before", key), "\n\n".join((state.system_prompt, *texts))))
     if not wanted:
         return replace(state, files=files), ()

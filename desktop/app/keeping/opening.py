@@ -77,7 +77,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
     calls, spoken = _calls(stored, text), text
-    text = calls.said if calls else text
+    text = calls.visible_text if calls else text
     return Message(
         "assistant",
         text,

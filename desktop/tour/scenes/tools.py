@@ -100,7 +100,7 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     driver.click("tools.close")
     split = read_calls("tags", CALLS)
     stats = GenerationStats(310, 0, 74, 400.0, 25.0, 120.0, 384)
-    asks = Message("assistant", split.said, stop_reason="end", stats=stats, calls=split)
+    asks = Message("assistant", split.visible_text, stop_reason="end", stats=stats, calls=split)
     messages = (Message("user", QUESTION), asks)
     program.state = replace(driver.state, messages=messages)
     driver.leave()

@@ -127,13 +127,13 @@ def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
 
 def _hear(answer: HeardAnswer, split: Split, shown: bool) -> None:
     """What is new of thoughts and of what is said."""
-    thought, said = split.thought[len(answer.thought) :], split.said[len(answer.text) :]
+    thought, said = split.thought[len(answer.thought) :], split.visible_text[len(answer.text) :]
     if shown:
         stream_thought(thought)
         if said and not answer.text and split.thought and shows_thoughts():
             stream("\n\n")
         stream(said)
-    answer.split, answer.thought, answer.text = split, split.thought, split.said
+    answer.split, answer.thought, answer.text = split, split.thought, split.visible_text
 
 
 def _finish(answer: HeardAnswer, finished: GenerationFinished, shown: bool) -> None:

@@ -175,7 +175,7 @@ class Choice:
         if self._split is None:
             return "", text
         split = self._split if self.finished is None else self._split.ended()
-        thought, said = split.thought, split.said
+        thought, said = split.thought, split.visible_text
         new = thought[self._thought_told :], said[self._said_heard :]
         self._thought_told = max(self._thought_told, len(thought))
         self._said_heard = max(self._said_heard, len(said))
@@ -193,7 +193,7 @@ class Choice:
             calls = calls.ended()
             deltas += self._of_begun(calls)
         self._calls = calls
-        words = "" if self._begun is not None else calls.said[self._said_told :]
+        words = "" if self._begun is not None else calls.visible_text[self._said_told :]
         self._said_told += len(words)
         found = calls.calls[: 1 if self._plan.is_single else None]
         for call in found[self._calls_heard :]:

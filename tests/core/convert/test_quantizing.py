@@ -177,7 +177,7 @@ def test_calibration_is_used_and_told(sources, tmp_path):
 
 def test_memory_is_given_back_piece_by_piece(sources, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr(quantizing, "let_go", lambda data: given.append(data.nbytes))
+    monkeypatch.setattr(quantizing, "drop_pages", lambda data: given.append(data.nbytes))
     make(sources["gguf"], tmp_path / "v", "fp32")
     tensors = opened(sources["gguf"]).file.tensors
     assert given == [tensor.nbytes for tensor in tensors.values()]
@@ -186,9 +186,9 @@ def test_memory_is_given_back_piece_by_piece(sources, tmp_path, monkeypatch):
 def test_what_is_let_go_can_be_read_again(sources):
     tensor = opened(sources["gguf"]).file.tensors["blk.0.ffn_up.weight"]
     before = tensor.dequantize()
-    mapping.let_go(tensor.data)
+    mapping.drop_pages(tensor.data)
     assert np.array_equal(tensor.dequantize(), before)
-    mapping.let_go(np.ones(3))  # no file: nothing to do
+    mapping.drop_pages(np.ones(3))  # no file: nothing to do
 
 
 @pytest.mark.parametrize("mode", ["int5", "", "as-stored", "INT4"])

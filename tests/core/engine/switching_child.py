@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.memory import give_back, resident_bytes
+from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import ExecutorChanged, Reconfigure
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
@@ -29,7 +29,7 @@ def main(arguments):
             for mode in MODES:
                 client.send(Reconfigure(exact(mode=mode)))
                 client.until(ExecutorChanged)
-                give_back()
+                trim_heap()
                 sizes[-1].append(resident_bytes())
         client.engine.close(PATIENCE)
     print(json.dumps(sizes))

@@ -180,7 +180,7 @@ def test_of_texts_that_wait_only_the_last_is_encoded(client, bert, hook):
     taken = len(reached)
     server = client.engine._step_requests
     for number in range(5):  # before the engine hears of any
-        server.ask(EncodeText(10 + number, TEXT))
+        server.submit(EncodeText(10 + number, TEXT))
     client.send(EncodeText(99, OTHER))
     assert client.until(TextEncoded).request == 99
     assert len(reached) == taken + 1

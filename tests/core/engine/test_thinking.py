@@ -85,7 +85,7 @@ def test_a_model_without_marks_thinks_nothing(client, tiny_llama):
 
 def test_the_forced_answer_is_what_it_was_taken_for():
     split = Split.of(Thinking("think", inside=True)).fed(SAID).ended()
-    assert (split.thought, split.said) == ("it is so", "Yes.")
+    assert (split.thought, split.visible_text) == ("it is so", "Yes.")
 
 
 def test_thoughts_that_were_cut_short_go_on(client, thinker):

@@ -75,8 +75,8 @@ def test_a_tokenizer_that_fails_is_a_sentence_and_the_next_request_is_served(tok
             done.set()
 
     counter = TokenCounter(emit)
-    counter.ask(CountTokens(1, ("a",)), file(Broken()), 100)
-    counter.ask(CountTokens(2, ("some words",)), file(tokenizer), 100)
+    counter.submit(CountTokens(1, ("a",)), file(Broken()), 100)
+    counter.submit(CountTokens(2, ("some words",)), file(tokenizer), 100)
     assert done.wait(PATIENCE)
     assert heard[0].message.startswith("x.gguf") and heard[0].tokens == ()
     assert heard[1] == TokensCounted(2, (2,), (10,))

@@ -39,9 +39,9 @@ def test_functions_are_told_a_call_is_made_and_its_result_is_read(client, caller
     assert finished.stop_reason == "end"
     assert '"name": "weather"' in prompt_of(client)
     split = read_calls("tags", TOKENIZER.decode(said[:-1]))
-    assert (split.said, split.calls) == ("I look.", (OSLO,))
+    assert (split.visible_text, split.calls) == ("I look.", (OSLO,))
     before = len(client.of(GenerationStarted)[-1].prompt)
-    answer = ChatMessage("assistant", split.said, tuple(said), "", split.calls)
+    answer = ChatMessage("assistant", split.visible_text, tuple(said), "", split.calls)
     told = ChatMessage("tool", "12 degrees", name="weather")
     client.ask(2, (ASKED, answer, told), GREEDY, tools=(SPEC,))
     assert "<tool_response>12 degrees</tool_response>" in prompt_of(client)

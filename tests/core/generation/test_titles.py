@@ -95,14 +95,14 @@ def test_another_command_ends_it_and_the_cache_is_as_it_was(client, tiny_llama, 
     messages = talked(client, tiny_llama)
     before = state_of(client)
     waiting = []
-    real = titles._said
+    real = titles._generated
 
     def slow(session, tokenizer, prompt, start, should_stop):
         client.engine._commands.put((0, None))  # something else is wanted
         waiting.append(should_stop())
         return real(session, tokenizer, prompt, start, should_stop)
 
-    monkeypatch.setattr(titles, "_said", slow)
+    monkeypatch.setattr(titles, "_generated", slow)
     assert titled(client, messages).text is None
     assert waiting == [True]
     same(before, state_of(client))

@@ -49,14 +49,14 @@ def test_two_processes_write_at_once(history):
         for name in ("one", "two")
     ]
     own = [add_talk(history, f"own {number}?", "words " * 200) for number in range(60)]
-    told_of = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
+    attachment_text = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
     assert [child.returncode for child in children] == [0, 0]
-    assert [wrong for _, wrong in told_of] == [[], []]
+    assert [wrong for _, wrong in attachment_text] == [[], []]
     assert history.flush(PATIENCE)
     assert not any(isinstance(e, HistoryUnsaved | HistoryRefused) for e in history.poll())
-    expected = {shared, *own, *told_of[0][0], *told_of[1][0]}
+    expected = {shared, *own, *attachment_text[0][0], *attachment_text[1][0]}
     assert len(expected) == 181 and set(history.all_ids()) == expected
-    for talk in told_of[0][0]:
+    for talk in attachment_text[0][0]:
         whole = history.conversation(talk)
         assert [m.text for m in ConversationTree.of(whole).path()][1:] == [
             "words " * 200,

@@ -11,7 +11,7 @@ from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.inspect.attention_rows import mean_map
-from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages.inspecting.lesson import FollowToken
 from llm_lite.core.models.blocks import attention_block, decoder_plan, gated_block
@@ -101,7 +101,7 @@ def test_the_lesson_tells_what_goes_to_no_token(made):
     for head in range(source.layers[1].heads):
         maps = np.empty((1, 8, 8), np.float32)
         head_maps(source, 1, [head], maps)
-        found = follow(session, source, FollowToken(1, 7, 1, head)).opened.head
+        found = trace_token(session, source, FollowToken(1, 7, 1, head)).opened.head
         shares = [score.probability for score in found.scores]
         assert np.abs(np.array(shares) - maps[0, 7]).max() < 1e-6
         assert 0.01 < found.sink < 0.99 and abs(sum(shares) + found.sink - 1) < 1e-5

@@ -124,7 +124,7 @@ def test_thoughts_are_told_as_the_window_reads_them() -> None:
     thinking = started(events).thinking
     assert thinking is not None and thinking.inside
     split = Split.of(thinking).fed(said(events)).ended()
-    assert split.thought == "Light scatters." and split.said == "".join(ANSWER)
+    assert split.thought == "Light scatters." and split.visible_text == "".join(ANSWER)
 
 
 def test_calls_are_told_as_the_window_reads_them() -> None:
@@ -135,7 +135,7 @@ def test_calls_are_told_as_the_window_reads_them() -> None:
         assert server.chats[0]["tools"][0]["function"]["name"] == "weather"
     split = read_calls("tags", said(events))
     (call,) = split.calls
-    assert split.said == "Wait." and (call.name, call.problem) == ("weather", "")
+    assert split.visible_text == "Wait." and (call.name, call.problem) == ("weather", "")
     assert call.arguments == arguments
 
 

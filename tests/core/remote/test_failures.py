@@ -22,7 +22,7 @@ from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError, retry_after
-from llm_lite.core.remote.hearing import MOST_ARGUMENTS, Hearing
+from llm_lite.core.remote.hearing import MOST_ARGUMENTS, StreamParser
 from tests.core.remote.servers import ANSWER, KEY, Fault, scripted
 from tests.core.remote.test_answers import (
     ASKED,
@@ -100,12 +100,12 @@ def test_a_flood_waits_to_be_read_and_can_be_stopped(
 
 
 def test_arguments_without_an_end_are_cut() -> None:
-    hearing = Hearing("host")
+    parser = StreamParser("host")
     row = {"index": 0, "function": {"name": "f", "arguments": "[" * (1 << 18)}}
     event = json.dumps({"choices": [{"delta": {"tool_calls": [row]}}]})
     for _ in range(8):
-        assert list(hearing.hear(event)) == []
-    (call,) = hearing.calls()
+        assert list(parser.feed(event)) == []
+    (call,) = parser.calls()
     assert call.count("[") == MOST_ARGUMENTS
 
 

@@ -72,12 +72,12 @@ def test_what_is_told_of_tokens_is_the_same(client, served_model, changes):
         service = serve(client, speculate=speculate, parallel=1)
         sampling = replace(LONG, **changes)
         asked = Asked(service, tokens=PROMPT, sampling=sampling, alternatives=3)
-        found.append((asked.text(), asked.finished().stop_reason, told_of(asked)))
+        found.append((asked.text(), asked.finished().stop_reason, attachment_text(asked)))
     assert found[0] == found[1]
     assert asked.finished().stats.drafted > 0
 
 
-def told_of(asked):
+def attachment_text(asked):
     """By token."""
     told = [event for event in asked.events if isinstance(event, TokenDecoded)]
     return [(event.token, event.probability, event.alternatives) for event in told]

@@ -26,7 +26,7 @@ def heard(thinking, *pieces):
 
 def parts(thinking, *pieces):
     split = heard(thinking, *pieces)
-    return split.thought, split.said
+    return split.thought, split.visible_text
 
 
 CASES = {
@@ -113,16 +113,16 @@ def test_what_is_said_never_changes_while_more_comes(thinking, text):
     split, said, thought = Split.of(thinking), "", ""
     for piece in text:
         split = split.fed(piece)
-        assert split.said.startswith(said)
+        assert split.visible_text.startswith(said)
         assert split.thought.startswith(thought)
-        assert not (split.is_thinking and split.said)
-        said, thought = split.said, split.thought
+        assert not (split.is_thinking and split.visible_text)
+        said, thought = split.visible_text, split.thought
 
 
 @given(st.sampled_from(STYLES), TEXTS)
 def test_nothing_that_no_mark_has_is_lost(thinking, text):
     split = heard(thinking, text)
-    shown = split.thought + split.said
+    shown = split.thought + split.visible_text
     assert [c for c in shown if c in "한`7"] == [c for c in text if c in "한`7"]
 
 

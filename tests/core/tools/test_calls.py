@@ -87,7 +87,7 @@ PROBLEMS = {
 @pytest.mark.parametrize(("style", "text"), READ)
 def test_calls_are_told_from_what_is_said(style, text):
     split = read_calls(style, text)
-    assert (split.said, split.calls) == READ[style, text]
+    assert (split.visible_text, split.calls) == READ[style, text]
 
 
 @pytest.mark.parametrize(("style", "text"), PROBLEMS)
@@ -120,12 +120,16 @@ def test_it_does_not_matter_how_the_text_is_cut(style, text):
             split = split.fed(text[at : at + size])
             assert text.startswith(split.raw)
         split = split.ended()
-        assert (split.said, split.calls, split.raw) == (whole.said, whole.calls, text)
+        assert (split.visible_text, split.calls, split.raw) == (
+            whole.visible_text,
+            whole.calls,
+            text,
+        )
 
 
 def test_a_call_is_seen_while_it_is_written():
     split = CallSplit("tags").fed('So.\n<tool_call>\n{"name": "weather", "arguments": {"ci')
-    assert split.said == "So." and split.calls == ()
+    assert split.visible_text == "So." and split.calls == ()
     assert split.begun is not None and split.begun.name == "weather"
     assert split.fed('ty": "Oslo"}}</tool_call>').calls == (OSLO,)
 

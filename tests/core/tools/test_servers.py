@@ -21,8 +21,8 @@ from llm_lite.core.tools.servers import (
     MOST_RESULT,
     CallEnded,
     ServerEnded,
+    ServerLogged,
     ServerReady,
-    ServerSaid,
     ToolServers,
 )
 from llm_lite.core.tools.transport import LOG_LINES
@@ -60,7 +60,7 @@ class Hearer:
         return self.until(CallEnded)
 
     def lines(self):
-        return [event.text for event in self.heard if isinstance(event, ServerSaid)]
+        return [event.text for event in self.heard if isinstance(event, ServerLogged)]
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 def child_of(hearer):
     """The process that a server says it has started."""
     while not (found := [line for line in hearer.lines() if line.startswith("child")]):
-        hearer.until(ServerSaid)
+        hearer.until(ServerLogged)
     return int(found[0].split()[1])
 
 

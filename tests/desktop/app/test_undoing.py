@@ -169,8 +169,8 @@ def test_an_answer_that_is_left_shows_no_marks_of_its_call():
     """Nor is its call one that is still being written."""
     said = '<think>Hm.</think>I look.\n<tool_call>\n{"name": "weather", "argu'
     thought = Thought(Split.of(Thinking("think")).fed(said))
-    calls = CallSplit("tags").fed(thought.split.said)
-    answer = Message("assistant", calls.said, thought=thought, calls=calls)
+    calls = CallSplit("tags").fed(thought.split.visible_text)
+    answer = Message("assistant", calls.visible_text, thought=thought, calls=calls)
     state = AppState(messages=(Message("user", "a"), answer), running=Running(7, 0.0))
     state, commands = leave_answer(state)
     (_, left) = state.messages

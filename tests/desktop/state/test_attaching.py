@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.attached_text import Attachment, told, told_of
+from llm_lite.core.attached_text import Attachment, attachment_text, message_text
 from llm_lite.core.messages import CountTokens, Generate, TokensCounted
 from llm_lite.desktop.actions.act import act, due
 from llm_lite.desktop.actions.chatting import (
@@ -70,12 +70,13 @@ def test_a_file_is_read_counted_and_sent():
     state = settled(state)
     assert (
         budget(state).counted
-        and state.files.files[0].tokens == len(told_of(Attachment("a.txt", "some words"))) // 4 + 1
+        and state.files.files[0].tokens
+        == len(attachment_text(Attachment("a.txt", "some words"))) // 4 + 1
     )
     state, commands = act(Send("What?"), state, 0.0)
     sent = next(command for command in commands if isinstance(command, Generate))
     kept = state.messages[0].attachments
-    assert sent.messages[-1].content == told("What?", kept) != "What?"
+    assert sent.messages[-1].content == message_text("What?", kept) != "What?"
     assert kept[0].tokens > 0 and state.messages[0].text == "What?"
     assert state.files.files == () and state.draft == ""
 
@@ -119,7 +120,7 @@ def test_too_much_is_not_sent_and_the_part_that_fits_is():
     file = state.files.files[0]
     assert budget(state).fits and file.attached.is_cut
     assert file.attached.whole == len(file.text) == len("line of words\n") * 600
-    assert "the first" in told_of(file.attached)
+    assert "the first" in attachment_text(file.attached)
     whole = doing(state, AttachWhole(file.key)).files.files[0].attached
     assert whole.text == file.text and not whole.is_cut
 

@@ -9,7 +9,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.engine.lesson.following import followed
+from llm_lite.core.engine.lesson.following import traced
 from llm_lite.core.inspect.lesson.vectors import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
@@ -78,7 +78,7 @@ def compare_all(app, expected):
 def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
     path, tokens = encoder_case(family, case, tmp_path)
     with encoding(path, tokens) as runner:
-        trace = followed(runner, FollowToken(1, 6, 1, 1))
+        trace = traced(runner, FollowToken(1, 6, 1, 1))
     with showing(trace) as app:
         assert app.state.lesson.steps == (
             "tokens", "position", *ATTENDING, "norm", "neurons", "residual", "filling",
@@ -90,7 +90,7 @@ def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
 def test_an_encoder_of_sentences(tmp_path):
     path, tokens = encoder_case("bert", "mean", tmp_path)
     with encoding(path, tokens) as runner:
-        trace = followed(runner, FollowToken(1, 6, 0, 0, beside=BESIDE))
+        trace = traced(runner, FollowToken(1, 6, 0, 0, beside=BESIDE))
         other = runner.embed([BESIDE])[0]
     with showing(trace) as app:
         assert app.state.lesson.steps[-1] == "pooling"
@@ -105,7 +105,7 @@ def test_an_encoder_of_sentences(tmp_path):
 )
 def test_an_encoder_decoder(family, case, tmp_path):
     with translating(family, case, tmp_path) as (runner, path, source, target):
-        trace = followed(runner, FollowToken(1, len(target) - 1, 1, 1))
+        trace = traced(runner, FollowToken(1, len(target) - 1, 1, 1))
     with showing(trace) as app:
         steps = app.state.lesson.steps
         before, behind = (("norm",), ()) if family is t5.FAMILY else (("position",), ("norm",))

@@ -54,7 +54,7 @@ READY = AppState(model=ABLE, executor=EXECUTOR)
 
 def answer(text, **changes):
     split = read_calls("tags", text)
-    return Message("assistant", split.said, stop_reason="end", calls=split, **changes)
+    return Message("assistant", split.visible_text, stop_reason="end", calls=split, **changes)
 
 
 def asking(headless, *said):
@@ -105,14 +105,14 @@ def test_what_cannot_be_run_offers_no_run(headless):
 def test_a_half_written_call_is_a_card_without_buttons(headless):
     one = headless(READY)
     begun = CallSplit("tags").fed(f"I will look.{OSLO[:40]}")
-    writing = Message("assistant", begun.said, calls=begun)
+    writing = Message("assistant", begun.visible_text, calls=begun)
     running = Running(1, 0.0, "decode", tool_style="tags")
     messages = (Message("user", "Weather?"), writing)
     one.program.state = replace(one.state, messages=messages, running=running)
     one.driver.frames(3)
     low, high = one.driver.rect("message.1")[1::2]
     assert high - low > 80 and not any(name.startswith("call.1.0") for name in one.ui.rects)
-    assert begun.begun.name == "weather" and "<tool_call>" not in begun.said
+    assert begun.begun.name == "weather" and "<tool_call>" not in begun.visible_text
 
 
 def test_a_result_unfolds(headless):

@@ -44,7 +44,7 @@ _MOST_LEARNED = 1 << 60  # answers, and tokens: more were never learned
 
 @dataclass(frozen=True, slots=True)
 class LearnedModel:
-    """Whose a table is, and what it was made of."""
+    """The model that a table belongs to, and what it was made from."""
 
     identity: str  # of the model: a hash, hexadecimal
     name: str
@@ -65,7 +65,7 @@ class LearnedFile:
 
 
 class Stamp(NamedTuple):
-    """Another one where a file was replaced or written to."""
+    """The stamp of a file, which differs if the file was replaced or written to."""
 
     inode: int
     size: int  # bytes
@@ -81,7 +81,7 @@ def file_of(identity: str) -> Path:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """None where there is no such file."""
+    """Return a file's stamp, by which a change is noticed; None if there is no such file."""
     try:
         status = path.stat()
     except OSError:
@@ -90,7 +90,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
-    """In the place of what was there, whole or not at all. FileError."""
+    """Write the file in place of an older one, whole or not at all. FileError."""
     name = model.name.encode()[:96].decode(errors="ignore").encode()
     header = _HEADER.pack(
         MAGIC, model.identity.encode(), name, model.vocabulary, ENTRIES, model.answers, model.tokens
@@ -103,7 +103,7 @@ def write(path: Path, model: LearnedModel, table: NgramTable) -> None:
 
 
 def read(path: Path, identity: str, vocabulary: int) -> tuple[LearnedModel, NgramTable]:
-    """FileError where it is not there, damaged, or of another model."""
+    """Read the table of a model. FileError if it is not there, damaged, or another model's."""
     model, content = _read(path)
     if (model.identity, model.vocabulary) != (identity, vocabulary):
         raise FileError(path, "was learned from answers of another model")
@@ -120,7 +120,7 @@ def read(path: Path, identity: str, vocabulary: int) -> tuple[LearnedModel, Ngra
 
 
 def listed() -> list[LearnedFile]:
-    """All files of the folder, by name. FileError where it cannot be read."""
+    """Return all files of the folder, by name. FileError if it cannot be read."""
     folder = learned_folder()
     try:
         here = folder.glob(f"*{SUFFIX}") if folder.is_dir() else ()
@@ -131,7 +131,7 @@ def listed() -> list[LearnedFile]:
 
 
 def disk_bytes() -> int:
-    """What the files of all models take, without reading them; 0 where the folder cannot be
+    """Return the bytes of the files of all models, without reading them; 0 if the folder cannot be
     read."""
     with suppress(OSError):
         here = islice(learned_folder().glob(f"*{SUFFIX}"), _MOST_FILES)
@@ -174,7 +174,7 @@ def _described(path: Path) -> LearnedFile:
 
 
 def _read(path: Path) -> tuple[LearnedModel, bytes]:
-    """Header and content of a whole file."""
+    """Return header and content of a whole file. FileError if it is damaged."""
     content = read_bytes(path, _SIZE)
     if content[: len(MAGIC)] != MAGIC:
         raise FileError(path, f"holds no learned drafts: it does not begin with {MAGIC.decode()}")

@@ -1,4 +1,4 @@
-"""What the drafts of a model have learned: read when the engine is idle, written now and then."""
+"""The drafts that a model has learned: read when the engine is idle, written now and then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _MOST_KEPT = 1 << 16  # tokens of answers that wait for an idle engine, or for a
 
 
 class LearnedDrafts:
-    """Of one model, for the engine's thread. Answers are learned when the engine is idle.
+    """The learned drafts of one model, for the engine's thread. Answers are learned when the engine
+    is idle.
 
     The file is what counts: another program of the same person may write or delete it meanwhile.
     What was learned here since the last writing is learned again on top of what the other wrote; of
@@ -41,19 +42,19 @@ class LearnedDrafts:
         self._unsaved: list[tuple[int, ...]] = []  # answers that are not in the file yet
         self._since_saving = 0  # tokens
         self._has_failed = False  # to write the file
-        self._tell: Callable[[str], None] = lambda sentence: None
+        self._log: Callable[[str], None] = lambda sentence: None
 
-    def report_to(self, tell: Callable[[str], None]) -> None:
-        """`tell` hears what was wrong with the file."""
-        self._tell = tell
+    def report_to(self, log: Callable[[str], None]) -> None:
+        """Set the log, which is called with what was wrong with the file."""
+        self._log = log
 
     @property
     def model(self) -> LearnedModel | None:
-        """How much was learned; None before the file was read."""
+        """Return how much was learned; None before the file was read."""
         return self._model
 
     def learn(self, answer: Sequence[int]) -> None:
-        """The tokens of an answer, as the model wrote them."""
+        """Queue the tokens of an answer, as the model wrote them, to be learned."""
         if self.learns and len(answer) > SHORTEST:
             self._pending.append(tuple(answer))
             _bound(self._pending)
@@ -92,8 +93,8 @@ class LearnedDrafts:
         self._table, self._unsaved, self._since_saving = NgramTable(), [], 0
 
     def _notice_deletion(self) -> None:
-        """Of the file, by another program: before each answer that is learned, so that those which
-        came before go with it and those behind stay."""
+        """Empty the table if another program has deleted the file. It is checked before each answer
+        that is learned, so that those which came before are gone too and those behind stay."""
         assert self._model is not None
         if self._stamp and file.stamp_of(file.file_of(self._model.identity)) is None:
             self._stamp = None
@@ -104,7 +105,7 @@ class LearnedDrafts:
         try:
             identity = self._identity()
         except FileError as error:
-            self._tell(f"learned drafts: {error}; nothing is learned")
+            self._log(f"learned drafts: {error}; nothing is learned")
             self.learns, identity = False, ""
             self._pending = []
         self._model = LearnedModel(identity, self._name, self._vocabulary)
@@ -113,7 +114,8 @@ class LearnedDrafts:
             self._read()
 
     def _read(self) -> None:
-        """What the file holds now; nothing where there is none, or none that can be used."""
+        """Read what the file holds now; an empty table if there is no file, or none that can be
+        used."""
         assert self._model is not None
         path = file.file_of(self._model.identity)
         self._stamp = file.stamp_of(path)
@@ -124,7 +126,7 @@ class LearnedDrafts:
         try:
             self._model, self._table = file.read(path, self._model.identity, self._vocabulary)
         except FileError as error:
-            self._tell(f"learned drafts: {error}; they begin with nothing learned")
+            self._log(f"learned drafts: {error}; they begin with nothing learned")
 
     def _take_in(self, answer: tuple[int, ...]) -> None:
         self._notice_deletion()
@@ -139,7 +141,7 @@ class LearnedDrafts:
         self._model = replace(self._model, answers=counted[0], tokens=counted[1])
 
     def _save(self) -> None:
-        """What cannot be written is told once, and tried again later."""
+        """A failure to write is logged once, and tried again later."""
         assert self._model is not None and self._table is not None
         self._notice_deletion()
         if not self._unsaved:
@@ -154,7 +156,7 @@ class LearnedDrafts:
             file.write(path, self._model, self._table)
         except FileError as error:
             if not self._has_failed:
-                self._tell(f"learned drafts: {error}; they are tried again later")
+                self._log(f"learned drafts: {error}; they are tried again later")
             self._has_failed = True
             _bound(self._unsaved)
             return
@@ -162,6 +164,6 @@ class LearnedDrafts:
 
 
 def _bound(answers: list[tuple[int, ...]]) -> None:
-    """The oldest ones go."""
+    """Drop the oldest answers above the limit."""
     while sum(map(len, answers)) > _MOST_KEPT:
         del answers[0]

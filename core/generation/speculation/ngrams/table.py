@@ -1,5 +1,5 @@
-"""Which token followed the last 2, 3 or 4 tokens in what a model wrote before, in a table of fixed
-size.
+"""A table of fixed size of the token that followed the last 2, 3 or 4 tokens in what a model wrote
+before.
 
 A context is its longest one that is known, as in prediction by partial matching (Cleary and Witten
 1984). Entries lie in buckets by the hash of their context, as in branch predictors of that kind
@@ -17,7 +17,7 @@ from llm_lite.core.records import dataclass
 
 SHORTEST, LONGEST = 2, 4  # tokens of a context; docs/speculation.md has what was measured
 ENTRIES = 1 << 17  # 1.4 MB; 10,000 tokens of answers about alike topics need some 17,000 of them
-WAYS = 4  # entries of a bucket, of which the least useful one makes room
+WAYS = 4  # entries of a bucket; the least useful one makes room
 PLANES = (  # of the table, each [ENTRIES], as they lie in its file
     ("tags", np.dtype("<u4")),  # of the context; 0: the entry is empty
     ("tokens", np.dtype("<u4")),  # what followed most often
@@ -35,7 +35,7 @@ _DOUBT = 2  # what a time counts when another token followed
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """The token that follows, and how much speaks for it: 1 for one that followed two tokens once,
+    """The token that follows, and the evidence for it: 1 for one that followed two tokens once,
     twice as much for every further token of the context."""
 
     token: int
@@ -43,28 +43,29 @@ class Follower:
 
 
 class NgramTable:
-    """Of one model. Tokens are smaller than 2^32."""
+    """The n-gram table of one model. Tokens are smaller than 2^32."""
 
     def __init__(self, planes: Sequence[NDArray[np.generic]] | None = None) -> None:
-        """`planes` as in `PLANES`, which become the table's own; empty where left out."""
+        """Make a table of `planes`, as in `PLANES`, which become its own; an empty one without
+        them."""
         self.planes = tuple(planes or (np.zeros(ENTRIES, dtype) for _, dtype in PLANES))
         # A memoryview gives and takes Python's integers, three times as fast as an array.
         views = [plane.data for plane in self.planes]
         self._tags, self._tokens, self._right, self._wrong, self._uses = views
 
     def __len__(self) -> int:
-        """Entries in use."""
+        """Return the number of entries in use."""
         return int(np.count_nonzero(self.planes[0]))
 
     def learn(self, tokens: Sequence[int]) -> None:
-        """A text of the model, from its first token."""
+        """Learn a text of the model, from its first token."""
         for end in range(SHORTEST, len(tokens)):
             for key in _keys(tokens[max(0, end - LONGEST) : end]):
                 self._count(key, tokens[end])
 
     def follower(self, tokens: Sequence[int]) -> Follower | None:
-        """What follows the last of these tokens, by the longest context that is known; None where
-        none is, or where different tokens have followed it."""
+        """Return what follows the last of these tokens, by the longest context that is known; None
+        if none is, or if different tokens have followed it."""
         keys = _keys(tokens[-LONGEST:])
         for extra in reversed(range(len(keys))):
             at = self._find(keys[extra])
@@ -76,7 +77,7 @@ class NgramTable:
         return None
 
     def _find(self, key: int) -> int:
-        """The entry of a context; -1 where there is none."""
+        """Return the entry of a context; -1 if there is none."""
         first, tag = _place(key)
         for at in range(first, first + WAYS):
             if self._tags[at] == tag:
@@ -100,7 +101,7 @@ class NgramTable:
             self._wrong[at] >>= 1
 
     def _insert(self, key: int, token: int) -> None:
-        """In the place of the entry of its bucket that was the least useful; the others age."""
+        """Replace the entry of its bucket that was the least useful; the others age."""
         first, tag = _place(key)
         ways = range(first, first + WAYS)
         place = min(ways, key=self._uses.__getitem__)
@@ -112,7 +113,7 @@ class NgramTable:
 
 
 def _keys(last: Sequence[int]) -> list[int]:
-    """Hashes of 64 bits: of the last 2, the last 3 and the last 4 tokens, as far as there are."""
+    """Return 64-bit hashes of the last 2, the last 3 and the last 4 tokens, as far as there are."""
     keys, key = [], 0
     for length, token in enumerate(reversed(last), 1):
         key = ((key ^ token) + length) * _MULTIPLIER & _MASK
@@ -123,5 +124,5 @@ def _keys(last: Sequence[int]) -> list[int]:
 
 
 def _place(key: int) -> tuple[int, int]:
-    """The first entry of the bucket of a context, and its tag."""
+    """Return the first entry of the bucket of a context, and its tag."""
     return (key >> 40) % _BUCKETS * WAYS, (key & 0xFFFFFFFF) or 1

@@ -1,1 +1,1 @@
-"""Where models lie, a module a place: each finds what its program put there, copies nothing."""
+"""The places of models, a module for each: it finds what its program put there, without copying."""

@@ -20,7 +20,7 @@ from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.writing import reason
 from llm_lite.core.hub.local.found import Found, broken
 from llm_lite.core.hub.local.grouping import as_found, groups
-from llm_lite.core.hub.local.places.user import at_home, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path
 from llm_lite.core.hub.local.walking import MOST_ENTRIES, Walk
 from llm_lite.core.messages.library import Origin
 
@@ -30,13 +30,13 @@ _MOST_SNAPSHOTS = 1000  # of a repository
 
 
 def folders() -> tuple[Path, ...]:
-    """As huggingface_hub finds it."""
+    """Return the cache's folder, found as huggingface_hub does."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if (path := said(variable)) is not None:
+        if (path := environment_path(variable)) is not None:
             return (path,)
-    if (path := said("HF_HOME")) is not None:
+    if (path := environment_path("HF_HOME")) is not None:
         return (path / "hub",)
-    if (path := said("XDG_CACHE_HOME")) is not None:
+    if (path := environment_path("XDG_CACHE_HOME")) is not None:
         return (path / "huggingface" / "hub",)
     return at_home(".cache", "huggingface", "hub")
 
@@ -50,7 +50,7 @@ def find(folder: Path, origin: Origin = "huggingface") -> Iterator[Found]:
 
 
 def repositories(folder: Path) -> list[Path]:
-    """OSError where the cache cannot be read."""
+    """Return the folders of repositories in the cache. OSError if the cache cannot be read."""
     with os.scandir(folder) as entries:
         found = [
             Path(entry.path)
@@ -61,12 +61,13 @@ def repositories(folder: Path) -> list[Path]:
 
 
 def repo_of(folder: Path) -> str:
-    """owner/name, as the folder's name says."""
+    """Return owner/name from the folder's name."""
     return folder.name.removeprefix(_REPOSITORY).replace("--", "/", 1)
 
 
 def snapshots(repository: Path) -> list[Path]:
-    """The newest first: those that a branch names, then others by name. OSError."""
+    """Return snapshots, the newest first: those that a branch names, then others by name.
+    OSError."""
     place = repository / "snapshots"
     if not place.is_dir():
         return []
@@ -81,7 +82,7 @@ def snapshots(repository: Path) -> list[Path]:
 
 
 def _commits(repository: Path) -> list[str]:
-    """Of the branches, main's first."""
+    """Return the commits of the branches, main's first."""
     walk = Walk(repository / "refs", deepest=4, most=1000)
     files = [folder / name for folder, names in walk.folders() for name in names]
     found = []
@@ -94,7 +95,7 @@ def _commits(repository: Path) -> list[str]:
 
 
 def _models(folder: Path, repository: Path, origin: Origin) -> Iterator[Found]:
-    """Each model once: of the newest snapshot that has it."""
+    """Yield each model once, from the newest snapshot that has it."""
     repo = repo_of(repository)
     seen = set()
     for snapshot in snapshots(repository):

@@ -1,4 +1,4 @@
-"""Models that a person has told of: a list of paths in a JSON file of ours, nothing is copied.
+"""Models that a person has imported: a list of paths in a JSON file of ours, nothing is copied.
 
 {"version": 1, "paths": ["/data/models/one.gguf", ...]}
 """
@@ -28,7 +28,7 @@ def list_file() -> Path:
 
 
 def find(file: Path) -> Iterator[Found]:
-    """What lies there now; a path that leads nowhere is named."""
+    """Yield the imported models that exist; a path that leads nowhere is reported as broken."""
     try:
         paths = read(file)
     except LlmLiteError as error:
@@ -45,7 +45,7 @@ def find(file: Path) -> Iterator[Found]:
 
 
 def group_at(path: Path) -> ModelFiles | None:
-    """The model that a path is: a GGUF file (the first of its parts) or a directory."""
+    """Return the model at a path: a GGUF file (the first of its parts) or a directory."""
     folder = path if path.is_dir() else path.parent
     walk = Walk(folder, deepest=0)
     for _, files in walk.folders():
@@ -58,7 +58,7 @@ def group_at(path: Path) -> ModelFiles | None:
 
 
 def read(file: Path) -> list[Path]:
-    """FileError where it is not as we write it."""
+    """Read the list of imported paths. FileError if the file is not as we write it."""
     if not file.exists():
         return []
     value = read_object(file)

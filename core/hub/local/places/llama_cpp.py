@@ -15,20 +15,20 @@ from pathlib import Path
 from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
 from llm_lite.core.hub.local.places import huggingface
-from llm_lite.core.hub.local.places.user import at_home, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path
 
 _MANIFEST = re.compile(r"manifest=([^=]+)=([^=]+)=.*\.json")
 
 
 def folders() -> tuple[Path, ...]:
-    if (path := said("LLAMA_CACHE")) is not None:
+    if (path := environment_path("LLAMA_CACHE")) is not None:
         return (path,)
     if sys.platform == "win32":
-        local = said("LOCALAPPDATA")
+        local = environment_path("LOCALAPPDATA")
         return () if local is None else (local / "llama.cpp",)
     if sys.platform == "darwin":
         return at_home("Library", "Caches", "llama.cpp")
-    cache = said("XDG_CACHE_HOME")
+    cache = environment_path("XDG_CACHE_HOME")
     return at_home(".cache", "llama.cpp") if cache is None else (cache / "llama.cpp",)
 
 
@@ -47,7 +47,8 @@ def find(folder: Path) -> Iterator[Found]:
 
 
 def _repos(folder: Path) -> list[tuple[str, str]]:
-    """Owner and name of each manifest; the longest first, as one may begin as another does."""
+    """Return owner and name of each manifest; the longest first, as one may begin as another
+    does."""
     matches = (_MANIFEST.fullmatch(path.name) for path in folder.iterdir())
     found = {(match[1], match[2]) for match in matches if match}
     return sorted(found, key=lambda pair: -len("".join(pair)))

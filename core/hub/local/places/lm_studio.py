@@ -16,7 +16,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.hub.local.found import Found
 from llm_lite.core.hub.local.grouping import models_below
-from llm_lite.core.hub.local.places.user import at_home, expanded, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path, expanded
 
 _POINTER_BYTES = 4096
 _SETTINGS_BYTES = 1 << 20
@@ -29,7 +29,8 @@ def folders() -> tuple[Path, ...]:
 
 
 def find(folder: Path) -> Iterator[Found]:
-    """Of publisher/model/file the hub's repository is known, as LM Studio keeps its names."""
+    """Yield the models of LM Studio; the path publisher/model/file names the hub's repository, as
+    LM Studio keeps its names."""
     for found in models_below("lm-studio", folder):
         inside = found.path.relative_to(folder).parts if found.path.is_relative_to(folder) else ()
         if found.form == "gguf" and len(inside) == 3:
@@ -50,18 +51,18 @@ def _pointed() -> Iterator[Path]:
 
 
 def _application() -> tuple[Path, ...]:
-    """Where the application keeps its settings, as Electron has it on each system."""
+    """Return the folder of the application's settings, which Electron chooses on each system."""
     if sys.platform == "win32":
-        roaming = said("APPDATA")
+        roaming = environment_path("APPDATA")
         return () if roaming is None else (roaming / "LM Studio",)
     if sys.platform == "darwin":
         return at_home("Library", "Application Support", "LM Studio")
-    config = said("XDG_CONFIG_HOME")
+    config = environment_path("XDG_CONFIG_HOME")
     return at_home(".config", "LM Studio") if config is None else (config / "LM Studio",)
 
 
 def _set(home: Path) -> Iterator[Path]:
-    """The folder that settings.json of a home names."""
+    """Yield the folder that settings.json of a home names."""
     try:
         text = read_object(home / "settings.json", limit=_SETTINGS_BYTES).get("downloadsFolder")
     except LlmLiteError:

@@ -21,7 +21,7 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.json_text import found as shown
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.hub.local.found import Found, broken
-from llm_lite.core.hub.local.places.user import at_home, said
+from llm_lite.core.hub.local.places.user import at_home, environment_path
 from llm_lite.core.hub.local.walking import Walk
 
 _MODEL = "application/vnd.ollama.image.model"
@@ -35,8 +35,8 @@ _TREES = ("manifests-v2", "manifests")
 
 
 def folders() -> tuple[Path, ...]:
-    """Where a person's server keeps its models, and the system's."""
-    if (path := said("OLLAMA_MODELS")) is not None:
+    """Return the folders of models of a person's server, and of the system's."""
+    if (path := environment_path("OLLAMA_MODELS")) is not None:
         return (path,)
     system = () if sys.platform == "win32" else (Path("/usr/share/ollama/.ollama/models"),)
     return (*at_home(".ollama", "models"), *system)
@@ -71,7 +71,7 @@ def _model(folder: Path, manifest: Path, parts: tuple[str, ...]) -> Found:
 
 
 def _label(host: str, namespace: str, name: str, tag: str) -> str:
-    """As `ollama list` shows it, without what is the same for most."""
+    """Return a model's name as `ollama list` shows it, without what is the same for most."""
     words = [name] if namespace == _NAMESPACE else [namespace, name]
     if host != _HOST:
         words = [host, *words]
@@ -79,7 +79,7 @@ def _label(host: str, namespace: str, name: str, tag: str) -> str:
 
 
 def _files(folder: Path, manifest: Path) -> tuple[Path, tuple[Path, ...]]:
-    """The model's blob, and all blobs of the manifest. FileError."""
+    """Return the model's blob, and all blobs of the manifest. FileError."""
     for one in _manifests(folder, manifest):
         layers = _layers(manifest, one)
         models = [layer for layer in layers if layer.get("mediaType") == _MODEL]
@@ -121,7 +121,8 @@ def _layers(manifest: Path, value: Mapping[str, Any]) -> list[Mapping[str, Any]]
 
 
 def _blob(folder: Path, manifest: Path, layer: Mapping[str, Any]) -> Path:
-    """FileError where it is not there, or has another size than the manifest says."""
+    """Return the path of a blob. FileError if it is not there, or has another size than the
+    manifest says."""
     path, size = _place(folder, manifest, layer), layer.get("size")
     try:
         found = path.stat().st_size

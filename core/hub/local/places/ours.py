@@ -11,12 +11,12 @@ from llm_lite.core.hub.local.grouping import models_below
 
 
 def models_folder() -> Path:
-    """Where variants and slices are written."""
+    """Return the folder in which variants and slices are written."""
     return user_folder("data") / "models"
 
 
 def folders() -> tuple[Path, ...]:
-    """Ours, and the one in which earlier versions kept variants."""
+    """Return our folder, and the one in which earlier versions kept variants."""
     return (models_folder(), user_folder("data") / "variants")
 
 

@@ -1,4 +1,4 @@
-"""What the environment says of a user's folders, as other programs read it."""
+"""The folders of a user by the environment, as other programs read it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def home() -> Path | None:
-    """None for a user who has none."""
+    """Return the home directory; None for a user without one."""
     try:
         found = Path.home()
     except (RuntimeError, KeyError):
@@ -16,13 +16,13 @@ def home() -> Path | None:
 
 
 def at_home(*parts: str) -> tuple[Path, ...]:
-    """A path below it; nothing where there is no home."""
+    """Return a path below the home directory; () if there is none."""
     found = home()
     return () if found is None else (found.joinpath(*parts),)
 
 
-def said(variable: str) -> Path | None:
-    """A path in the environment, with ~ and variables in it expanded."""
+def environment_path(variable: str) -> Path | None:
+    """Return a path in the environment, with ~ and variables in it expanded."""
     text = os.environ.get(variable, "").strip()
     if not text or "\0" in text:
         return None
@@ -30,7 +30,7 @@ def said(variable: str) -> Path | None:
 
 
 def expanded(text: str) -> Path | None:
-    """With ~ as a home; None where that is unknown."""
+    """Return a path with ~ replaced by the home directory; None if that is unknown."""
     try:
         return Path(text).expanduser()
     except (RuntimeError, ValueError):

@@ -39,7 +39,7 @@ LEAST = 8  # values of a block: a whole word
 
 
 def rotated_together(block: int) -> int:
-    """n, the largest power of two that divides the block."""
+    """Return n, the largest power of two that divides the block."""
     return block & -block
 
 

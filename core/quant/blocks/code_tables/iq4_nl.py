@@ -23,7 +23,8 @@ _BETWEEN = (_TABLE[1:] + _TABLE[:-1]) / np.float32(2)
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The value of largest magnitude becomes code 0, that is -127 d, others their nearest."""
+    """Quantize values: the one of largest magnitude becomes code 0, that is -127 d, others their
+    nearest."""
     blocks = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, BLOCK_SIZE)
     largest = np.abs(blocks).argmax(axis=1, keepdims=True)
     out = np.empty(blocks.shape[0], BLOCK)

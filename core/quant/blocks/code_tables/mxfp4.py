@@ -27,8 +27,8 @@ _BETWEEN = (_MAGNITUDES[1:] + _MAGNITUDES[:-1]) / np.float32(2)
 
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The exponent of the largest magnitude is that of the largest code; others their nearest
-    number, the smaller one of two."""
+    """Quantize values: the exponent of the largest magnitude is that of the largest code; others
+    become their nearest number, the smaller one of two."""
     blocks = np.ascontiguousarray(values, dtype=np.float32).reshape(-1, BLOCK_SIZE)
     largest = np.abs(blocks).max(axis=1)
     finite = np.isfinite(largest)
@@ -52,7 +52,7 @@ def dequantize(data: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.fl
 
 
 def non_finite(data: NDArray[np.uint8]) -> bool:
-    """True for a block that is no number, and for values beyond float32."""
+    """Return True for a block that is no number, and for values beyond float32."""
     exponents = data.view(BLOCK)["e"]
     largest = exponents.max(initial=0)
     if largest < _MAY_OVERFLOW or largest == _NOT_A_NUMBER:

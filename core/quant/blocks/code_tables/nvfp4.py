@@ -20,7 +20,7 @@ assert BLOCK.itemsize == 36
 
 
 def _half_scales() -> NDArray[np.float32]:
-    """Of every byte."""
+    """Return half the scale of every byte."""
     codes = np.arange(256)
     exponent, mantissa = codes >> 3 & 15, (codes & 7).astype(np.float32)
     normal = np.ldexp(mantissa + np.float32(8), exponent - 11)

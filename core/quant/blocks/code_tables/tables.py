@@ -1,4 +1,4 @@
-"""What formats of 4-bit codes share: a nibble names one of 16 numbers of a table.
+"""The common part of formats of 4-bit codes: a nibble stands for one of 16 numbers of a table.
 
 Two codes lie in a byte. Whole bytes are looked up, in one pass for the low codes and one for the
 high ones.
@@ -15,7 +15,7 @@ I8 = NDArray[np.int8]
 
 
 class CodeTable:
-    """16 numbers of int8."""
+    """A table of 16 int8 numbers."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers: I8 = np.array(numbers, np.int8)

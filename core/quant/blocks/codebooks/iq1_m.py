@@ -39,7 +39,7 @@ def dequantize(data: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.fl
 
 
 def _halves(words: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """The bits of d, [n, 4] -> [n]"""
+    """Return the bits of d, [n, 4] -> [n]."""
     nibbles = words >> np.uint16(12) << np.arange(0, 16, 4, dtype=np.uint16)
     return np.bitwise_or.reduce(nibbles, axis=1)
 

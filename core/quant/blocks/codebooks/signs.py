@@ -1,4 +1,4 @@
-"""What IQ2_XXS and IQ3_XXS share: the signs and the scale of 32 values in one word.
+"""The common part of IQ2_XXS and IQ3_XXS: the signs and the scale of 32 values in one word.
 
 Bits 7 p to 7 p + 6 name the signs of values 8 p to 8 p + 7, the highest four are the scale.
 """

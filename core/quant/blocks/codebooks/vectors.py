@@ -53,7 +53,7 @@ def sign_vectors(bits: int) -> I8:
 
 
 def look_up(table: I8, codes: NDArray[np.integer]) -> I8:
-    """Rows of a table of 4 or 8 columns: codes [...] -> int8 [..., columns]"""
+    """Look up rows of a table of 4 or 8 columns: codes [...] -> int8 [..., columns]."""
     words = table.view(f"i{table.shape[1]}")[:, 0]
     return np.take(words, codes)[..., None].view(np.int8)
 

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         jobs = file.load()
     if not is_worked(queue_folder()):
-        jobs = steps.let_go(jobs)  # what is said to run does not
+        jobs = steps.requeue_running(jobs)  # what is said to run does not
     if file.problem:
         warn(file.problem)
     progress = ProgressFile(queue_folder()).read()

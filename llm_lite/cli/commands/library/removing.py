@@ -8,7 +8,7 @@ from llm_lite.cli.commands.library.listing import PLACES, size_text
 from llm_lite.cli.terminal.asking import agreed, can_ask
 from llm_lite.cli.terminal.output import say, show, show_json
 from llm_lite.core.errors import RequestError
-from llm_lite.core.hub.local.removal import Removal, carry_out, removal
+from llm_lite.core.hub.local.removal import Removal, delete_models, removal
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.yes and not _agreed(plan):
         say("nothing was deleted")
         return 1
-    freed = carry_out(plan)
+    freed = delete_models(plan)
     if arguments.json:
         show_json({"removed": [model.name for model in plan.models], "freed": freed})
     else:

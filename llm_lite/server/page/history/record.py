@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from llm_lite.core.attached_text import told
+from llm_lite.core.attached_text import message_text
 from llm_lite.core.errors import RequestError
 from llm_lite.core.history import (
     ConversationPage,
@@ -60,7 +60,7 @@ def message_of(message: StoredMessage, tree: ConversationTree | None = None) -> 
         "has_tokens": bool(message.tokens),
     }
     if message.attachments:  # what the model is told, and what a person sees
-        made["content"] = told(message.text, message.attachments)
+        made["content"] = message_text(message.text, message.attachments)
         made["attachments"] = [attached.name for attached in message.attachments]
     if message.run is not None:
         made["model"], made["mode"] = message.run.model.name, message.run.mode

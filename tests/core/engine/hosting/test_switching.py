@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.generation.speculation import draft_model
 from llm_lite.core.loading import loader
-from llm_lite.core.memory import give_back, resident_bytes
+from llm_lite.core.memory import resident_bytes, trim_heap
 from llm_lite.core.messages import (
     CancelLoad,
     ExecutorChanged,
@@ -210,7 +210,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
         assert client.until(ExecutorChanged).executor.mode == mode
         client.until(TokenDecoded)
         pace.sessions.clear()
-        give_back()
+        trim_heap()
         sizes.append(resident_bytes())
     client.send(Stop())
     pace.free.set()

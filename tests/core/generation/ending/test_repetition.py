@@ -16,8 +16,8 @@ from llm_lite.core.generation.ending.repetition import (
     STALE,
     RepetitionGuard,
     is_prose,
+    normalized_sentence,
     repeats,
-    said_as,
     smallest_period,
 )
 
@@ -197,7 +197,7 @@ def sentences(texts):
             line += sentence
             is_fence = line.lstrip().startswith(("```", "~~~"))
             fence ^= is_fence and sentence.endswith("\n")
-            if not (fence or is_fence) and (words := said_as(sentence)):
+            if not (fence or is_fence) and (words := normalized_sentence(sentence)):
                 found.append((size, words))
             line, size = "" if sentence.endswith("\n") else line[:8], 0
     return found, fence

@@ -4,7 +4,7 @@ import json
 import random
 
 from llm_lite.core.generation.prompts import prompt
-from llm_lite.core.generation.prompts.said_texts import SaidTexts
+from llm_lite.core.generation.prompts.said_texts import MessageTexts
 from llm_lite.core.messages import ChatMessage, ToolCall
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -45,7 +45,7 @@ def test_it_is_found_as_by_looking_at_all_messages():
     rng, found = random.Random(0), set()
     for _ in range(3000):
         messages = conversation(rng)
-        texts, first = SaidTexts(messages), rng.randrange(len(messages) + 2)
+        texts, first = MessageTexts(messages), rng.randrange(len(messages) + 2)
         text = rng.choice([*WORDS, *ARGUMENTS, '"a"', "1", 'say \\"a\\"', "line\\nline", "x"])
         owner = texts.owner(text, first)
         assert owner == owner_by_looking(messages, text, first), (messages, text, first)

@@ -128,8 +128,8 @@ def test_branches_are_verified_where_a_pass_is_cheap_and_they_come():
     for taken, came, expected in ((flat, 1, 2), (steep, 1, 0), (flat, 0, 0)):
         policy = DraftPolicy(costs_of(taken))
         for turn in range(60):
-            policy.judge(3, accepted=2, rejected=True)
-            policy.judge_branch(4, is_right=bool(came and turn % 3 == 0))
+            policy.record_outcome(3, accepted=2, rejected=True)
+            policy.record_branch(4, is_right=bool(came and turn % 3 == 0))
         assert policy.branch_length(3, 3, branch, most=4) == expected, (taken, came)
     assert DraftPolicy(costs_of(flat)).branch_length(3, 3, branch, most=1) == 1
 

@@ -22,9 +22,9 @@ def costs_of(taken):
 def judged(policy, evidence, accepted, rejected):
     """Drafts of one token each."""
     for _ in range(accepted):
-        policy.judge(evidence, 1, rejected=False)
+        policy.record_outcome(evidence, 1, rejected=False)
     for _ in range(rejected):
-        policy.judge(evidence, 0, rejected=True)
+        policy.record_outcome(evidence, 0, rejected=True)
     return policy
 
 
@@ -172,7 +172,7 @@ def test_each_source_is_judged_by_itself():
     before = policy.acceptance(3)
     assert speculation.propose(7).tokens == (7, 8, 9) and speculation.drafted_by == "model"
     speculation.note_pass(4, 0.011)
-    speculation.judge((1, 5))
+    speculation.record_outcome((1, 5))
     assert policy.acceptance(3) > before, "its first token came, though it was not tried"
     assert policy.acceptance(0, "model") < policy.acceptance(0, "another")
 
@@ -193,7 +193,7 @@ def answered(right, price, passes=4000):
             proposal.seconds = spent
         speculation.note_pass(1 + len(drafted), took)
         tokens = (*drafted[:came], 99)
-        speculation.judge(tokens)
+        speculation.record_outcome(tokens)
         place, seconds = place + len(tokens), seconds + spent + took
     return seconds / (0.010 * place)
 

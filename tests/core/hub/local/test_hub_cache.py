@@ -6,7 +6,7 @@ import pytest
 from llm_lite.core.hub import catalog
 from llm_lite.core.hub.local.collecting import leftovers
 from llm_lite.core.hub.local.disk_usage import sizes
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from tests.core.hub.local.layouts import gguf, listed
 from tests.hub.server import running_hub
 
@@ -56,7 +56,7 @@ def test_deleting_leaves_a_cache_that_huggingface_hub_understands(fetched):
     before = next(place.size for place in sizes() if place.origin == "huggingface")
     plan = removal(["tiny-q4_1"])
     assert (
-        carry_out(plan)
+        delete_models(plan)
         == plan.frees
         == len(gguf(general__name="q")) + len(gguf(llama__context_length=64))
     )
@@ -68,6 +68,6 @@ def test_deleting_leaves_a_cache_that_huggingface_hub_understands(fetched):
     assert files == {"Tiny-F32.gguf", "README.md"}
     assert huggingface_hub.try_to_load_from_cache(REPO, NAMES[0], cache_dir=cache) is None
     assert leftovers() == []
-    carry_out(removal(["tiny-f32"]))
+    delete_models(removal(["tiny-f32"]))
     assert huggingface_hub.scan_cache_dir(cache).repos == frozenset()
     assert listed() == {} and leftovers() == []

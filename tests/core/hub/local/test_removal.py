@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub.local import resolving
 from llm_lite.core.hub.local.importing import import_model
-from llm_lite.core.hub.local.removal import carry_out, removal
+from llm_lite.core.hub.local.removal import delete_models, removal
 from tests.core.formats.test_gguf_parts import write_parts
 from tests.core.hub.local.layouts import (
     COMMIT,
@@ -46,16 +46,16 @@ def test_a_file_of_ours(ours):
     plan = removal(["m"])
     assert (plan.frees, [model.name for model in plan.models]) == (len(gguf()), ["m"])
     assert set(listed()) == {"m", "other"}
-    assert carry_out(plan) == plan.frees
+    assert delete_models(plan) == plan.frees
     assert set(listed()) == {"other"}
-    assert carry_out(plan) == 0  # it is gone already
+    assert delete_models(plan) == 0  # it is gone already
 
 
 def test_all_parts_of_a_model(ours):
     ours.mkdir(parents=True)
     paths = write_parts(ours)
     plan = removal(["tiny"])
-    assert carry_out(plan) == plan.frees > 0
+    assert delete_models(plan) == plan.frees > 0
     assert not any(path.exists() for path in paths)
 
 
@@ -64,7 +64,7 @@ def test_the_only_model_of_a_repository_goes_with_its_documents(cache):
     hub_repository(cache, "acme/other", {"other.gguf": gguf()})
     before = bytes_below(cache)
     plan = removal(["m@huggingface"])
-    assert carry_out(plan) == plan.frees == len(gguf()) + 5 + BRANCH
+    assert delete_models(plan) == plan.frees == len(gguf()) + 5 + BRANCH
     assert bytes_below(cache) == before - plan.frees
     assert [path.name for path in cache.glob("models--*")] == ["models--acme--other"]
 
@@ -73,7 +73,7 @@ def test_one_of_two_files_of_a_repository(cache):
     files = {"a.gguf": gguf(general__name="a"), "b.gguf": gguf(), "README.md": b"# M"}
     folder = hub_repository(cache, "acme/m", files)
     plan = removal(["a"])
-    assert carry_out(plan) == plan.frees == len(files["a.gguf"])
+    assert delete_models(plan) == plan.frees == len(files["a.gguf"])
     assert set(listed()) == {"b"}
     assert (folder / "snapshots" / COMMIT / "README.md").read_bytes() == b"# M"
 
@@ -82,10 +82,10 @@ def test_a_blob_that_another_entry_needs_is_kept_and_not_counted(cache):
     files = {"a.gguf": gguf(), "copy/b.gguf": gguf()}
     folder = hub_repository(cache, "acme/m", files)
     plan = removal(["a"])
-    assert carry_out(plan) == plan.frees == 0
+    assert delete_models(plan) == plan.frees == 0
     assert listed()["b"].problem == ""
     plan = removal(["b"])
-    assert carry_out(plan) == plan.frees == len(gguf()) + BRANCH
+    assert delete_models(plan) == plan.frees == len(gguf()) + BRANCH
     assert not folder.exists()
 
 
@@ -94,7 +94,7 @@ def test_a_model_goes_from_every_snapshot(cache):
     hub_repository(cache, "acme/m", {"m.gguf": old, "n.gguf": gguf()}, OLDER, branch="")
     hub_repository(cache, "acme/m", {"m.gguf": gguf(), "n.gguf": gguf()})
     plan = removal(["m"])
-    assert carry_out(plan) == plan.frees == len(old)  # the newer blob is n's too
+    assert delete_models(plan) == plan.frees == len(old)  # the newer blob is n's too
     assert set(listed()) == {"n"}
 
 
@@ -102,7 +102,7 @@ def _measured(cache, *names):
     """What the plan says, what the deletion says, and what the disk has more of."""
     before = bytes_below(cache)
     plan = removal(names)
-    said = carry_out(plan)
+    said = delete_models(plan)
     return plan.frees, said, before - bytes_below(cache)
 
 
@@ -130,7 +130,7 @@ def test_a_file_that_has_a_name_elsewhere_too_frees_nothing(cache, tmp_path):
     repository = hub_repository(cache, "acme/m", {"m.gguf": gguf(), "n.gguf": gguf(x=1)})
     (tmp_path / "kept.gguf").hardlink_to(repository / "blobs" / digest(gguf()))
     plan = removal(["m"])
-    assert carry_out(plan) == plan.frees == 0
+    assert delete_models(plan) == plan.frees == 0
     assert (tmp_path / "kept.gguf").read_bytes() == gguf()
 
 
@@ -138,10 +138,10 @@ def test_a_projector_goes_with_the_last_model_of_its_repository(cache):
     projector = build_gguf({"general.architecture": "clip"}, {})
     files = {"a.gguf": gguf(), "b.gguf": gguf(general__name="b"), "mmproj.gguf": projector}
     folder = hub_repository(cache, "acme/m", files)
-    carry_out(removal(["a"]))
+    delete_models(removal(["a"]))
     assert set(listed(companions=True)) == {"b", "mmproj"}
     assert removal(["b"]).frees == len(files["b.gguf"]) + len(projector) + BRANCH
-    carry_out(removal(["b"]))
+    delete_models(removal(["b"]))
     assert not folder.exists()
 
 
@@ -149,7 +149,7 @@ def test_a_download_into_the_repository_is_not_cut_off(cache):
     folder = hub_repository(cache, "acme/m", {"m.gguf": gguf(), "README.md": b"# M"})
     partial = put(folder / "blobs" / ("a" * 64 + ".incomplete"), b"half")
     plan = removal(["m@huggingface"])
-    assert carry_out(plan) == plan.frees == len(gguf())
+    assert delete_models(plan) == plan.frees == len(gguf())
     assert partial.read_bytes() == b"half"
     assert listed() == {}
 
@@ -159,7 +159,7 @@ def test_two_at_once_are_counted_once(cache, ours):
     put(ours / "c.gguf", gguf())
     plan = removal(["a", "b", "c", "a"])
     assert len(plan.models) == 3
-    assert carry_out(plan) == plan.frees == 2 * len(gguf()) + BRANCH
+    assert delete_models(plan) == plan.frees == 2 * len(gguf()) + BRANCH
     assert listed() == {}
 
 
@@ -168,10 +168,10 @@ def test_a_damaged_repository_can_be_removed_too(cache):
     folder = hub_repository(cache, "acme/m", files)
     (folder / "snapshots" / COMMIT / "a.gguf").resolve().unlink()
     put(folder / "refs/gone", OLDER.encode())  # huggingface_hub passes over such a repository
-    carry_out(removal(["a"]))
+    delete_models(removal(["a"]))
     assert set(listed()) == {"b"}
     plan = removal(["b"])
-    assert carry_out(plan) == plan.frees == len(gguf())
+    assert delete_models(plan) == plan.frees == len(gguf())
     assert listed() == {}
 
 
@@ -181,7 +181,7 @@ def test_no_link_leads_the_deletion_out_of_the_cache(cache, tmp_path):
     folder = hub_repository(cache, "acme/m", {"m.gguf": gguf(general__name="m")})
     (folder / "snapshots" / COMMIT / "evil.gguf").symlink_to(precious)
     with pytest.raises(FileError, match=r"evil.gguf: links to .*precious.gguf, expected a file in"):
-        carry_out(removal(["evil"]))
+        delete_models(removal(["evil"]))
     outside = tmp_path / "outside"
     put(outside / COMMIT / "x.gguf", gguf())
     other = hub_repository(cache, "acme/x", {"y.gguf": gguf()})
@@ -189,7 +189,7 @@ def test_no_link_leads_the_deletion_out_of_the_cache(cache, tmp_path):
     assert "x" not in listed()
     (other / "snapshots" / COMMIT / "sub").symlink_to(outside / COMMIT)
     with pytest.raises(FileError, match=r"sub/x.gguf: lies in .*outside"):
-        carry_out(removal(["x"]))
+        delete_models(removal(["x"]))
     assert precious.read_bytes() == gguf()
     assert (outside / COMMIT / "x.gguf").read_bytes() == gguf()
 
@@ -216,7 +216,7 @@ def test_an_imported_path_is_only_forgotten(home, tmp_path):
     assert set(listed()) == {"m"}
     plan = removal(["m"])
     assert plan.frees == 0 and "is only forgotten" in plan.notes[0]
-    assert carry_out(plan) == 0
+    assert delete_models(plan) == 0
     assert listed() == {} and path.read_bytes() == gguf()
 
 
@@ -260,7 +260,7 @@ def test_variants_the_source_or_both(ours, cache):
     )
     plan = removal(["m"], variants=True, sources=False)
     assert [m.name for m in plan.models] == ["m-int4", "m-int8"]
-    assert carry_out(plan) == plan.frees > 0
+    assert delete_models(plan) == plan.frees > 0
     assert set(listed()) == {"m", "other-int4"}
     with pytest.raises(RequestError, match="nothing was made of m"):
         removal(["m"], variants=True, sources=False)
@@ -300,7 +300,7 @@ def test_a_variant_with_something_of_a_persons_in_it_is_kept_whole(ours):
     variant(ours, "m-int4", {"name": "m.gguf", "bytes": 1})
     put(ours / "m-int4/notes.txt", b"mine")
     with pytest.raises(FileError, match=r"notes\.txt: is not listed as a file"):
-        carry_out(removal(["m-int4"]))
+        delete_models(removal(["m-int4"]))
     assert len(list((ours / "m-int4").iterdir())) == 3
 
 
@@ -311,9 +311,9 @@ def test_a_slice_says_that_it_needs_its_source(ours):
     assert (found["cut"].form, found["cut"].made_of) == ("slice", "m")
     assert found["cut"].architecture == "llama"
     assert removal(["m"]).notes == ("the slice cut is a view of m: it cannot be opened then",)
-    carry_out(removal(["m"]))
+    delete_models(removal(["m"]))
     assert "its source" in listed()["cut"].problem and "is not there" in listed()["cut"].problem
-    carry_out(removal(["cut"]))
+    delete_models(removal(["cut"]))
     assert listed() == {}
 
 
@@ -328,7 +328,7 @@ def test_weights_for_other_programs_stay(cache):
     files = {"m.gguf": gguf(), "onnx/model.onnx": bytes(1 << 17), "onnx/small.onnx": b"x"}
     repository = hub_repository(cache, "acme/m", files)
     plan = removal(["m"])
-    assert (plan.frees, carry_out(plan)) == (len(gguf()), len(gguf()))
+    assert (plan.frees, delete_models(plan)) == (len(gguf()), len(gguf()))
     assert (repository / "snapshots" / COMMIT / "onnx/model.onnx").stat().st_size == 1 << 17
     assert listed() == {}
 
@@ -347,7 +347,7 @@ def test_of_a_link_the_file_stays(ours, tmp_path):
     ours.mkdir(parents=True)
     (ours / "m.gguf").symlink_to(file)
     plan = removal(["m"])
-    assert (plan.frees, carry_out(plan), file.exists()) == (0, 0, True)
+    assert (plan.frees, delete_models(plan), file.exists()) == (0, 0, True)
     assert listed() == {}
 
 

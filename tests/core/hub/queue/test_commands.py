@@ -125,4 +125,4 @@ def test_what_comes_of_a_stage_passes_over_a_job_that_was_paused_meanwhile():
     jobs = after(fetched(), steps.begun("j"), commands.pause("j"))
     assert steps.finished("j", {"path": "/x"})(jobs) == jobs
     assert steps.failed("j", "no")(jobs) == jobs
-    assert steps.let_go(jobs) == jobs
+    assert steps.requeue_running(jobs) == jobs

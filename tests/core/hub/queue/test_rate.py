@@ -21,10 +21,10 @@ def test_what_lay_here_before_is_no_rate_of_a_download(monkeypatch):
     job = commands.fetch("a/b", "m.gguf").job
     stage = running.RunningStage(job, {}, lambda _: None, "")
     for done in (0, 40_000):  # a partial file, read to be compared; its end is not told of
-        stage.hear({"done": done, "total": 100_000, "no_rate": True})
+        stage.handle({"done": done, "total": 100_000, "no_rate": True})
         assert stage.progress()["rate"] == 0 and stage.progress()["left"] is None
     for done in (81_000, 82_000, 83_000):
-        stage.hear({"done": done, "total": 100_000, "no_rate": False})
+        stage.handle({"done": done, "total": 100_000, "no_rate": False})
     assert stage.progress()["rate"] < 2000
 
 

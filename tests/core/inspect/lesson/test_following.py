@@ -9,7 +9,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.inspect.lesson.collecting import follow
+from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages.inspecting.lesson import (
     ANY_HEAD,
@@ -38,7 +38,9 @@ COMPARED = ("llama", "gemma2", "gpt1", "gpt2", "bloom", "qwen3", "olmo2")
 def trace_of(runner, tokens, position, layer, head, first=0):
     runner.session.clear()
     runner.session.prefill(tokens)
-    return follow(runner.session, runner.attention, FollowToken(1, position, layer, head, first))
+    return trace_token(
+        runner.session, runner.attention, FollowToken(1, position, layer, head, first)
+    )
 
 
 def tiny(family, folder):
@@ -103,7 +105,7 @@ def test_the_cache_stays_bit_for_bit(request, backend, tmp_path):
 
         before, committed = held(), session.committed
         for position in (0, 7, len(tokens) - 1):
-            follow(session, runner.attention, FollowToken(1, position, 0, ANY_HEAD))
+            trace_token(session, runner.attention, FollowToken(1, position, 0, ANY_HEAD))
         assert held() == before and session.committed == committed
         fresh = session.decode(5)
         session.clear()
@@ -152,7 +154,7 @@ def test_what_is_not_there_is_a_sentence(changes, words, tmp_path):
         runner.session.prefill(tokens)
         asked = replace(FollowToken(1, 3, 0, 0), **changes)
         with pytest.raises(RequestError, match=words):
-            follow(runner.session, runner.attention, asked)
+            trace_token(runner.session, runner.attention, asked)
 
 
 def test_keys_that_a_ring_has_lost_are_told(tmp_path):
@@ -168,11 +170,11 @@ def test_keys_that_a_ring_has_lost_are_told(tmp_path):
         session.prefill(tokens)
         source = AttentionSource(executor, session)
         last = len(tokens) - 1
-        trace = follow(session, source, FollowToken(1, last, 1, 0))
+        trace = trace_token(session, source, FollowToken(1, last, 1, 0))
         check_trace(trace, LessonReference(path, tokens, 1, 0))
         assert len(trace.opened.head.scores) == trace.shape.window < len(tokens)
         with pytest.raises(RequestError, match="no longer holds what token 3 saw"):
-            follow(session, source, FollowToken(1, 3, 1, 0))
+            trace_token(session, source, FollowToken(1, 3, 1, 0))
     finally:
         executor.close()
 

@@ -118,7 +118,7 @@ def test_work_waits_in_order_and_each_file_is_checked_once(tmp_path):
 
 def test_large_files_are_let_go_of(monkeypatch, variant):
     released = []
-    monkeypatch.setattr(verification, "let_go", lambda data: released.append(data.nbytes))
+    monkeypatch.setattr(verification, "drop_pages", lambda data: released.append(data.nbytes))
     file, _ = opened(variant)
     assert released == []
     monkeypatch.setattr(verification, "available_bytes", lambda: 1000)

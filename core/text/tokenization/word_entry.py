@@ -1,4 +1,5 @@
-"""What the sandbox says of a word: a JSON object with its spelling, span, tokens and steps."""
+"""The description of a word by the sandbox: a JSON object with its spelling, span, tokens and
+steps."""
 
 from __future__ import annotations
 
@@ -21,14 +22,15 @@ class Token:
     span: Span
 
 
-def told(
+def word_entry(
     spelled: str,
     span: Span,
     tokens: Sequence[Token],
     steps: Steps | None = None,
     marked: bool = False,
 ) -> dict[str, Any]:
-    """Its tokens leave nothing of a word out, as spaces before them, where the library does."""
+    """Return a word's description. Its tokens cover all of the word, also spaces before them, which
+    the library leaves out."""
     pieces, last = [], span[0]
     for number, token in enumerate(tokens):
         start, end = token.span
