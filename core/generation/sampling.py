@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -21,7 +22,6 @@ from llm_lite.core.generation.token_choice import (
     sum_exp,
 )
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.records import dataclass
 
 BEST = 5  # tokens told besides the one that was chosen
 TokenBytes = Callable[[int], bytes]
@@ -70,8 +70,7 @@ _NAMES = {  # as they are written
 Likeliest = tuple[tuple[int, float], ...]  # tokens and their probabilities, the likeliest first
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Struct, frozen=True):
     """The tokens that a mask left."""
 
     count: int
@@ -79,8 +78,7 @@ class Allowed:
     best: Likeliest
 
 
-@dataclass(frozen=True, slots=True)
-class TokenChoice:
+class TokenChoice(Struct, frozen=True):
     token: int
     probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
     best: Likeliest = ()  # of all tokens

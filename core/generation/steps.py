@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError
@@ -27,11 +27,10 @@ from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, 
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.decoder import AnswerDecoder
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class MaskPending:
+class MaskPending(Struct, frozen=True):
     """The step is done, and what may come next is not found yet: nothing was chosen."""
 
 

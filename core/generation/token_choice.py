@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.core.records import dataclass
 
 F32 = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -38,8 +37,7 @@ _SAME = (  # fields of the kernels' options that have the names of ours
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DrawState:
+class DrawState(Struct, frozen=True):
     """What differs from token to token."""
 
     uniform: float  # in [0, 1), decides

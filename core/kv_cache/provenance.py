@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from llm_lite.core.messages import Gains, Overflow
-from llm_lite.core.records import dataclass
 
 SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attention sinks)
 SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly
@@ -30,8 +31,7 @@ def precision_of(dtypes: Iterable[str]) -> Precision:
     return coarsest("whole", *(found.get(dtype, "whole") for dtype in dtypes))
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """What a position was computed with; others with the same are as good as computed again."""
 
     weights: str
@@ -45,8 +45,7 @@ class Provenance:
         return Provenance(self.weights, self.gains, precision)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Tokens that were forgotten, the first of them at a full index."""
 
     first: int
@@ -57,8 +56,7 @@ class Gap:
         return self.first + len(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheContents:
+class CacheContents(Struct, frozen=True):
     """Of each position its token and what it was made with; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
@@ -106,8 +104,7 @@ class CacheContents:
         return mask
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """The first `positions` of a cache agree with the first `full` tokens of a prompt."""
 
     full: int
@@ -129,8 +126,7 @@ def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) 
     return Match(same, same)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillPlan:
+class PrefillPlan(Struct, frozen=True):
     """How a prompt comes into a cache: `keep` positions stay, of these `forget` (first, count) are
     forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 

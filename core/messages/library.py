@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages.options import Mode
-from llm_lite.core.records import dataclass
 
 Origin = Literal[
     "bundled", "llm-lite", "huggingface", "lm-studio", "ollama", "llama.cpp", "imported"
@@ -16,8 +17,7 @@ Stage = Literal["download", "slice", "quantize", "delete source", "delete"]
 StageState = Literal["waiting", "running", "paused", "done", "failed", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(Struct, frozen=True):
     """A model that lies on this machine, used where it lies; a broken one has a `problem`."""
 
     name: str  # unique here; commands take it, or a part that no other name has
@@ -39,8 +39,7 @@ class LocalModel:
     problem: str = ""  # a sentence: why it can not be used
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
+class HubFile(Struct, frozen=True):
     """A file, or the files of one model in parts or of a checkpoint, that can be fetched."""
 
     name: str  # path in the repository; of several, the first
@@ -51,8 +50,7 @@ class HubFile:
     problem: str = ""  # why this build can not run it
 
 
-@dataclass(frozen=True, slots=True)
-class HubModel:
+class HubModel(Struct, frozen=True):
     """A repository of models on the hub."""
 
     repo: str  # owner/name
@@ -72,8 +70,7 @@ class HubModel:
     config: str = ""  # its config.json, from outside; "" where it has none or was only found
 
 
-@dataclass(frozen=True, slots=True)
-class CuratedModel:
+class CuratedModel(Struct, frozen=True):
     """A row of the curated list."""
 
     repo: str
@@ -86,15 +83,13 @@ class CuratedModel:
     reason: str  # one sentence
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True):
     name: Literal["weights", "cache", "scratch", "maps", "program"]
     host: int  # bytes in the memory of the system
     device: int  # bytes in the device's heap; of a shared memory they count as the host's
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """What a model would take in a mode with a context, against what there is."""
 
     mode: Mode
@@ -113,8 +108,7 @@ class Fit:
         return host and device
 
 
-@dataclass(frozen=True, slots=True)
-class JobStage:
+class JobStage(Struct, frozen=True):
     stage: Stage
     state: StageState = "waiting"
     done: int = 0  # bytes of a download, thousandths of what else
@@ -124,8 +118,7 @@ class JobStage:
     detail: str = ""  # the file that is fetched, the tensor that is quantized
 
 
-@dataclass(frozen=True, slots=True)
-class ModelJob:
+class ModelJob(Struct, frozen=True):
     """One row of the queue: a model that is fetched, then perhaps quantized, its source deleted."""
 
     id: str
@@ -145,8 +138,7 @@ class ModelJob:
         return next((s for s in self.stages if s.state not in ("done", "skipped")), None)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueState(Struct, frozen=True):
     """What a program knows of the queue, which all programs of a person share."""
 
     jobs: tuple[ModelJob, ...] = ()

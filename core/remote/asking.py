@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
+
+from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.dialects import Dialect
 
 MOST_ALTERNATIVES = 5
@@ -18,8 +18,7 @@ _OFF = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "typical_p": 1.0, "xt
         "dry_multiplier": 0.0, "mirostat_tau": 0.0, "repetition_penalty": 1.0}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     path: str
     body: dict[str, Any]
     optional: tuple[str, ...]  # fields that the answer can do without
@@ -75,11 +74,11 @@ def _beginning(command: Generate, dialect: Dialect) -> str:
 def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any]) -> list[str]:
     """Write what the server knows into `body`; the fields that are none of OpenAI's."""
     optional = []
-    for field in fields(SamplingOptions):
-        name, value = dialect.sampling.get(field.name), getattr(sampling, field.name)
-        if name is None or _is_off(field.name, value):
+    for field in SamplingOptions.__struct_fields__:
+        name, value = dialect.sampling.get(field), getattr(sampling, field)
+        if name is None or _is_off(field, value):
             continue
-        match field.name:
+        match field:
             case "json_schema":
                 value = _schema(value, dialect)
             case "logit_bias":
@@ -91,7 +90,7 @@ def _sampling(sampling: SamplingOptions, dialect: Dialect, body: dict[str, Any])
             case "mirostat_tau" if dialect.name == "llama-cpp-python":
                 body["mirostat_mode"] = 2
         body[name] = value
-        if field.name not in ("temperature", "top_p", "max_new_tokens"):
+        if field not in ("temperature", "top_p", "max_new_tokens"):
             optional.append(name)
     return optional
 

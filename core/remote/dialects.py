@@ -8,13 +8,13 @@ https://lmstudio.ai/docs/developer/openai-compat, https://platform.openai.com/do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.messages.remote import DialectName
-from llm_lite.core.records import dataclass
 
 # How an answer is continued: by a field of the request, by sending its beginning last, or not.
 Continuing = Literal["field", "prefill", ""]
@@ -62,11 +62,10 @@ _LLAMA_PYTHON = {
     "grammar": "grammar",
 }
 _LM_STUDIO = {"top_k": "top_k", "repetition_penalty": "repeat_penalty"}
-_OURS = {f.name: f.name for f in fields(SamplingOptions)}
+_OURS = {name: name for name in SamplingOptions.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """`sampling`: field of SamplingOptions -> field of a request. `extras` are fields that are sent
     with every request for an answer; a server that refuses one is asked again without it."""
 
@@ -83,7 +82,7 @@ class Dialect:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Fields of SamplingOptions that it does not know."""
-        return tuple(f.name for f in fields(SamplingOptions) if f.name not in self.sampling)
+        return tuple(n for n in SamplingOptions.__struct_fields__ if n not in self.sampling)
 
 
 DIALECTS: Mapping[DialectName, Dialect] = MappingProxyType(

@@ -8,13 +8,13 @@ import json
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Alternative
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.remote.failures import RemoteError, error_message
 from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
 from llm_lite.core.tools.json_values import levels_of
@@ -31,8 +31,7 @@ NOTHING = -9999.0  # OpenAI's logprob of what has none
 Kind = Literal["thought", "said"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     kind: Kind
     text: str
     token: int
@@ -40,8 +39,7 @@ class Piece:
     alternatives: tuple[Alternative, ...] = ()
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(Struct):
     """0: not told."""
 
     prompt: int = 0
@@ -51,15 +49,13 @@ class Usage:
     new_rate: float = 0.0
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     name: str = ""
     parts: list[str] = field(default_factory=list)  # of the arguments
     room: int = MOST_ARGUMENTS  # characters
 
 
-@dataclass(slots=True)
-class Hearing:
+class Hearing(Struct):
     """Of one answer. `hear` takes the data of an event and gives the pieces in it."""
 
     host: str

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.plain_text import one_line
-from llm_lite.core.records import dataclass
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.process import cancelled_by
 from llm_lite.core.tools.json_values import JsonProblem, read_json
@@ -35,8 +35,7 @@ _MOST_NAMED, _LONGEST_NAMED = 8, 64  # members of a body that are ignored; chara
 _NO_NAME = re.compile(r"[^!-+\--~]")  # what is no printable ASCII, or parts names in a header
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     request: Request
     shared: Shared
     body: dict[str, Any]

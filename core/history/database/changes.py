@@ -1,4 +1,4 @@
-"""What can change in a history: frozen dataclasses that write themselves to a database.
+"""What can change in a history: frozen records that write themselves to a database.
 
 The writer applies them to the file; a reading applies those that are not saved yet to a copy in
 memory, so that both come to the same.
@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec import Struct
+
 from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.database.rows import storable
@@ -20,11 +22,9 @@ from llm_lite.core.history.records import (
     StoredMessage,
     TitleSource,
 )
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class AddConversation:
+class AddConversation(Struct, frozen=True):
     """With all of its messages, parents before children."""
 
     conversation: StoredConversation
@@ -47,8 +47,7 @@ class AddConversation:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class AddMessage:
+class AddMessage(Struct, frozen=True):
     """It becomes the version that is shown. `title` is the conversation's, if it has no better."""
 
     message: StoredMessage
@@ -76,8 +75,7 @@ class AddMessage:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAnswer:
+class WriteAnswer(Struct, frozen=True):
     """All that an answer says so far; the newest takes the place of those before."""
 
     conversation: int
@@ -100,8 +98,7 @@ class WriteAnswer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FinishAnswer:
+class FinishAnswer(Struct, frozen=True):
     answer: WriteAnswer
     end: AnswerEnd
     at: float
@@ -123,8 +120,7 @@ class FinishAnswer:
         _touch(connection, self.answer.conversation, self.at)
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueAnswer:
+class ContinueAnswer(Struct, frozen=True):
     """It is written on where it ended, and can be told from a whole one until it ends again."""
 
     conversation: int
@@ -138,8 +134,7 @@ class ContinueAnswer:
         connection.execute("UPDATE messages SET finished = 0 WHERE id = ?", (self.message,))
 
 
-@dataclass(frozen=True, slots=True)
-class SelectVersion:
+class SelectVersion(Struct, frozen=True):
     """Which child of `parent` is shown; None ends the conversation there."""
 
     conversation: int
@@ -156,8 +151,7 @@ class SelectVersion:
         connection.execute(f"UPDATE {table} SET selected = ? WHERE id = ?", (self.child, at))
 
 
-@dataclass(frozen=True, slots=True)
-class SetTitle:
+class SetTitle(Struct, frozen=True):
     """With `unless_person`, a title that a person gave stays."""
 
     conversation: int
@@ -177,8 +171,7 @@ class SetTitle:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetPinned:
+class SetPinned(Struct, frozen=True):
     conversation: int
     pinned: bool
 
@@ -192,8 +185,7 @@ class SetPinned:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetArchived:
+class SetArchived(Struct, frozen=True):
     conversation: int
     archived: bool
 
@@ -207,8 +199,7 @@ class SetArchived:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetSystemPrompt:
+class SetSystemPrompt(Struct, frozen=True):
     conversation: int
     text: str
 
@@ -223,8 +214,7 @@ class SetSystemPrompt:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetExtra:
+class SetExtra(Struct, frozen=True):
     """A column of what is kept beside the messages of a conversation that is still there."""
 
     conversation: int
@@ -246,8 +236,7 @@ class SetExtra:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SetDeleted:
+class SetDeleted(Struct, frozen=True):
     """When they were deleted; None brings them back."""
 
     conversations: tuple[int, ...]
@@ -260,8 +249,7 @@ class SetDeleted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Purge(Struct, frozen=True):
     """For good, where they are still deleted: another window may have brought one back."""
 
     conversations: tuple[int, ...]
@@ -273,8 +261,7 @@ class Purge:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AddCache:
+class AddCache(Struct, frozen=True):
     cache: SavedCache
 
     @property
@@ -293,8 +280,7 @@ class AddCache:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UseCache:
+class UseCache(Struct, frozen=True):
     cache: int
     at: float
 
@@ -306,8 +292,7 @@ class UseCache:
         connection.execute("UPDATE caches SET used = ? WHERE id = ?", (self.at, self.cache))
 
 
-@dataclass(frozen=True, slots=True)
-class DropCache:
+class DropCache(Struct, frozen=True):
     cache: int
 
     @property

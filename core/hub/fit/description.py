@@ -4,9 +4,10 @@ shape."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Mode
 from llm_lite.core.models.model import Model
@@ -19,11 +20,9 @@ from llm_lite.core.quant.modes import (
 )
 from llm_lite.core.quant.registry import FORMATS, QuantFormat, named_format
 from llm_lite.core.quant.tensor import TensorData
-from llm_lite.core.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(Struct, frozen=True):
     """A tensor that nobody has to have."""
 
     name: str
@@ -39,8 +38,7 @@ class TensorSpec:
         return FORMATS[self.dtype].nbytes(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedTensor:
+class LoadedTensor(Struct, frozen=True):
     """As executors are given it: mapped where the file has it so, else made in memory."""
 
     spec: TensorSpec
@@ -49,8 +47,7 @@ class LoadedTensor:
     table: bool  # of which single rows are read where they lie
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
+class ModelDescription(Struct, frozen=True):
     """`kept`: the modes of which a variant lies on disk, which is mapped and not made."""
 
     path: Path

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import MODES
 from llm_lite.core.messages.library import JobStage, ModelJob, Stage, StageState
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import asdict, replace
 
 GRACE = 10.0  # seconds in which a deletion can be undone after all else is done
 CANCELLED = "Cancelled: Retry goes on with it, `llm-lite models gc` deletes what was fetched."
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
+class QueuedJob(Struct, frozen=True):
     """`row` is what a person sees. Paths are absolute; "" where there is none yet."""
 
     row: ModelJob
@@ -137,7 +137,7 @@ def _object(value: object, path: Path, place: str) -> dict[str, Any]:
 
 def _checked(kind: type, values: dict[str, Any], path: Path, place: str) -> dict[str, Any]:
     """The values of a dataclass, each of its type; lists become tuples."""
-    known = {field.name: str(field.type) for field in fields(kind)}
+    known = kind.__annotations__
     result = {}
     for name, value in values.items():
         if name not in known:

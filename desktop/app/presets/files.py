@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
 from llm_lite.core.plain_text import lines, one_line
+from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,

@@ -17,12 +17,12 @@ front, or what says itself whose it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
 from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, cast
 
+from llm_lite.core.records import Noted, replace
+
 Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
-KEY = "scope"
 T = TypeVar("T")
 
 
@@ -37,25 +37,25 @@ D = TypeVar("D", bound=Divided)
 
 def of(scope: Scope, default: T) -> T:
     """A field with a default that does not change."""
-    return field(default=default, metadata={KEY: scope})
+    return cast(T, Noted(scope, default=default))
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
     """A field whose default is made for each state."""
-    return field(default_factory=factory, metadata={KEY: scope})
+    return cast(T, Noted(scope, default_factory=factory))
 
 
 def divided(factory: Callable[[], D]) -> D:
-    return field(default_factory=factory, metadata={KEY: "divided"})
+    return cast(D, Noted("divided", default_factory=factory))
 
 
 @cache
 def scopes(kind: Any) -> Mapping[str, Scope]:
-    """Return a dataclass's scopes by the names of its fields; TypeError where one has none."""
-    missing = [one.name for one in fields(kind) if KEY not in one.metadata]
+    """Return a record's scopes by the names of its fields; TypeError where one has none."""
+    missing = [name for name in kind.__struct_fields__ if name not in kind.notes]
     if missing:
         raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
-    return {one.name: one.metadata[KEY] for one in fields(kind)}
+    return cast(Mapping[str, Scope], kind.notes)
 
 
 def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:

@@ -3,13 +3,13 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 from llm_lite.core.messages import SamplingDefault, SamplingOptions, in_force
+from llm_lite.core.records import replace
 from llm_lite.desktop.state.state import AppState
 
-NAMES = frozenset(field.name for field in fields(SamplingOptions))
+NAMES = frozenset(SamplingOptions.__struct_fields__)
 
 
 def differing(one: SamplingOptions, other: SamplingOptions) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from llm_lite.core.messages import SamplingOptions
@@ -34,7 +33,7 @@ def read_lists(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def read_chosen(value: Any, problems: list[str]) -> tuple[str, ...]:
     """Names of the sampling options; what is none is left out, and said."""
-    known = {field.name for field in fields(SamplingOptions)}
+    known = set(SamplingOptions.__struct_fields__)
     names = value if isinstance(value, list) else [value]
     good = tuple(name for name in names if isinstance(name, str) and name in known)
     if len(good) < len(names):

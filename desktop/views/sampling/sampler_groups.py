@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.sampling.texts import (
     bias_lines,

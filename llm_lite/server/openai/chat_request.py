@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import MOST_ALTERNATIVES, AnswerRequest, ModelInfo, SamplingOptions
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.server.call import Call
 from llm_lite.server.openai.messages import MESSAGE, MOST_MESSAGES, messages_of
 from llm_lite.server.openai.running import (
@@ -90,8 +91,7 @@ CHAT = request_body(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPlan:
+class ChatPlan(Struct, frozen=True):
     """What a request comes to."""
 
     request: AnswerRequest  # of the first choice

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Literal
+
+from msgspec import Struct
 
 from llm_lite.core.messages import (
     GenerationFinished,
@@ -17,7 +18,7 @@ from llm_lite.core.messages import (
     ToolCall,
     ToolStyle,
 )
-from llm_lite.core.records import dataclass
+from llm_lite.core.records import replace
 from llm_lite.core.serving.service import AnswerEvent
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.tools.arguments import coerced
@@ -70,8 +71,7 @@ class BegunCall:
 FinishReason = Literal["stop", "length", "tool_calls"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallDelta(Struct, frozen=True):
     """More of a call; its name comes with the first part of it."""
 
     index: int
@@ -80,8 +80,7 @@ class CallDelta:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """What is new."""
 
     thought: str = ""

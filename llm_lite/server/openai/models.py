@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
 from typing import Any
 
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from starlette.responses import Response
 from llm_lite.core.assets import program_version
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.plain_text import quote
+from llm_lite.core.records import asdict
 from llm_lite.core.serving.service import Service
 from llm_lite.server.call import Call
 from llm_lite.server.failures import ApiError, json_response, no_model

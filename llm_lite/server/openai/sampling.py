@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 from llm_lite.core.generation.sampling import RANGES
 from llm_lite.core.messages import ModelInfo, SamplingOptions
+from llm_lite.core.records import replace
 from llm_lite.server.tables.kinds import (
     AnyObject,
     FieldProblem,
@@ -38,7 +38,7 @@ _ABOUT = {
     "mirostat_tau": "Bits of surprise that are aimed at; 0: off.",
 }
 _OWN_WAY = ("seed", "max_new_tokens")  # whose names or ranges are not the engine's
-_NAMES = {field.name: field.type for field in fields(SamplingOptions)}
+_NAMES = SamplingOptions.__annotations__
 _OTHER_NAMES = {"repeat_penalty": "repetition_penalty", "repeat_last_n": "penalty_window"}
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core.messages import ChatMessage, ModelInfo, ToolSpec, ToolStyle
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.tools.declared import checked
 from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.server.tables.kinds import AnyObject, FieldProblem, Flag, ListOf, OneOf, Text
@@ -61,8 +62,7 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPlan:
+class ToolPlan(Struct, frozen=True):
     """`style` is how calls are marked in the answer, "" where none is looked for. The whole answer
     is the arguments of the function `forced`, where there is one. `schema` is what the answer
     keeps to, if anything."""

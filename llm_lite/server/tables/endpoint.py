@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
+from msgspec import Struct
 from starlette.responses import Response
 
-from llm_lite.core.records import dataclass
 from llm_lite.server.tables.kinds import Kind
 from llm_lite.server.tables.records import Field, Record
 
@@ -15,16 +15,14 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What is answered when all is well, by media type; None: of a form of its own."""
 
     about: str
     forms: tuple[tuple[str, Kind | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     method: Literal["GET", "POST"]
     path: str
     about: str

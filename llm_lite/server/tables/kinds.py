@@ -10,9 +10,10 @@ import math
 import re
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from llm_lite.core.files.json_text import finite
 from llm_lite.core.plain_text import quote
-from llm_lite.core.records import dataclass
 from llm_lite.core.tools.json_values import kind_of
 
 Schema = dict[str, Any]
@@ -46,8 +47,7 @@ def expect(kind: Kind, value: Any, at: str) -> None:
         raise FieldProblem(at, f"expected {kind.words}, found {kind_of(value)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Lengths are of characters."""
 
     least: int = 0
@@ -90,8 +90,7 @@ class Text:
         return schema
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     low: float = -math.inf
     high: float = math.inf
 
@@ -113,8 +112,7 @@ class Number:
         return {"type": "number", **_bounds(self.low, self.high)}
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(Struct, frozen=True):
     low: int
     high: int
 
@@ -139,8 +137,7 @@ class Whole:
         return {"type": "integer", **_bounds(self.low, self.high)}
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     @property
     def words(self) -> str:
         return "true or false"
@@ -156,8 +153,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """null."""
 
     @property
@@ -174,8 +170,7 @@ class Nothing:
         return {"type": "null"}
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Struct, frozen=True):
     """A value that is not looked into, or that is checked elsewhere."""
 
     @property
@@ -192,8 +187,7 @@ class Anything:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class AnyObject:
+class AnyObject(Struct, frozen=True):
     """An object whose members are checked elsewhere, as a JSON schema."""
 
     @property
@@ -211,8 +205,7 @@ class AnyObject:
         return {"type": "object"}
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     kind: Kind
     least: int = 0
     most: int = 1 << 20
@@ -238,8 +231,7 @@ class ListOf:
         return {**schema, "maxItems": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(Struct, frozen=True):
     """An object of any names."""
 
     kind: Kind
@@ -269,8 +261,7 @@ class MapOf:
         return {**schema, "maxProperties": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """The first kind that a value seems to be of reads it."""
 
     kinds: tuple[Kind, ...]

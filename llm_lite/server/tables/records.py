@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.server.tables.kinds import FieldProblem, Kind, Schema, expect, named
 
 IGNORED = "llm-lite-ignored-fields"  # a header: members of a body that were not looked at
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A member of a record. One that is not required may be missing or null, and is then
     `default`."""
 
@@ -23,8 +23,7 @@ class Field:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """An object of known members. Of one that is `open`, others are not looked at; `others` says it
     in the document."""
 

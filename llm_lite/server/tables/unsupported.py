@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_lite.core.records import dataclass
+from msgspec import Struct
+
 from llm_lite.server.tables.kinds import FieldProblem, Schema
 from llm_lite.server.tables.records import Field
 
 NOT_HERE = "is not supported by this server"
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(Struct, frozen=True):
     """A JSON value that changes nothing; null is one in any case."""
 
     value: Any

@@ -1,12 +1,12 @@
 """Presets: kept, chosen, brought and taken as files; files of others are read with care."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import EngineOptions, Reconfigure, SamplingOptions, SetGains
+from llm_lite.core.records import replace
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
