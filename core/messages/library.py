@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from llm_lite.core.messages.options import Mode
 
@@ -15,6 +15,8 @@ Origin = Literal[
 Form = Literal["gguf", "huggingface", "variant", "slice"]
 Stage = Literal["download", "slice", "quantize", "delete source", "delete"]
 StageState = Literal["waiting", "running", "paused", "done", "failed", "skipped"]
+Amount = Annotated[int, Meta(ge=0, lt=1 << 62)]  # bytes, or another count
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class LocalModel(Struct, frozen=True):
@@ -108,29 +110,29 @@ class Fit(Struct, frozen=True):
         return host and device
 
 
-class JobStage(Struct, frozen=True):
+class JobStage(Struct, frozen=True, forbid_unknown_fields=True):
     stage: Stage
     state: StageState = "waiting"
-    done: int = 0  # bytes of a download, thousandths of what else
-    total: int = 0
-    rate: float = 0.0  # bytes/s over the last seconds
-    left: float | None = None  # seconds
+    done: Amount = 0  # bytes of a download, thousandths of what else
+    total: Amount = 0
+    rate: Annotated[float, Meta(ge=0)] = 0.0  # bytes/s over the last seconds
+    left: Seconds | None = None
     detail: str = ""  # the file that is fetched, the tensor that is quantized
 
 
-class ModelJob(Struct, frozen=True):
+class ModelJob(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the queue: a model that is fetched, then perhaps quantized, its source deleted."""
 
     id: str
     title: str
     source: str  # "hf:owner/repo:file" or a local name
     mode: Mode | None  # what it is quantized to; None: used as stored
-    stages: tuple[JobStage, ...]
+    stages: Annotated[tuple[JobStage, ...], Meta(min_length=1, max_length=8)]
     message: str = ""  # why it failed, a sentence
     result: str = ""  # the local name of what came out
     slice: str = ""  # "E2B": what is cut out of the source first
     deletes: tuple[str, ...] = ()  # of a deletion: the local names
-    frees: int = 0  # bytes, of a deletion: what it will free, or has freed
+    frees: Amount = 0  # bytes, of a deletion: what it will free, or has freed
 
     @property
     def current(self) -> JobStage | None:
