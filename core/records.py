@@ -44,17 +44,19 @@ def repr_without(*hidden: str) -> Callable[[Any], str]:
 
 
 class Noted:
-    """A note at a field, in the place of its default: msgspec's fields have no metadata."""
+    """A field with notes by their names, in the place of its default: those of msgspec have none.
 
-    def __init__(self, note: Any, **default: Any) -> None:
-        """default: as `msgspec.field` takes it; without one the field is required."""
-        self.note, self.default = note, default
+    default: as `msgspec.field` takes it; without one the field is required.
+    """
+
+    def __init__(self, notes: Mapping[str, Any], **default: Any) -> None:
+        self.notes, self.default = notes, default
 
 
 class NotedMeta(msgspec.StructMeta):
-    """The class of records with notes: `notes` holds them by the names of the fields."""
+    """The class of records whose fields may have notes: `notes` has them by the fields' names."""
 
-    notes: Mapping[str, Any]
+    notes: Mapping[str, Mapping[str, Any]]
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -67,8 +69,8 @@ class NotedMeta(msgspec.StructMeta):
         made = super().__new__(mcls, name, bases, namespace, **options)
         new = namespace.get(
             "__annotations__", {}
-        )  # a field without a note replaces one that has it
+        )  # a field without notes replaces one that has them
         inherited = getattr(made, "notes", {}).items()
-        kept = {key: note for key, note in inherited if key in own or key not in new}
-        made.notes = {**kept, **{key: one.note for key, one in own.items()}}
+        kept = {key: notes for key, notes in inherited if key in own or key not in new}
+        made.notes = {**kept, **{key: one.notes for key, one in own.items()}}
         return made

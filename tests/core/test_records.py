@@ -21,18 +21,18 @@ class Key(Struct, frozen=True):
 class Base(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
     """A record with notes: one required field, one with a default, one made each time."""
 
-    first: int = Noted("row of first")
-    second: int = Noted("row of second", default=2)
-    third: dict[str, int] = Noted("row of third", default_factory=dict)
+    first: int = Noted({"row": "row of first"})
+    second: int = Noted({"row": "row of second"}, default=2)
+    third: dict[str, int] = Noted({"row": "row of third"}, default_factory=dict)
     plain: str = ""
 
 
 class Heir(Base, frozen=True, kw_only=True):
     """Its second field has another note, its third none any more."""
 
-    second: int = Noted("another row")
+    second: int = Noted({"row": "another row"})
     third: dict[str, int] = {}
-    fourth: int = Noted("row of fourth", default=4)
+    fourth: int = Noted({"row": "row of fourth"}, default=4)
 
 
 def test_a_secret_stands_in_no_text():
@@ -43,14 +43,14 @@ def test_a_secret_stands_in_no_text():
 
 def test_notes_are_known_by_field_in_the_order_of_the_fields():
     assert list(Base.notes.items()) == [
-        ("first", "row of first"),
-        ("second", "row of second"),
-        ("third", "row of third"),
+        ("first", {"row": "row of first"}),
+        ("second", {"row": "row of second"}),
+        ("third", {"row": "row of third"}),
     ]
     assert list(Heir.notes.items()) == [
-        ("first", "row of first"),
-        ("second", "another row"),
-        ("fourth", "row of fourth"),
+        ("first", {"row": "row of first"}),
+        ("second", {"row": "another row"}),
+        ("fourth", {"row": "row of fourth"}),
     ]
 
 

@@ -54,11 +54,12 @@ class FieldRow(Struct, frozen=True):
 
 def row(of: FieldRow) -> Any:
     """An attribute of a config that is read by this row."""
-    return Noted(of)
+    return Noted({"row": of})
 
 
 def rows_of(config: type[Any]) -> Mapping[str, FieldRow]:
-    return cast(NotedMeta, config).notes
+    notes = cast(NotedMeta, config).notes
+    return {name: known["row"] for name, known in notes.items()}
 
 
 class FieldSource(Protocol):

@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 from llm_lite.core.records import Noted, replace
 
+KEY = "scope"
 Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
 T = TypeVar("T")
 
@@ -37,25 +38,25 @@ D = TypeVar("D", bound=Divided)
 
 def of(scope: Scope, default: T) -> T:
     """A field with a default that does not change."""
-    return cast(T, Noted(scope, default=default))
+    return cast(T, Noted({KEY: scope}, default=default))
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
     """A field whose default is made for each state."""
-    return cast(T, Noted(scope, default_factory=factory))
+    return cast(T, Noted({KEY: scope}, default_factory=factory))
 
 
 def divided(factory: Callable[[], D]) -> D:
-    return cast(D, Noted("divided", default_factory=factory))
+    return cast(D, Noted({KEY: "divided"}, default_factory=factory))
 
 
 @cache
 def scopes(kind: Any) -> Mapping[str, Scope]:
     """Return a record's scopes by the names of its fields; TypeError where one has none."""
-    missing = [name for name in kind.__struct_fields__ if name not in kind.notes]
+    missing = [name for name in kind.__struct_fields__ if KEY not in kind.notes.get(name, ())]
     if missing:
         raise TypeError(f"{kind.__name__}: {', '.join(missing)}: a field needs a scope")
-    return cast(Mapping[str, Scope], kind.notes)
+    return {name: notes[KEY] for name, notes in kind.notes.items()}
 
 
 def fields_of(record: Any, scope: Scope) -> tuple[str, ...]:
